@@ -26,7 +26,7 @@ from labelwright.evaluate import compare, evaluate
 from labelwright.learn.joint import Joint, Stack
 from labelwright.parallel import Workers
 from labelwright.structures.passing import Layered
-from labelwright.taggers.layer_labels import labelled_layers
+from labelwright.taggers.layers import labelled_layers
 
 COLUMNS = "word,pos,chunk"
 

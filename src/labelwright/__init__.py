@@ -7,27 +7,27 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from labelwright.corpus.annotations import read_brat as read_brat
     from labelwright.corpus.annotations import read_doccano as read_doccano
     from labelwright.corpus.annotations import read_label_studio as read_label_studio
-    from labelwright.corpus.brat import read_brat as read_brat
+    from labelwright.corpus.binary_records import read_docbin as read_docbin
+    from labelwright.corpus.binary_records import read_parquet as read_parquet
     from labelwright.corpus.columns import read_columns as read_columns
-    from labelwright.corpus.conllu import read_conllu as read_conllu
-    from labelwright.corpus.docbin import read_docbin as read_docbin
-    from labelwright.corpus.frames import read_frame as read_frame
-    from labelwright.corpus.parquet import read_parquet as read_parquet
+    from labelwright.corpus.columns import read_conllu as read_conllu
     from labelwright.corpus.spans import Span as Span
     from labelwright.corpus.table import Corpus as Corpus
+    from labelwright.corpus.token_records import read_frame as read_frame
     from labelwright.corpus.token_records import read_jsonl as read_jsonl
     from labelwright.corpus.tokenizer import Tokenizer as Tokenizer
     from labelwright.decode.record import Decoding as Decoding
     from labelwright.errors import LabelwrightError as LabelwrightError
-    from labelwright.features.attribute_data import read_crfsuite as read_crfsuite
+    from labelwright.features.attributes import read_crfsuite as read_crfsuite
     from labelwright.search.progressive import ProgressiveSearch as ProgressiveSearch
     from labelwright.structures.feature_lattice import FeatureLattice as FeatureLattice
     from labelwright.structures.lattice_lines import read_lattices as read_lattices
     from labelwright.taggers.cascade import Cascade as Cascade
     from labelwright.taggers.crf import CRF as CRF
-    from labelwright.taggers.latent_crf import LatentCRF as LatentCRF
+    from labelwright.taggers.crf import LatentCRF as LatentCRF
     from labelwright.taggers.lattice_crf import LatticeCRF as LatticeCRF
     from labelwright.taggers.lattice_tagger import LatticeTagger as LatticeTagger
     from labelwright.taggers.memory import MemoryBased as MemoryBased
@@ -47,7 +47,7 @@ _HOMES = {
     "Decoding": "labelwright.decode.record",
     "FeatureLattice": "labelwright.structures.feature_lattice",
     "LabelwrightError": "labelwright.errors",
-    "LatentCRF": "labelwright.taggers.latent_crf",
+    "LatentCRF": "labelwright.taggers.crf",
     "LatentPerceptron": "labelwright.taggers.perceptron",
     "LatticeCRF": "labelwright.taggers.lattice_crf",
     "LatticeTagger": "labelwright.taggers.lattice_tagger",
@@ -61,17 +61,17 @@ _HOMES = {
     "Tokenizer": "labelwright.corpus.tokenizer",
     "dag": "labelwright.structures",
     "load": "labelwright.taggers.registry",
-    "read_brat": "labelwright.corpus.brat",
+    "read_brat": "labelwright.corpus.annotations",
     "read_columns": "labelwright.corpus.columns",
-    "read_conllu": "labelwright.corpus.conllu",
-    "read_crfsuite": "labelwright.features.attribute_data",
-    "read_docbin": "labelwright.corpus.docbin",
+    "read_conllu": "labelwright.corpus.columns",
+    "read_crfsuite": "labelwright.features.attributes",
+    "read_docbin": "labelwright.corpus.binary_records",
     "read_doccano": "labelwright.corpus.annotations",
-    "read_frame": "labelwright.corpus.frames",
+    "read_frame": "labelwright.corpus.token_records",
     "read_jsonl": "labelwright.corpus.token_records",
     "read_label_studio": "labelwright.corpus.annotations",
     "read_lattices": "labelwright.structures.lattice_lines",
-    "read_parquet": "labelwright.corpus.parquet",
+    "read_parquet": "labelwright.corpus.binary_records",
 }
 
 __all__ = ["__version__", *(name for name in _HOMES if name != "dag")]

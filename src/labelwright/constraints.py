@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from labelwright.corpus.allowed_labels import read_allowed_labels
 from labelwright.corpus.limits import read_at_most
+from labelwright.corpus.open_labels import read_allowed_labels
 from labelwright.decode.checks import check_whole
 from labelwright.errors import LabelwrightError, OptionError, unreadable
 from labelwright.rules.events import At, Sentence

@@ -87,7 +87,7 @@ def shortened(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[: most - 3]}..."
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
+def did_you_mean(name: str, known: Iterable[Any], alike: float = 0.7) -> str:
     """The one likely correction of a misspelt name, to stand behind a message.
 
     >>> did_you_mean("colums", ["columns", "label"]), did_you_mean("colour", ["columns", "label"])
@@ -95,9 +95,9 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     """
     from difflib import get_close_matches
 
-    names = {each.lstrip("-"): each for each in known}  # all options begin alike
+    names = {str(each).lstrip("-"): each for each in known}  # all options begin alike
     name = name.lstrip("-")
-    near = [each for each in ELSEWHERE.get(name, ()) if each in names] or get_close_matches(name, list(names), 1, 0.7)
+    near = [each for each in ELSEWHERE.get(name, ()) if each in names] or get_close_matches(name, list(names), 1, alike)
     return f"; did you mean {names[near[0]]!r}?" if near else ""
 
 

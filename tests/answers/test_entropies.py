@@ -9,7 +9,7 @@ import pytest
 
 from labelwright import CRF, LatentCRF, Perceptron, SemiCRF
 from labelwright.active import rank
-from labelwright.active.uncertainty import binary_entropy
+from labelwright.active.ranking import binary_entropy
 from labelwright.corpus import builtin_corpus
 from labelwright.corpus.spans import spans_of
 from labelwright.errors import OptionError

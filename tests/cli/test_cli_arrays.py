@@ -8,7 +8,7 @@ import pytest
 from command import one_line
 
 import labelwright
-from labelwright.corpus import pieces, read_columns
+from labelwright.corpus import file_formats, read_columns
 
 LABELS = ["A", "B"]
 
@@ -51,7 +51,7 @@ def test_a_model_reads_rows_beside_tokens(run, folder: Path, name: str) -> None:
 
 
 def test_pieces_of_a_file_have_their_rows(run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pieces.pieces_of, "__defaults__", (None, False, 50))
+    monkeypatch.setattr(file_formats.pieces_of, "__defaults__", (None, False, 50))
     code, out, _ = run("tag", folder / "model", folder / "dev.txt", "--arrays", folder / "dev.npy")
     assert code == 0
     assert all(line.split()[1] == line.split()[2] for line in out.splitlines() if line)

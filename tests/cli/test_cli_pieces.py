@@ -9,13 +9,13 @@ from command import one_line
 
 from labelwright import load
 from labelwright.cli import main
-from labelwright.corpus import builtin_corpus, pieces, write_conllu
+from labelwright.corpus import builtin_corpus, file_formats, write_conllu
 
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pieces of a few sentences."""
-    monkeypatch.setattr(pieces.pieces_of, "__defaults__", (None, False, 300))
+    monkeypatch.setattr(file_formats.pieces_of, "__defaults__", (None, False, 300))
 
 
 @pytest.fixture(scope="module")
@@ -57,8 +57,8 @@ def test_the_same_bytes(run, data: Path, inputs: Path, monkeypatch, model: str, 
     arguments = ["tag", (data if model == "crf" else inputs) / model, inputs / name, *options]
     code, whole, err = run(*arguments)
     assert (code, err) == (0, "")
-    monkeypatch.setattr(pieces.pieces_of, "__defaults__", (None, False, 300))
-    assert len(list(pieces.pieces_of(str(inputs / name)))) > 5
+    monkeypatch.setattr(file_formats.pieces_of, "__defaults__", (None, False, 300))
+    assert len(list(file_formats.pieces_of(str(inputs / name)))) > 5
     assert run(*arguments) == (0, whole, "")
 
 

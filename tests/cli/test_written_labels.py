@@ -4,7 +4,7 @@ import pytest
 
 import labelwright
 from labelwright.corpus import partial_labels, table
-from labelwright.corpus.writable import check_written
+from labelwright.corpus.labels import check_written
 from labelwright.errors import CorpusError
 
 REASONS = {"B-a\tb": "holds a tab", "B-a\nb": "holds a newline", "B-\ud800": "holds half of a surrogate pair"}

@@ -6,11 +6,9 @@ import json
 import pytest
 
 import labelwright
-from labelwright.corpus.annotations import AnnotatedText, Annotation, _uncut, corpus_of, with_predictions
-from labelwright.corpus.brat import read_brat
+from labelwright.corpus.annotations import AnnotatedText, Annotation, _uncut, corpus_of, read_brat, with_predictions
 from labelwright.corpus.spans import Span
-from labelwright.corpus.split_texts import Entity, labelled_spans, split_texts
-from labelwright.corpus.tokenizer import Tokenizer
+from labelwright.corpus.tokenizer import Entity, Tokenizer, labelled_spans, split_texts
 from labelwright.errors import CorpusError
 
 TEXT = "Ada Lovelace saw Paris."

@@ -13,11 +13,11 @@ import pytest
 import labelwright
 from labelwright.corpus import (
     Corpus,
+    binary_records,
     columns,
+    file_formats,
     limits,
     max_input,
-    parquet,
-    pieces,
     read_brat,
     read_columns,
     read_conllu,
@@ -28,8 +28,7 @@ from labelwright.corpus import (
     write_conllu,
 )
 from labelwright.corpus.compressed import written
-from labelwright.corpus.pieces import pieces_of
-from labelwright.corpus.words import is_running_text
+from labelwright.corpus.file_formats import is_running_text, pieces_of
 from labelwright.errors import CorpusError, LabelwrightError, ModelFileError, OptionError, TemplateError
 from labelwright.features.template import parse_template
 
@@ -61,7 +60,7 @@ def searched(monkeypatch):
 
         return call
 
-    for module in (columns, pieces):
+    for module in (columns, file_formats):
         monkeypatch.setattr(module, "first_token_line", counted(columns.first_token_line, len))
     monkeypatch.setattr(columns, "last_match", counted(columns.last_match, lambda ends, text, begin: len(text) - begin))
     return lengths
@@ -171,8 +170,8 @@ def test_parquet_files_have_a_limit(monkeypatch):
 def test_the_limit_of_parquet_is_for_what_is_read(monkeypatch):
     file = parquet_file({"tokens": [["a" * 100] * 10] * 500}, row_group_size=10)  # one word in each dictionary
     groups = []
-    check = parquet.check_size
-    monkeypatch.setattr(parquet, "check_size", lambda n, *given: (groups.append(n), check(n, *given)))
+    check = binary_records.check_size
+    monkeypatch.setattr(binary_records, "check_size", lambda n, *given: (groups.append(n), check(n, *given)))
     with max_input("60K"), pytest.raises(CorpusError, match="decompressed, more than 60K"):
         read_parquet(file)
     assert 2 <= len(groups) < 10
@@ -274,7 +273,7 @@ def test_columns_of_absurd_number_are_refused():
 
 
 def test_lines_of_absurd_length_are_refused_before_all_is_read(tmp_path, monkeypatch):
-    for module in (columns, pieces):
+    for module in (columns, file_formats):
         monkeypatch.setattr(module, "LONGEST_LINE", 1 << 14)
     message = r":3: a line of more than 16M, expected one token in each line; plain text needs --text"
     text, path = b"a b\n\n" + b"x" * (1 << 20), tmp_path / "long.txt"

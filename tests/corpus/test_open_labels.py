@@ -4,11 +4,9 @@ import numpy as np
 import pytest
 
 from labelwright import CRF
-from labelwright.corpus.allowed_labels import read_allowed_labels, with_allowed_labels
+from labelwright.corpus.open_labels import read_allowed_labels, unmarked_unknown, weighted, with_allowed_labels
 from labelwright.corpus.partial_labels import check_known, how_many_known, is_partial, is_set, label_codes
 from labelwright.corpus.table import Corpus
-from labelwright.corpus.unmarked import unmarked_unknown
-from labelwright.corpus.weight_columns import weighted
 from labelwright.errors import CorpusError, OptionError
 from labelwright.evaluate import evaluate
 

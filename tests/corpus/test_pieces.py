@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from labelwright.corpus.file_formats import read_corpus
-from labelwright.corpus.pieces import pieces_of
+from labelwright.corpus.file_formats import pieces_of, read_corpus
 from labelwright.errors import CorpusError
 
 COLUMNS = b"\xef\xbb\xbf-DOCSTART- O\r\n\r\nHe PRP\r\nran VBD\r\n \t\r\n\r\n"

@@ -8,7 +8,7 @@ import pytest
 
 import labelwright
 from labelwright.corpus import synthetic_hmm
-from labelwright.corpus.synthetic import make_hmm
+from labelwright.corpus.generated import make_hmm
 from labelwright.errors import OptionError
 from labelwright.taggers.true_model import bayes_ceiling, expected_ceiling, true_model
 

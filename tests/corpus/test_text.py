@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from labelwright.corpus.text import joined_text
+from labelwright.corpus.tokenizer import joined_text
 
 
 @pytest.mark.parametrize(

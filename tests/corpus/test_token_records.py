@@ -8,8 +8,7 @@ import pytest
 
 import labelwright
 from labelwright import CRF, Cascade, MemoryTagger, Perceptron
-from labelwright.corpus.json_records import JsonLines, parse_json_lines
-from labelwright.corpus.token_records import corpus_of, records_of
+from labelwright.corpus.token_records import JsonLines, corpus_of, parse_json_lines, records_of
 from labelwright.errors import CorpusError, OptionError
 
 SENTENCES = [
@@ -177,13 +176,13 @@ def test_parquet_files():
 
 def test_parquet_files_are_extended():
     pytest.importorskip("pyarrow")
-    from labelwright.corpus import parquet
+    from labelwright.corpus import binary_records as parquet
 
     table = parquet.read_table(io.BytesIO(parquet_bytes()))
     for labels in (Y, [["O"] * 3, ["O"] * 2]):  # the second time they are replaced
         table = parquet.read_table(io.BytesIO(parquet.extended(table, [{"predicted": row} for row in labels])))
-        records = parquet.records_of(table, "x")
-        assert records.fields["predicted"] == labels
+        records = parquet.parquet_records(table, "x")
+        assert records.values("predicted") == labels
         assert records.class_names == {"ner_tags": NAMES}
     assert table.column("id").to_pylist() == ["0", "1"]
     assert "predicted" in json.loads(table.schema.metadata[b"huggingface"])["info"]["features"]

@@ -4,7 +4,7 @@ import gzip
 
 import pytest
 
-from labelwright.corpus.words import read_words
+from labelwright.corpus.file_formats import read_words
 from labelwright.errors import CorpusError
 
 FILES = {

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from labelwright.features.phrases import index_of, make_phrases
+from labelwright.features.phrases import make_phrases
 from labelwright.kernels import dag, segments
 from labelwright.structures.dag import dag as graph_of
 from labelwright.structures.dag import ordered
@@ -33,18 +33,26 @@ def assert_same(kernel, *arguments):
 SHAPES = [(3, 2, 4, 7), (3, 3, 2, 5), (2, 1, 9, 6), (4, 3, 1, 3), (3, 2, 5, 1)]  # types, long ones, longest, tokens
 
 
-def graph(L, n, longest, T):
-    A = segments.before_transitions.function(L, n, longest, T)
-    arrays = np.zeros((6, A), np.int32)
-    segments.write_graph.dispatcher(L, n, longest, T, *arrays)
-    return arrays
+def arcs_by_loops(L, n, longest, T):
+    """Source, target, first token, tokens, type and type before of every arc, as kernels.segments numbers them."""
+    arcs = []
+    for p in range(T + 1):
+        for d in range(1, min(p, longest) + 1):
+            ends = [(1 + 2 * (p - d) * L + x, 1 + (2 * p - 1) * L + x, x) for x in range(L if d == 1 else n)]
+            arcs += [(u, v, p - d, d, x, -1) for u, v, x in ends]
+        for y in range((L if p > 0 else 1) if p < T else 0):
+            u, before = (1 + (2 * p - 1) * L + y, y) if p > 0 else (0, L)
+            arcs += [(u, 1 + 2 * p * L + x, p, 0, x, before) for x in range(L)]
+    return np.array(arcs, np.int32).T
 
 
 @pytest.mark.parametrize(("L", "n", "longest", "T"), SHAPES)
 def test_the_arcs_of_a_sentence_their_scores_and_their_counts(L, n, longest, T):
     rng = np.random.default_rng(L + T)
     A, R = segments.before_transitions.function(L, n, longest, T), segments.n_rows.function(longest, T)
-    assert_same(segments.write_graph, L, n, longest, T, *np.zeros((6, A), np.int32))
+    graph = np.zeros((6, A), np.int32)
+    segments.write_graph(L, n, longest, T, *graph)
+    np.testing.assert_array_equal(graph, arcs_by_loops(L, n, longest, T))
     state, segment = rng.normal(size=(T + 2, 3 * n + L + 1)), rng.normal(size=(R + 3, L + 1))
     transition, inner = rng.normal(size=(L + 1, L + 1)), np.zeros((T + 1, n))
     assert_same(segments.arc_scores, state, 2, segment, 3, transition, L, n, longest, T, inner, np.zeros(A))
@@ -53,32 +61,6 @@ def test_the_arcs_of_a_sentence_their_scores_and_their_counts(L, n, longest, T):
     (_, expected), _ = both(segments.arc_counts, arcs, L, n, longest, T, inner, state, 2, segment, 3, transition)
     for place in (6, 8, 10):
         np.testing.assert_allclose(made[place], expected[place], atol=1e-12)
-
-
-@pytest.mark.parametrize("has_gains", [False, True])
-@pytest.mark.parametrize("share", [1.0, 0.25])
-@pytest.mark.parametrize(("L", "n", "longest"), [(3, 2, 3), (2, 2, 4), (3, 2, 1)])
-def test_expected_counts_of_a_batch(L, n, longest, share, has_gains):
-    rng = np.random.default_rng(7)
-    offsets = np.array([5, 9, 9, 10, 16, 18])
-    T, rows = 13, [segments.n_rows.function(longest, length) for length in np.diff(offsets)]
-    state, segment = rng.normal(size=(T, 3 * n + L + 2)), rng.normal(size=(sum(rows), L + 1))
-    transition = 3 * rng.normal(size=(L + 1, L + 1))
-    transition[0, 0] = -np.inf
-    gold = np.full(sum(rows), -1, np.int32)
-    at = 0
-    for length, size in zip(np.diff(offsets).tolist(), rows, strict=True):
-        ends = np.cumsum(np.minimum(np.arange(1, length + 1), longest))
-        if length:  # single tokens, then one segment of the last two where it may be
-            gold[at + ends - np.minimum(np.arange(1, length + 1), longest)] = 1
-            if length > 1 and longest > 1:
-                gold[at + ends[-2] - min(length - 1, longest)] = gold[at + ends[-2]] = -1
-                gold[at + ends[-2] + 1] = 0
-        at += size
-    gains = rng.normal(size=(T, 3 * n + L)) if has_gains else np.empty((0, 3 * n + L))
-    source, target = graph(L, n, longest, 6)[:2]
-    arguments = state, segment, transition, n, longest, offsets, gold, source, target, share, gains
-    assert_same(segments.expectations, *arguments, np.zeros((L + 1, L + 1)))
 
 
 def drawn(rng):
@@ -115,7 +97,7 @@ def test_paths_and_sums_of_any_graph(seed):
 def test_phrases_of_sentences(longest):
     rng = np.random.default_rng(longest)
     phrases = {tuple(rng.integers(0, 3, rng.integers(1, 5)).tolist()): [n] for n in range(12)}
-    index = index_of(make_phrases({tuple(map(str, phrase)): numbers for phrase, numbers in phrases.items()}))
+    index = make_phrases({tuple(map(str, phrase)): numbers for phrase, numbers in phrases.items()}).index
     sentences = [rng.integers(-1, 3, size).tolist() for size in (5, 0, 1, 7)]
     words = np.array([index.number.get(str(word), -1) for words in sentences for word in words], np.int64)
     offsets = np.cumsum([0, *map(len, sentences)])
@@ -125,8 +107,7 @@ def test_phrases_of_sentences(longest):
         for end in range(1, len(words) + 1)
         for d in range(1, min(end, longest) + 1)
     ]
-    for run in (segments.phrase_ends.dispatcher, segments.phrase_ends.vectorised):
-        ends = np.zeros(len(rows), np.int32)
-        run(words, offsets, longest, len(index.number), *index[1:], ends)
-        assert (ends > 0).tolist() == [row in phrases for row in rows]
-        assert len(set(ends[ends > 0].tolist())) == len({row for row in rows if row in phrases})
+    ends = np.zeros(len(rows), np.int32)
+    segments.phrase_ends(words, offsets, longest, len(index.number), *index[1:], ends)
+    assert (ends > 0).tolist() == [row in phrases for row in rows]
+    assert len(set(ends[ends > 0].tolist())) == len({row for row in rows if row in phrases})

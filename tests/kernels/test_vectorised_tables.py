@@ -1,10 +1,13 @@
 """Tables in NumPy against the compiled kernels, on drawn numbers."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
+from labelwright.features.incidence import Transposer
 from labelwright.features.vocabulary import intern_rows
-from labelwright.kernels import layered, scoring, tables
+from labelwright.kernels import scoring, tables
 
 pytest.importorskip("numba")
 SEEDS = range(12)
@@ -126,7 +129,13 @@ def test_codes_are_shifted_within_sentences(seed):
     codes = rng.integers(0, 9, offsets[-1]).astype(np.int32)
     for row in range(-3, 4):
         for absolute in (False, True):
-            same(both(tables.shift_codes, codes, offsets, row, absolute, 9, 4, np.empty_like(codes)))
+            out = np.empty_like(codes)
+            tables.shift_codes(codes, offsets, row, absolute, 9, 4, out)
+            for a, b in pairwise(offsets.tolist()):
+                for t in range(a, b):
+                    at = t + row if not absolute else a + row if row >= 0 else b + row
+                    before, after = 9 + a - at - 1, 9 + 4 + at - b
+                    assert out[t] == (before if at < a else after if at >= b else codes[at])
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -136,11 +145,12 @@ def test_incidences_are_transposed(seed):
     ptr, items = sparse(rng, 20, n_items)
     owners, places = np.empty((2, len(items)), np.int32)
     same(both(tables.invert, ptr, items, np.zeros(n_items + 1, np.int64), owners, places))
-    present = np.unique(items).astype(np.int32)
-    arrays = np.zeros(len(present) + 1, np.int64), owners, places
-    same(both(tables.transpose_part, ptr, items, np.empty(n_items, np.int32), present, *arrays)[3:])
-    for _, out in both(tables.distinct, items, np.full(n_items, -1, np.int32), 3, np.zeros(n_items, np.int32))[2:]:
-        np.testing.assert_array_equal(np.sort(out[: len(present)]), present)
+    made = Transposer(n_items).transpose(ptr, items, np.arange(len(items), dtype=np.float32))
+    np.testing.assert_array_equal(made.item, np.unique(items))
+    for item, a, b in zip(made.item, made.ptr[:-1], made.ptr[1:], strict=True):
+        entries = np.flatnonzero(items == item)
+        np.testing.assert_array_equal(made.owner[a:b], np.searchsorted(ptr, entries, side="right") - 1)
+        np.testing.assert_array_equal(made.value[a:b], entries)
     item_ptr, codes = sparse(rng, n_items, 50, most=30)
     codes -= 3
     out = np.zeros(int(np.diff(item_ptr)[items].sum()), np.int32)
@@ -165,8 +175,15 @@ def test_features_of_rare_keys_move_to_their_tokens(seed, weighted):
     value = rng.random(len(token_feature)).astype(np.float32) if weighted else np.empty(0, np.float32)
     new_value = np.ones(ptr[-1] if weighted else 0, np.float32)
     arrays = number, key_ptr, key_feature, token_ptr, token_feature, value
-    out = np.full_like(keys, -1), ptr, np.empty(ptr[-1], np.int32), new_value
-    same(both(tables.move_features, keys, *arrays, *out))
+    new_keys, feature = np.full_like(keys, -1), np.empty(ptr[-1], np.int32)
+    tables.move_features(keys, *arrays, new_keys, ptr, feature, new_value)
+    for t in range(T):
+        moved = [f for k in keys[t] if not kept[k] for f in key_feature[key_ptr[k] : key_ptr[k + 1]]]
+        own = slice(token_ptr[t], token_ptr[t + 1])
+        np.testing.assert_array_equal(feature[ptr[t] : ptr[t + 1]], [*moved, *token_feature[own]])
+        np.testing.assert_array_equal(new_keys[t][new_keys[t] >= 0], [number[k] for k in keys[t] if kept[k]])
+        if weighted:
+            np.testing.assert_array_equal(new_value[ptr[t] : ptr[t + 1]], [*[1.0] * len(moved), *value[own]])
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -187,32 +204,3 @@ def test_rows_of_scores(seed, dtype):
         arrays = keys, pairs[-1][0], ptr, feature, value
         node = both(scoring.score_tokens, weights, cell_ptr, column, *arrays, 3, 12, rng.normal(size=(9, width)))[-1]
         np.testing.assert_allclose(*node, rtol=1e-12, atol=1e-12)
-
-
-@pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("pair", [False, True])
-def test_lines_on_labels_below(seed, pair):
-    rng = np.random.default_rng(seed)
-    lengths = rng.integers(0, 5, 6)
-    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-    T = int(offsets[-1])
-    sizes = rng.integers(1, 4, T)
-    ptr = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-    pairs = np.concatenate([[0], sizes[:-1] * sizes[1:]]) if T else sizes
-    pairs[offsets[:-1][offsets[:-1] < T]] = 0
-    pair_ptr = ptr[-1] + np.concatenate([[0], np.cumsum(pairs)]).astype(np.int64)
-    number = rng.integers(-1, 20, ptr[-1]).astype(np.int32)
-    for row in (-2, -1, 0, 1):
-        counted = both(layered.count_alternatives, offsets, ptr, row, pair, 3, np.empty(T, np.int64))
-        same(counted)
-        n = int(counted[-1][0].sum())
-        out = np.empty(n, np.int32), np.zeros(n, np.int32), np.empty(n, np.int64)
-        same(both(layered.alternatives, offsets, ptr, pair_ptr, number, row, pair, 3, *out))
-    base_ptr, base_feature = sparse(rng, T, 30)
-    below_ptr, below = sparse(rng, T, 30)
-    below -= 3
-    slot = rng.integers(0, 9, len(below))
-    n = len(base_feature) + int((below >= 0).sum())
-    for constant in (-1, 7):
-        out = np.zeros(T + 1, np.int64), np.empty(n, np.int32), np.empty(n, np.int64)
-        same(both(layered.merge_features, base_ptr, base_feature, below_ptr, below, slot, constant, *out))

@@ -7,7 +7,7 @@ from labelwright import CRF
 from labelwright.learn.pruned_objective import PrunedLikelihood
 from labelwright.learn.zero_order import learn_pruning
 from labelwright.parallel import Workers
-from labelwright.scoring.sparse_parameters import pruned_parameters
+from labelwright.scoring.candidate_scores import pruned_parameters
 from labelwright.structures.candidates import LabelLists
 
 TEMPLATE = "U:%x[0,0]\nU:%x[-1,0]\nU:%x[1,0]/%x[0,0]\nB"
@@ -21,8 +21,8 @@ def problem():
     return X, [["abcd"[rng.integers(L)] for _ in x] for x in X]
 
 
-def prepared(problem, order, **settings):
-    model = CRF(TEMPLATE, order=order, n_jobs=1, prune_labels="off", **settings)
+def prepared(problem, **settings):
+    model = CRF(TEMPLATE, n_jobs=1, prune_labels="off", **settings)
     return model, *model._prepare(*problem)
 
 
@@ -39,40 +39,37 @@ def some_labels(data, rng):
     return LabelLists(np.concatenate([[0], np.cumsum(sizes)]), every.label[kept])
 
 
-def likelihood(data, cells, lists, order, workers, space=None):
-    parameters = pruned_parameters(cells, lists, data.gold, data.offsets, L, order)
+def likelihood(data, cells, lists, workers, space=None):
+    parameters = pruned_parameters(cells, lists, data.gold, data.offsets, L)
     objective = PrunedLikelihood(data.incidences["state"], data.offsets, data.gold, parameters, lists, workers, space)
     return parameters, objective
 
 
-@pytest.mark.parametrize("order", [1, 2])
 @pytest.mark.parametrize("scale", [1.0, 300.0])  # the larger one is summed in log space
-def test_with_all_labels_it_is_the_plain_likelihood(problem, order, scale):
-    model, data, trained = prepared(problem, order)
+def test_with_all_labels_it_is_the_plain_likelihood(problem, scale):
+    model, data, trained = prepared(problem)
     workers = Workers(1)
     lists = all_labels(len(data.gold))
-    parameters, pruned = likelihood(data, trained.parameters.cells, lists, order, workers)
-    dense = model._objective(trained, data, workers, np.float64)
+    parameters, pruned = likelihood(data, trained.parameters.cells, lists, workers)
+    dense = model._structure.objective(trained, data, workers, np.float64)
     w = scale * np.random.default_rng(1).normal(size=trained.parameters.n_weights)
     expected, gradient = np.empty_like(w), np.empty(parameters.n_weights)
     loss = dense(w, expected)
 
     def same_weights(of):
         parts = trained.parameters.slices
-        plain = [of[parts[name]][parameters.sparse.codes(name)] for name in list(parts)[1:]]
-        return np.concatenate([of[parts["state"]], *plain])
+        return np.concatenate([of[parts["state"]], of[parts["transitions"]][parameters.sparse.codes]])
 
     assert pruned(same_weights(w), gradient) == pytest.approx(loss, rel=1e-12)
     np.testing.assert_allclose(gradient, same_weights(expected), atol=1e-8)
 
 
-@pytest.mark.parametrize("order", [1, 2])
-def test_the_gradient_is_the_derivative(problem, order):
-    rng = np.random.default_rng(order)
-    _, data, trained = prepared(problem, order)
+def test_the_gradient_is_the_derivative(problem):
+    rng = np.random.default_rng(1)
+    _, data, trained = prepared(problem)
     workers = Workers(1)
     lists = some_labels(data, rng)
-    parameters, pruned = likelihood(data, trained.parameters.cells, lists, order, workers)
+    parameters, pruned = likelihood(data, trained.parameters.cells, lists, workers)
     w, gradient, nothing = rng.normal(size=parameters.n_weights), *np.empty((2, parameters.n_weights))
     pruned(w, gradient)
     steps = 1e-5 * np.eye(len(w))
@@ -80,13 +77,12 @@ def test_the_gradient_is_the_derivative(problem, order):
     np.testing.assert_allclose(gradient, slopes, atol=1e-6)
 
 
-@pytest.mark.parametrize("order", [1, 2])
-def test_scores_of_the_zero_order_model_are_as_weights_that_are_given(problem, order):
-    rng = np.random.default_rng(order)
-    _, data, trained = prepared(problem, order)
+def test_scores_of_the_zero_order_model_are_as_weights_that_are_given(problem):
+    rng = np.random.default_rng(1)
+    _, data, trained = prepared(problem)
     lists = some_labels(data, rng)
     cells, features = trained.parameters.cells, data.incidences["state"]
-    parameters, plain = likelihood(data, cells, lists, order, Workers(1))
+    parameters, plain = likelihood(data, cells, lists, Workers(1))
     w, given = rng.normal(size=(2, parameters.n_weights))
     given[parameters.slices["state"].stop :] = 0.0
     prior = plain._slot_scores(given[parameters.slices["state"]])
@@ -100,19 +96,19 @@ def test_scores_of_the_zero_order_model_are_as_weights_that_are_given(problem, o
 
 def test_lost_tokens_teach_nothing(problem):
     rng = np.random.default_rng(8)
-    _, data, trained = prepared(problem, 1)
+    _, data, trained = prepared(problem)
     lists = some_labels(data, rng)
     lost = rng.random(len(data.gold)) < 0.3
     token = np.repeat(np.arange(len(lost)), np.diff(lists.ptr))
     kept = ~lost[token] | (lists.label == data.gold[token])
     lists = LabelLists(np.concatenate([[0], np.cumsum(np.bincount(token[kept]))]), lists.label[kept])
-    parameters = pruned_parameters(trained.parameters.cells, lists, data.gold, data.offsets, L, 1)
+    parameters = pruned_parameters(trained.parameters.cells, lists, data.gold, data.offsets, L)
     known = data.incidences["state"], data.offsets, data.gold, parameters, lists, Workers(1), trained.space
     objective = PrunedLikelihood(*known, None, lost)
     w, gradient = rng.normal(size=(2, parameters.n_weights))
     loss, slots = objective(w, gradient), objective._slot_scores(w[parameters.slices["state"]])
     table = np.zeros((L, L))
-    table.reshape(-1)[parameters.sparse.codes("transitions")] = w[parameters.slices["transitions"]]
+    table.reshape(-1)[parameters.sparse.codes] = w[parameters.slices["transitions"]]
     expected = 0.0
     for a, b in zip(objective.offsets[:-1], objective.offsets[1:], strict=True):
         assert b - a == 1 or not lost[a:b].any()
@@ -129,26 +125,27 @@ def test_lost_tokens_teach_nothing(problem):
 def test_features_may_have_values(problem):
     rng = np.random.default_rng(5)
     X = [[{"word": word, "size": float(rng.random())} for word in x] for x in problem[0]]
-    model, data, trained = prepared((X, problem[1]), 1)
+    model, data, trained = prepared((X, problem[1]))
     workers = Workers(1)
     lists = all_labels(len(data.gold))
-    parameters, pruned = likelihood(data, trained.parameters.cells, lists, 1, workers)
+    parameters, pruned = likelihood(data, trained.parameters.cells, lists, workers)
     w = rng.normal(size=parameters.n_weights)  # all pairs are candidates
     gradient, expected = np.empty((2, len(w)))
-    assert pruned(w, gradient) == pytest.approx(model._objective(trained, data, workers, np.float64)(w, expected))
+    assert pruned(w, gradient) == pytest.approx(
+        model._structure.objective(trained, data, workers, np.float64)(w, expected)
+    )
     np.testing.assert_allclose(gradient, expected, atol=1e-6)
 
 
-@pytest.mark.parametrize("order", [1, 2])
-def test_threads_do_not_change_a_bit(problem, order, monkeypatch):
+def test_threads_do_not_change_a_bit(problem, monkeypatch):
     monkeypatch.setattr("labelwright.learn.pruned_objective.PIECE_TOKENS", 5)
-    _, data, trained = prepared(problem, order)
+    _, data, trained = prepared(problem)
     rng = np.random.default_rng(2)
     lists = some_labels(data, rng)
     answers = []
     for threads in (1, 3):
         workers = Workers(threads)
-        parameters, pruned = likelihood(data, trained.parameters.cells, lists, order, workers)
+        parameters, pruned = likelihood(data, trained.parameters.cells, lists, workers)
         w = np.random.default_rng(3).normal(size=parameters.n_weights)
         gradient = np.empty_like(w)
         answers.append((pruned(w, gradient), gradient.tobytes()))
@@ -157,11 +154,11 @@ def test_threads_do_not_change_a_bit(problem, order, monkeypatch):
 
 def test_the_cutoff_keeps_the_wanted_share(problem):
     X, y = problem
-    _, data, trained = prepared((X * 5, y * 5), 1)
+    _, data, trained = prepared((X * 5, y * 5))
     cells = trained.parameters.cells["state"]
     workers = Workers(1)
     for share in (0.7, 0.95, 1.0):
-        pruned = learn_pruning(data.incidences["state"], cells, data.gold, data.offsets, L, 1, share, 0, workers)
+        pruned = learn_pruning(data.incidences["state"], cells, data.gold, data.offsets, L, share, 0, workers)
         assert pruned.pruning.share >= share
         assert (pruned.lists.places_of(data.gold) >= 0).all()  # gold labels are always kept in training
         assert 1 <= pruned.lists.mean <= L

@@ -8,9 +8,7 @@ import numpy as np
 import pytest
 
 from labelwright.cli import main
-from labelwright.reproduce import data
-from labelwright.reproduce.constraint_inference import TASKS
-from labelwright.reproduce.experiments import MODULES
+from labelwright.reproduce import PAPERS, experiment, measured
 
 PHRASES = [  # word, POS tag, and the kind of chunk that it is in
     [("The", "DT", "NP"), ("Board", "NN", "NP")],
@@ -44,22 +42,22 @@ def letters(columns: int, rng: np.random.Generator) -> str:
 @pytest.fixture(scope="module")
 def corpora(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder, rng = tmp_path_factory.mktemp("corpora"), np.random.default_rng(0)
-    for name, task in TASKS.items():
-        sentence: Callable[[int, np.random.Generator], str] = letters if task.letters else phrases
-        columns = len(task.columns.split(","))
+    for name, facts in experiment("csi").task.corpora.items():
+        names = facts["columns"].split(",")
+        sentence: Callable[[int, np.random.Generator], str] = letters if names[0] == "letter" else phrases
         (folder / name).mkdir()
         for part, n in (("train", 90), ("test", 30)):
-            text = "".join(sentence(columns, rng) for _ in range(n))
+            text = "".join(sentence(len(names), rng) for _ in range(n))
             (folder / name / f"{part}.txt").write_text(text)
     return folder
 
 
-@pytest.mark.parametrize("name", MODULES)
+@pytest.mark.parametrize("name", PAPERS)
 def test_a_quick_run_ends_with_a_report(
     name: str, corpora: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(data, "ABSTRACTS", 70)
-    monkeypatch.setattr(data, "HELD_OUT", 20)
+    monkeypatch.setattr(measured, "ABSTRACTS", 70)
+    monkeypatch.setattr(measured, "HELD_OUT", 20)
     assert main(["reproduce", name, "--corpora", str(corpora), "-o", str(tmp_path), "--quick"]) == 0
     found = json.loads((tmp_path / f"{name}.quick.results.json").read_text())
     assert found["experiment"] == name

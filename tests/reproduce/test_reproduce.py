@@ -11,12 +11,10 @@ import pytest
 from labelwright import CRF, Corpus
 from labelwright.cli import main
 from labelwright.errors import OptionError
-from labelwright.reproduce.experiment import Claim, Curve, Experiment, Figure, Findings, Panel, Row, Step
-from labelwright.reproduce.experiment_report import Grid, Run, markdown, results, write_report
-from labelwright.reproduce.experiments import MODULES, experiment
-from labelwright.reproduce.measured import difference, differences, is_better, trained
-from labelwright.reproduce.remarks import REMARKS
-from labelwright.reproduce.work import Work
+from labelwright.reproduce import PAPERS, experiment
+from labelwright.reproduce.experiment_report import Run, write_report
+from labelwright.reproduce.measured import claimed, difference, trained
+from labelwright.reproduce.work import Claim, Experiment, Figure, Findings, Panel, Row, Step, Work
 
 RUN = Run("labelwright reproduce small", 75.0, ["arm, 2 cores"])
 
@@ -35,15 +33,18 @@ def small(calls: list[str], fails: bool = False) -> Experiment:
             raise KeyboardInterrupt
         return {"F1": work.results["first"]["F1"] + len(work.labels("a|b"))}
 
-    def findings(found, quick: bool) -> Findings:
-        rows = [Row("Table 1", "CRF | x", "F1", 90.63, found["second"]["F1"], 0.5, 12.3456789)]
-        panel = Panel("n", "F1", [Curve("a", [1, 2], [3.0, 4.0])])
+    def findings(work: Work) -> Findings:
+        rows = [Row("Table 1", "CRF | x", "F1", 90.63, work.results["second"]["F1"], 0.5, 12.3456789)]
+        panel = Panel("n", "F1", {"a": ([1, 2], [3.0, 4.0])})
         return Findings(
             rows, [Claim("a > b", True, "93 and 90")], [Figure("figure-1", "A figure.", [panel])], ["Note."]
         )
 
     steps = [Step("first", 1, first), Step("second", 1, second)]
-    return Experiment("small", "A title", "Who 2009", [], lambda quick: steps, findings, __file__, ["Read so."])
+    readings, remarks = ["Read so."], ["It was checked."]
+    return Experiment(
+        "small", "A title", "Who 2009", [], lambda work: steps, findings, __file__, None, readings, remarks
+    )
 
 
 def test_an_interrupted_run_resumes_with_the_next_step(tmp_path: Path) -> None:
@@ -51,9 +52,10 @@ def test_an_interrupted_run_resumes_with_the_next_step(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         Work(small(calls, fails=True), None, tmp_path, False, print).run()
     lines: list[str] = []
-    found = Work(small(calls), None, tmp_path, False, lines.append).run()
+    work = Work(small(calls), None, tmp_path, False, lines.append)
+    work.run()
     assert calls == ["first", "second", "second"]
-    assert found["second"]["F1"] == 93.0
+    assert work.results["second"]["F1"] == 93.0
     assert lines[0] == "small: 1 of 2 steps are done; resuming"
     assert lines[1] == "small: 1 step to run, about 60 s on two cores; first: second"
     assert lines[2].startswith("[2/2] second (")
@@ -93,12 +95,11 @@ def test_damaged_results_are_made_again(tmp_path: Path) -> None:
 def test_the_report_has_the_same_figures_in_every_form(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     made = small([])
-    found = Work(made, None, tmp_path, False, print).run()
-    paths = write_report(made, made.findings(found, False), tmp_path, RUN)
+    paths = write_report(made, Work(made, None, tmp_path, False, print).run(), tmp_path, RUN)
     assert [path.name for path in paths] == ["small.results.json", "small.md", "small.html", "small.figure-1.png"]
     record = json.loads(paths[0].read_text())
     assert record["experiment"] == "small"
-    assert record["notes"] == ["Read so.", "Note."]
+    assert record["notes"] == ["Read so.", "Note.", "It was checked."]
     assert record["rows"] == [
         {
             "table": "Table 1",
@@ -126,31 +127,40 @@ def test_the_report_has_the_same_figures_in_every_form(tmp_path: Path) -> None:
 def test_without_matplotlib_the_report_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("labelwright.reproduce.experiment_report.can_draw", lambda: False)
     made = small([])
-    found = Work(made, None, tmp_path, False, print).run()
-    paths = write_report(made, made.findings(found, False), tmp_path, RUN._replace(quick=True))
+    paths = write_report(made, Work(made, None, tmp_path, False, print).run(), tmp_path, RUN._replace(quick=True))
     assert [path.name for path in paths] == ["small.quick.results.json", "small.quick.md", "small.quick.html"]
     assert "these figures mean nothing" in paths[1].read_text()
     assert "matplotlib is missing" in paths[1].read_text()
 
 
-def test_misses_name_their_table_and_leave_out_other_data() -> None:
-    from labelwright.reproduce.experiment_report import _misses
-
+def test_misses_name_their_table_and_leave_out_other_data(tmp_path: Path) -> None:
     rows = [
         Row("Table 1", "CRF", "F1", 90.0, 89.0),
         Row("Table 1", "CRF", "F1", 90.0, 89.999, variant="ours"),
+        Row("Table 1", "CRF", "time", 100.0, 1.0),
         Row("Table 2", "CRF", "F1", 90.0, 88.0),
         Row("Table 2", "other data", "F1", 90.0, 50.0, comparable=False),
         Row("Table 2", "better", "F1", 90.0, 91.0),
     ]
-    assert list(_misses(rows))[1] == Grid(
-        ("table", "system", "metric", "as published", "ours"),
-        [["Table 1", "CRF", "F1", "-1.00", "+0.00"], ["Table 2", "CRF", "F1", "-2.00", ""]],
-    )
-    assert list(_misses(rows[:2]))[1] == Grid(
-        ("system", "metric", "as published", "ours"), [["CRF", "F1", "-1.00", "+0.00"]]
-    )
-    assert not list(_misses(rows[3:]))
+
+    def misses(rows: list[Row], quick: bool = False) -> list[str]:
+        text = write_report(small([]), Findings(rows), tmp_path, RUN._replace(quick=quick))[1].read_text()
+        section = text.partition("## Figures below the paper's\n\n")[2].partition("\n\n")[0]
+        assert ("It was checked." in text) is not quick
+        return section.splitlines()
+
+    assert misses(rows) == [
+        "| table | system | metric | as published | ours |",
+        "| --- | --- | --- | --- | --- |",
+        "| Table 1 | CRF | F1 | -1.00 | +0.00 |",
+        "| Table 2 | CRF | F1 | -2.00 |  |",
+    ]
+    assert misses(rows[:2])[::2] == [
+        "| system | metric | as published | ours |",
+        "| CRF | F1 | -1.00 | +0.00 |",
+    ]
+    assert not misses(rows[4:])
+    assert not misses(rows, quick=True)
 
 
 def test_the_tests_of_two_systems_say_which_is_better(tmp_path: Path) -> None:
@@ -159,34 +169,32 @@ def test_the_tests_of_two_systems_say_which_is_better(tmp_path: Path) -> None:
     (work.folder / "labels").mkdir(parents=True)
     work.keep_labels("right", gold)
     work.keep_labels("wrong", [["B-NP", "O", "O"]] * 30 + gold[:10])
-    pairs = differences(work, gold, ["wrong", "right"])
+    names = {"wrong": "wrong", "right": "right"}
+    pairs = work.differences(gold, names)
     assert list(pairs) == ["wrong / right"]
     pair, other = (difference(pairs, *systems) for systems in (("right", "wrong"), ("wrong", "right")))
     assert pair["F1"] == other["F1"][::-1] == [100.0, 25.0]
-    assert pair["correct alone"] == other["correct alone"][::-1] == [30, 0]
-    assert is_better(pair)
-    assert not is_better(other)
+    assert (pair["only first correct"], pair["only second correct"]) == (30, 0)
+    assert (other["only first correct"], other["only second correct"]) == (0, 30)
+    relations = ["better than", "significantly better than", "almost as good as", "not significantly different from"]
+    assert [claimed(pairs, "right", each, "wrong").kept for each in relations] == [True, True, True, False]
+    assert [claimed(pairs, "wrong", each, "right").kept for each in relations] == [False] * 4
     work.keep_labels("wrong", [["B-NP", "O", "O"], *gold[1:]])
-    assert not is_better(difference(differences(work, gold, ["right", "wrong"]), "right", "wrong"))
+    pairs = work.differences(gold, names)
+    assert [claimed(pairs, "right", each, "wrong").kept for each in relations] == [True, False, True, True]
+    assert claimed(pairs, "right", "better than", "wrong", " here").text == "right is better than wrong here"
 
 
-def test_a_row_without_a_run_is_shown_as_missing() -> None:
-    made = small([])
-    findings = Findings([Row("T", "DPLVM", "F1", None, None), Row("T", "DPLVM", "time", 40.0, None)])
-    assert results(made, findings, RUN)["rows"][0]["ours"] is None
-    from labelwright.reproduce.experiment_report import _grid
-
-    assert "| DPLVM | as published | - | - (40 s) |" in markdown("t", [_grid(findings.rows)])
-
-
-@pytest.mark.parametrize("name", MODULES)
+@pytest.mark.parametrize("name", PAPERS)
 @pytest.mark.parametrize("quick", [False, True])
-def test_experiments_have_steps_of_different_names_and_end_in_time(name: str, quick: bool) -> None:
+def test_experiments_have_steps_of_different_names_and_end_in_time(name: str, quick: bool, tmp_path: Path) -> None:
     made = experiment(name)
-    steps = made.steps(quick)
+    for corpus in made.corpora:
+        (tmp_path / corpus).mkdir()
+    steps = made.steps(Work(made, tmp_path, tmp_path, quick, print))
     assert made.name == name
     assert len({step.name for step in steps}) == len(steps)
-    assert sum(step.minutes for step in made.steps(False)) <= 90
+    assert sum(step.minutes for step in steps) <= 90
 
 
 def test_an_unknown_experiment_is_refused() -> None:
@@ -238,27 +246,10 @@ def test_a_whole_experiment_runs_and_resumes(tmp_path: Path, capsys: pytest.Capt
     assert all(claim["kept"] in (True, False) for claim in first["claims"])
 
 
-def test_the_report_says_by_how_much_figures_miss_the_papers(tmp_path: Path) -> None:
-    rows = [
-        Row("Table 1", "CRF", "F1", 90.63, 90.13),
-        Row("Table 1", "CRF", "F1", 90.63, 90.83, variant="ours"),
-        Row("Table 1", "CRF", "time", 100.0, 1.0),
-        Row("Table 1", "Perc", "F1", 90.0, 90.5),
-    ]
-    experiment = replace(small([]), name="multilayer")
-    write_report(experiment, Findings(rows), tmp_path, RUN)
-    report = (tmp_path / "multilayer.md").read_text()
-    assert "| CRF | F1 | -0.50 | +0.20 |" in report
-    assert "| Perc | F1 | +" not in report
-    assert "| CRF | time | -" not in report
-    assert REMARKS["multilayer"][0] in report
-    write_report(experiment, Findings(rows), tmp_path, RUN._replace(quick=True))
-    assert "-0.50" not in (tmp_path / "multilayer.quick.md").read_text()
-
-
-@pytest.mark.parametrize("name", REMARKS)
+@pytest.mark.parametrize("name", PAPERS)
 def test_committed_reports_say_what_was_checked(name: str) -> None:
     folder = Path(__file__).parents[2] / "docs" / "papers"
     report, record = (folder / f"{name}{suffix}" for suffix in (".md", ".results.json"))
-    assert [remark for remark in REMARKS[name] if f"- {remark}\n" not in report.read_text()] == []
-    assert json.loads(record.read_text())["notes"][-len(REMARKS[name]) :] == REMARKS[name]
+    remarks = PAPERS[name]["remarks"]
+    assert [remark for remark in remarks if f"- {remark}\n" not in report.read_text()] == []
+    assert json.loads(record.read_text())["notes"][-len(remarks) :] == remarks

@@ -175,9 +175,10 @@ def threads_change_nothing(case: Case, folder: Path) -> None:
         return
     two = case.make().set_params(n_jobs=2).fit(case.X, case.y)
     assert same(answers(case, two, NEW), answers(case, case.trained, NEW))
-    if hasattr(two, "scored"):  # a batch outlives the threads that scored it
-        records = two.scored(NEW).decode(two._checked_decoder(None))
-        assert [record.labels for record in records] == two.predict(NEW)
+    predicted = layers(two.predict(NEW))
+    for layer, batch in layers(two.scored(NEW)).items():  # a batch outlives the threads that scored it
+        records = batch.decode(two._outputs[layer]._checked_decoder(None))
+        assert [record.labels for record in records] == predicted[layer]
 
 
 def a_second_fit_gives_the_same_tagger(case: Case, folder: Path) -> None:
@@ -228,7 +229,9 @@ def sentences_are_answered_one_by_one_alike(case: Case, folder: Path) -> None:
 
 def encoded_once_answers_all(case: Case, folder: Path) -> None:
     """Where the tagger encodes (a cascade does not: what a layer reads depends on the one below)."""
-    if not hasattr(case.trained, "encode"):
+    if isinstance(case.y, dict):
+        with pytest.raises(OptionError, match=r"^encode: "):
+            case.trained.encode(NEW)
         return
     data = case.trained.encode(NEW)
     assert len(data) == len(NEW)
@@ -252,12 +255,8 @@ def untrained_taggers_say_so(case: Case, folder: Path) -> None:
     tagger = case.make()
     asked: dict[str, Callable[[], Any]] = {question: _asking(tagger, question) for question in answered(case)}
     asked |= {"score": lambda: tagger.score(case.X, case.y), "classes_": lambda: tagger.classes_}
-    asked["warm_up"] = tagger.warm_up
-    if hasattr(tagger, "encode"):
-        asked["encode"] = lambda: tagger.encode(NEW)
+    asked |= {"warm_up": tagger.warm_up, "encode": lambda: tagger.encode(NEW)}
     for question, call in asked.items():
-        if question == "classes_" and not hasattr(type(tagger), "classes_"):
-            continue
         with pytest.raises(NotFittedError) as error:
             call()
         assert type(tagger).__name__ in one_line(error), question
@@ -311,23 +310,27 @@ def probabilities_add_up_to_one(case: Case, folder: Path) -> None:
         for record, labellings in zip(records[layer], sentences, strict=True):
             assert sum(p for _, p in labellings) <= 1 + 1e-9
             assert labellings[0][1] == pytest.approx(np.exp(record.log_probability))
-    if hasattr(tagger, "sequence_log_probabilities"):
-        best = [labellings[0][0] for labellings in ranked[""]]
-        expected = [record.log_probability for record in records[""]]
-        assert tagger.sequence_log_probabilities(NEW, best) == pytest.approx(expected)
-        assert tagger.sequence_log_probabilities(NEW[:1], [["no such label"] * len(NEW[0])]) == [-np.inf]
+    for layer, sentences in ranked.items():
+        best = [labellings[0][0] for labellings in sentences]
+        expected = [record.log_probability for record in records[layer]]
+        for X, y, wanted in ((NEW, best, expected), (NEW[:1], [["no such label"] * len(NEW[0])], [-np.inf])):
+            given = {layer: y} if layer else y
+            assert layers(tagger.sequence_log_probabilities(X, given)) == {layer: pytest.approx(wanted)}
 
 
 def refusals_agree_with_what_it_can(case: Case, folder: Path) -> None:
     for question, (capability, _) in QUESTIONS.items():
-        if capability is not None and capability not in case.can and hasattr(case.trained, question):
+        if capability not in (None, "neighbours", *case.can):
             with pytest.raises(OptionError, match=rf"^{question}\b") as error:
                 ask(case.trained, question, NEW)
             one_line(error)
     assert hasattr(case.trained, "neighbours") == ("neighbours" in case.can)
-    assert hasattr(case.trained, "predict_confidences") == ("confidence" in case.can)
-    for capability, question in (("n-best", "predict_nbest"), ("probability", "predict_marginals")):
-        assert capability not in case.can or hasattr(case.trained, question)
+    if "confidence" in case.can or isinstance(case.y, dict):
+        refusal = "calibrate it" if "confidence" in case.can else r"^predict_confidences: layer "
+        with pytest.raises(OptionError, match=refusal):
+            case.trained.predict_confidences(NEW)
+    else:
+        assert not hasattr(case.trained, "predict_confidences")
 
 
 def known_labels_are_kept(case: Case, folder: Path) -> None:
@@ -363,7 +366,7 @@ def data_that_do_not_fit_are_refused_in_one_line(case: Case, folder: Path) -> No
         case.make().fit([], _some(case, slice(0, 0)))
     one_line(error)
     if "sequence_log_probabilities" in answered(case):
-        for y in (case.y[:3], short[""]):
+        for y in (_some(case, slice(0, 3)), short if isinstance(case.y, dict) else short[""]):
             with pytest.raises(CorpusError, match=r"^y: ") as error:
                 case.trained.sequence_log_probabilities(case.X, y)
             one_line(error)

@@ -6,9 +6,7 @@ import pytest
 from labelwright.learn.joint import Joint
 from labelwright.parallel import Workers
 from labelwright.structures.passing import over
-from labelwright.taggers.layer_labels import labelled_layers
-from labelwright.taggers.layer_runs import LayerRun
-from labelwright.taggers.stacks import stacks
+from labelwright.taggers.layers import LayerRun, labelled_layers, stacks
 
 
 def joint_problem(cascade, X, y, weights=None):

@@ -105,6 +105,11 @@ def layered(explained: list[Any]) -> Any:
     return {name: [answer[name] for answer in explained] for name in explained[0]}
 
 
+def given(tagger: Any, about: Any) -> Any:
+    """What a question is about; of a cascade, in its upper layer."""
+    return {"chunk": about} if isinstance(tagger, Cascade) else about
+
+
 # Every public question: what a tagger must be able to do for it, and how it is asked about sentences.
 QUESTIONS: dict[str, tuple[str | None, Callable[[Any, Any, list[Any]], Any]]] = {
     "predict": (None, lambda tagger, data, X: tagger.predict(data)),
@@ -112,10 +117,13 @@ QUESTIONS: dict[str, tuple[str | None, Callable[[Any, Any, list[Any]], Any]]] = 
     "predict_spans": (None, lambda tagger, data, X: tagger.predict_spans(data)),
     "predict_nbest": ("n-best", lambda tagger, data, X: tagger.predict_nbest(data, n=3)),
     "predict_marginals": ("probability", lambda tagger, data, X: tagger.predict_marginals(data)),
-    "span_probabilities": ("probability", lambda tagger, data, X: tagger.span_probabilities(data, first_spans(X))),
+    "span_probabilities": (
+        "probability",
+        lambda tagger, data, X: tagger.span_probabilities(data, given(tagger, first_spans(X))),
+    ),
     "sequence_log_probabilities": (
         "probability",
-        lambda tagger, data, X: tagger.sequence_log_probabilities(data, [["O"] * len(sentence) for sentence in X]),
+        lambda tagger, data, X: tagger.sequence_log_probabilities(data, given(tagger, [["O"] * len(x) for x in X])),
     ),
     "sample": ("probability", lambda tagger, data, X: tagger.sample(data, 3, random_state=1)),
     "neighbours": ("neighbours", lambda tagger, data, X: tagger.neighbours(X)),  # of tokens: not of encoded data

@@ -126,7 +126,6 @@ FURTHER = {
     "crf-8-bits": (lambda: CRF(TEMPLATE, **SHORT), words, smaller(0.01, 8)),
     "crf-16-bits": (lambda: CRF(SOURCES, vectors=VECTORS, **SOURCED, **SHORT), words, smaller(bits=16)),
     "crf-pruned": (lambda: CRF(WORDS[:-2], prune_labels=0.9, **SHORT), words),
-    "crf-pruned-order2": (lambda: CRF(WORDS, order=2, prune_labels=0.9, constraints="scheme", **SHORT), words),
     "latent-crf-order2": (lambda: LatentCRF(2, WORDS, order=2, random_state=0, n_jobs=1, max_iter=3), short_words),
     "latent-perceptron-8-bits": (
         lambda: LatentPerceptron(2, TEMPLATE, max_iter=3, random_state=0, n_jobs=1), words, smaller(bits=8),

@@ -131,17 +131,16 @@ def test_labels_without_chunks_occur_at_tokens():
 
 def test_many_labels_are_calibrated_among_their_candidates():
     X, y = [["a", "b", "c"], ["b", "c"], ["c", "a"]] * 4, [["x", "y", "z"], ["y", "z"], ["z", "w"]] * 4
-    for order in (1, 2):
-        model = CRF(prune_labels=0.9, order=order, n_jobs=1, max_iter=10).fit(X, y)
-        assert model._trained.pruning is not None
-        weights = {tuple(labels): p for labels, p in model.predict_nbest(X[:1], 64)[0]}
-        total = sum(p ** (1 / 3) for p in weights.values())
-        with_temperature(model, 3.0)
-        for labels, p in model.predict_nbest(X[:1], 64)[0]:
-            assert p == pytest.approx(weights[tuple(labels)] ** (1 / 3) / total, abs=1e-6)
-        marginals = model.predict_marginals(X[:1])[0]
-        held = sum(p ** (1 / 3) / total for labels, p in weights.items() if labels[1] == "y")
-        assert marginals[1]["y"] == pytest.approx(held, abs=1e-6)
+    model = CRF(prune_labels=0.9, n_jobs=1, max_iter=10).fit(X, y)
+    assert model._trained.pruning is not None
+    weights = {tuple(labels): p for labels, p in model.predict_nbest(X[:1], 64)[0]}
+    total = sum(p ** (1 / 3) for p in weights.values())
+    with_temperature(model, 3.0)
+    for labels, p in model.predict_nbest(X[:1], 64)[0]:
+        assert p == pytest.approx(weights[tuple(labels)] ** (1 / 3) / total, abs=1e-6)
+    marginals = model.predict_marginals(X[:1])[0]
+    held = sum(p ** (1 / 3) / total for labels, p in weights.items() if labels[1] == "y")
+    assert marginals[1]["y"] == pytest.approx(held, abs=1e-6)
 
 
 # --- fitting ----------------------------------------------------------------------------------------------------------

@@ -40,7 +40,7 @@ def test_a_cascade_can_do_what_its_layers_can(name, check, tmp_path):
 
 def test_what_cascades_can():
     answered = {"n-best", "forced", "explanation"}
-    assert CASCADES["of perceptrons"].can == answered | {"rules"}
+    assert CASCADES["of perceptrons"].can == answered | {"rules", "confidence"}
     assert CASCADES["mixed"].can == answered | {"rules"}
     assert CASCADES["with segments"].can == answered | {"rules", "probability"}
     assert CASCADES["with a lattice"].can == {"n-best", "forced", "probability", "rules"}

@@ -11,7 +11,7 @@ from labelwright import CRF, Cascade
 from labelwright.answers.candidate_chains import PrunedChains
 from labelwright.corpus import validate
 from labelwright.engine.choice import using
-from labelwright.errors import OptionError
+from labelwright.errors import ModelFileError, OptionError
 from labelwright.scoring.candidate_scores import CandidateScores
 from taggers import CHUNKS, SENTENCES, Case
 
@@ -24,12 +24,12 @@ def random_sentences(rng, n):
     return [[f"w{rng.integers(8)}" for _ in range(rng.integers(1, 6))] for _ in range(n)]
 
 
-@pytest.fixture(scope="module", params=[1, 2])
-def model(request):
-    rng = np.random.default_rng(request.param)
+@pytest.fixture(scope="module")
+def model():
+    rng = np.random.default_rng(1)
     X = random_sentences(rng, 25)
     y = [[LABELS[rng.integers(5)] for _ in x] for x in X]
-    model = CRF(order=request.param, prune_labels=0.5, l2=0.1, **SMALL).fit(X, y)
+    model = CRF(prune_labels=0.5, l2=0.1, **SMALL).fit(X, y)
     model.weights_ = (model.weights_ + rng.normal(0, 0.5, len(model.weights_))).astype(np.float32)
     return model
 
@@ -48,14 +48,11 @@ class Enumerated:
         self.chain = PrunedChains.of(scores, 0, 1).sentences[0]
         L, T = trained.space.n_labels, len(sentence)
         rows, sparse, parts = scores.rows(0, T), trained.parameters.sparse, trained.parameters.slices
-        pairs, triples = np.zeros((L, L)), np.zeros((L, L, L))
-        pairs.reshape(-1)[sparse.codes("transitions")] = model.weights_[parts["transitions"]]
-        if model.order == 2:
-            triples.reshape(-1)[sparse.codes("triples")] = model.weights_[parts["triples"]]
+        pairs = np.zeros((L, L))
+        pairs.reshape(-1)[sparse.codes] = model.weights_[parts["transitions"]]
         self.paths = np.array(list(itertools.product(range(L), repeat=T)))
         self.scores = rows[np.arange(T), self.paths].sum(axis=1)
         self.scores += sum((pairs[self.paths[:, t - 1], self.paths[:, t]] for t in range(1, T)), 0.0)
-        self.scores += sum((triples[tuple(self.paths[:, t - 2 : t + 1].T)] for t in range(2, T)), 0.0)
         self.candidate = np.zeros((T, L), bool)
         lists = self.chain.lists
         self.candidate[np.repeat(np.arange(T), np.diff(lists.ptr)), lists.label] = True
@@ -90,8 +87,7 @@ def test_bounds_hold_for_all_that_was_missed(model, sentences):
         proof = every.chain._proof
         for t, y in np.argwhere(~every.candidate):
             assert proof.missed.scores[t, y] >= every.scores[every.paths[:, t] == y].max() - 1e-9
-        if model.order == 1:
-            assert 0 < proof.mass <= np.exp(every.log_z_of_candidates - every.log_z) + 1e-12
+        assert 0 < proof.mass <= np.exp(every.log_z_of_candidates - every.log_z) + 1e-12
 
 
 def test_proofs_are_right(model, sentences):
@@ -174,6 +170,12 @@ def test_labels_that_were_pruned_stay_improbable():
     assert [record.labels for record in fast] == [record.labels for record in exact]
 
 
+def test_a_file_of_order_2_is_refused(model):
+    tensors, header = model.pack()
+    with pytest.raises(ModelFileError, match="pruned labels of order 2 are gone; train again with order=1"):
+        CRF.unpack(tensors, header | {"order": 2})
+
+
 def test_a_file_of_before_has_no_zero_order_scores(model, sentences):
     tensors, header = model.pack()
     del header["pruning"]["prior"]
@@ -190,13 +192,12 @@ def test_with_all_labels_it_is_the_plain_crf(monkeypatch):
     monkeypatch.setattr("labelwright.learn.zero_order.PRIOR", 0.0)
     X, y = SENTENCES, CHUNKS
     settings = {**SMALL, "max_iter": 60, "tol": 0.0}
-    for order in (1, 2):
-        plain = CRF(order=order, prune_labels="off", **settings).fit(X, y)
-        pruned = CRF(order=order, prune_labels=1.0, **settings).fit(X, y)
-        assert pruned.training_["loss"] == pytest.approx(plain.training_["loss"], rel=1e-3)
-        for ours, theirs in zip(pruned.decode(X), plain.decode(X), strict=True):
-            assert ours.labels == theirs.labels
-            assert ours.exact
+    plain = CRF(prune_labels="off", **settings).fit(X, y)
+    pruned = CRF(prune_labels=1.0, **settings).fit(X, y)
+    assert pruned.training_["loss"] == pytest.approx(plain.training_["loss"], rel=1e-3)
+    for ours, theirs in zip(pruned.decode(X), plain.decode(X), strict=True):
+        assert ours.labels == theirs.labels
+        assert ours.exact
 
 
 def test_a_label_scheme_is_kept():
@@ -230,10 +231,9 @@ def test_auto_prunes_where_there_are_many_labels():
     assert "pruning" not in CRF(prune_labels="off", **SMALL).fit(*many_labels(220)).training_
 
 
-@pytest.mark.parametrize("order", [1, 2])
-def test_a_model_with_pruned_labels_can_be_made_smaller(order):
+def test_a_model_with_pruned_labels_can_be_made_smaller():
     X, y = many_labels(60)
-    model = CRF(prune_labels=0.5, order=order, l1=0.01, **SMALL).fit(X, y)
+    model = CRF(prune_labels=0.5, l1=0.01, **SMALL).fit(X, y)
     assert (model.weights_ == 0).any()
     for prune, bits in ((0.0, 32), (0.01, 16), (2.0, 8)):
         small = model.compressed(prune, bits)
@@ -244,7 +244,7 @@ def test_a_model_with_pruned_labels_can_be_made_smaller(order):
 
 
 def test_layers_that_learn_together_are_not_pruned(monkeypatch):
-    monkeypatch.setattr("labelwright.taggers.pruning.MANY", {1: 2, 2: 2})
+    monkeypatch.setattr("labelwright.taggers.chain_structure.MANY", 2)
     X, y = many_labels(12)
     layers = [("a", CRF(**SMALL)), ("b", CRF(**SMALL))]
     model = Cascade(layers, max_iter=2).fit(X, {"a": y, "b": y})
@@ -255,13 +255,13 @@ def test_layers_that_learn_together_are_not_pruned(monkeypatch):
 
 
 def test_a_share_that_is_too_much_to_ask_for_is_announced(monkeypatch):
-    monkeypatch.setattr("labelwright.learn.zero_order.MEAN_CANDIDATES", {1: 1, 2: 1})
+    monkeypatch.setattr("labelwright.learn.zero_order.MEAN_CANDIDATES", 1)
     with pytest.warns(RuntimeWarning, match=r"prune_labels=1.0: candidates have .* % of held-out gold labels"):
         CRF(prune_labels=1.0, **SMALL).fit(*many_labels(60))
 
 
 def test_an_unpruned_model_of_absurd_size_is_announced(monkeypatch):
-    monkeypatch.setattr("labelwright.taggers.pruning.PATIENCE", 1e-6)
+    monkeypatch.setattr("labelwright.taggers.chain_structure.PATIENCE", 1e-6)
     with pytest.warns(RuntimeWarning, match="labels without pruning: about .* s for each iteration.*prune_labels="):
         CRF(prune_labels="off", **SMALL).fit(SENTENCES, CHUNKS)
 
@@ -272,6 +272,7 @@ def test_an_unpruned_model_of_absurd_size_is_announced(monkeypatch):
         ({"prune_labels": 0.0}, "prune_labels: expected a share"),
         ({"prune_labels": "some"}, "prune_labels: expected a share"),
         ({"prune_labels": 0.9, "optimizer": "sgd"}, "optimizer"),
+        ({"prune_labels": 0.9, "order": 2}, "candidates are pairs of labels, got order=2"),
         ({"prune_labels": 0.9, "template": "U:%x[0,0]\nB:%x[0,0]"}, "pairs or triples"),
     ],
 )

@@ -150,7 +150,7 @@ def test_without_scikit_learn_the_error_is_ours_and_nothing_is_imported():
         "    CRF().predict([['a']])\n"
         "except NotFittedError as error:\n"
         "    assert type(error) is NotFittedError\n"
-        "import labelwright.evaluate.scorers, labelwright.corpus.frames\n"
+        "import labelwright.evaluate.scorers, labelwright.corpus.token_records\n"
         "assert not {'sklearn', 'joblib', 'pandas', 'polars'} & set(sys.modules)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

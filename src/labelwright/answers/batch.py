@@ -13,7 +13,7 @@ from labelwright.answers.protocol import NoSumsError, Ranked, Scored, impossible
 from labelwright.corpus.partial_labels import is_partial
 from labelwright.corpus.schemes import is_chunk_label, split_label
 from labelwright.corpus.spans import Span, labels_of
-from labelwright.corpus.split_texts import labelled_spans
+from labelwright.corpus.tokenizer import labelled_spans
 from labelwright.decode.checks import MOST, check_decoder
 from labelwright.decode.record import Decoding
 from labelwright.errors import CorpusError, OptionError

@@ -1,7 +1,7 @@
 """Scored sentences of a model with many labels: every token has a few candidate labels.
 
-Best paths, log Z, marginals and weights are computed over the candidates by kernels of their own.  All other questions
-go to a small lattice that has only the labels of the sentence's candidates (`local`).  All probabilities are those
+Best paths, log Z, marginals and weights are those of the graph of its candidates.  All other questions go to a small
+lattice that has only the labels of the sentence's candidates (`local`).  All probabilities are those
 among labellings of candidates; a decoding says whether its labelling is proven to be the best of *all* labellings."""
 
 import time
@@ -16,13 +16,12 @@ from labelwright.answers.protocol import Ranked, impossible
 from labelwright.corpus.spans import Span, spans_of
 from labelwright.decode.costs import costs_among
 from labelwright.decode.record import Decoding
-from labelwright.kernels import candidate_chains as kernels
 from labelwright.parallel import computed_once
 from labelwright.scoring.candidate_scores import MOST_NUMBERS, WIDEST, CandidateScores, Missed, ScoredChart
-from labelwright.scoring.sparse_parameters import by_slot
-from labelwright.structures.candidates import LabelLists, chart
+from labelwright.structures import dag
+from labelwright.structures.candidates import LabelLists
 from labelwright.structures.lattice import Lattice, Posterior
-from labelwright.structures.states import StateSpace, assembled
+from labelwright.structures.states import assembled
 
 if TYPE_CHECKING:
     from labelwright.rules.labelled_graphs import LabelledGraph
@@ -66,46 +65,10 @@ class PrunedChains:
         sizes = np.diff(self.offsets).tolist()
         return [PrunedChain(self, n) if size else None for n, size in enumerate(sizes)]
 
-    @computed_once
-    def paths(self) -> tuple[Array, Array]:
-        """The labels of the best paths [T] over candidates, and their scores [N]."""
-        made, node, scores = self.scored.chart, self.scored.nodes, self.scores
-        delta, back = np.empty(len(node)), np.zeros(len(node), np.int64)
-        path, best = np.empty(int(self.offsets[-1]), np.int64), np.zeros(len(self.offsets) - 1)
-        for a, b in _with_tokens(self.offsets):
-            where = made.layout, node, made.arc_place, scores.arcs, self.offsets
-            kernels.best_paths(*where, a, b, delta, back, path, best)
-        slot = made.lists.ptr[:-1] + path % np.diff(made.lists.ptr)  # of order 2, a node is a pair
-        return made.lists.label[slot], best
-
-    @computed_once
-    def around(self) -> tuple[Array, Array]:
-        """The scores of the best paths over candidates up to every slot, and after it."""
-        return self.scores.around(self.scored)
-
-    @computed_once
-    def sums(self) -> tuple[Array, Array]:
-        """P(label) of every slot, and log Z of every sentence [N], over candidates."""
-        made, node, scores = self.scored.chart, self.scored.nodes, self.scores
-        alpha, beta, message = np.empty((3, len(node)))
-        log_z, none = np.zeros(len(self.offsets) - 1), np.empty(0)
-        with np.errstate(over="ignore"):
-            E = np.exp(scores.arcs)
-        for a, b in _with_tokens(self.offsets):
-            kernels.sums(made.layout, node, made.arc_place, E, self.offsets, a, b, alpha, beta, message, log_z)
-            rest = alpha, beta, message, log_z, none
-            kernels.posteriors(made.layout, made.arc_place, E, self.offsets, a, b, *rest)
-        for n in np.flatnonzero(np.isnan(log_z)).tolist():
-            where = made.layout, node, made.arc_place, scores.arcs, self.offsets, n
-            log_z[n] = kernels.log_sums(*where, alpha, beta, none)
-        return by_slot(made, alpha), log_z
-
-
-def _with_tokens(offsets: Array) -> list[tuple[int, int]]:
-    """Runs of sentences that have tokens."""
-    some = np.diff(offsets) > 0
-    edges = np.flatnonzero(np.diff(np.concatenate([[False], some, [False]]).astype(np.int8)))
-    return [(int(a), int(b)) for a, b in edges.reshape(-1, 2)]
+    def graph(self, n: int) -> tuple[dag.Dag, Array]:
+        """The graph of a sentence, and the scores of its arcs."""
+        made, slots = self.scored
+        return made.graph(n, slots, self.scores.pairs)
 
 
 class Proof(NamedTuple):
@@ -133,6 +96,20 @@ class PrunedChain:
     def _tokens(self) -> tuple[int, int]:
         """The first token and the end, counted from the first token of the chains."""
         return int(self.chains.offsets[self.n]), int(self.chains.offsets[self.n + 1])
+
+    @computed_once
+    def _path(self) -> tuple[Array, float]:
+        """The labels of the best path [T], and its score; minus infinity where there is none."""
+        graph, scores = self.chains.graph(self.n)
+        path, score = dag.best_path(graph, scores)
+        return self.lists.label[graph.target[path] - 1], score
+
+    @computed_once
+    def _sums(self) -> tuple[Array, float]:
+        """P(label) of every candidate, and log Z."""
+        graph, scores = self.chains.graph(self.n)
+        sums = dag.sums(graph, scores)
+        return np.bincount(graph.target - 1, sums.arcs, graph.n_nodes - 1), sums.log_z
 
     @property
     def lists(self) -> LabelLists:
@@ -162,7 +139,7 @@ class PrunedChain:
         chain, wider = self, 2
         a, b = self._tokens
         scores, first = self.chains.scores, self.chains.first
-        while chain.chains.paths[1][chain.n] == -np.inf and scores.pruning.most * wider <= 2 * WIDEST[scores.order]:
+        while chain._path[1] == -np.inf and scores.pruning.most * wider <= 2 * WIDEST:
             chain = self._with_lists(scores.lists(first + a, first + b, wider))
             wider *= 2
         return chain
@@ -190,7 +167,7 @@ class PrunedChain:
         if rules:
             record = chain.local.decode(decoder, number=number, rules=rules, words=words, names=self.labels, **options)
             return chain._judged(record)
-        if chain.chains.paths[1][chain.n] == -np.inf:
+        if chain._path[1] == -np.inf:
             raise impossible(number)
         if decoder == "exact":
             return chain._exact(**options)
@@ -201,10 +178,8 @@ class PrunedChain:
         return chain._judged(chain.local.chain.decode(decoder, number=number, **options))
 
     def _viterbi(self, probabilities: bool = True) -> Decoding:
-        a, b = self._tokens
-        codes, best = self.chains.paths
-        score = float(best[self.n])
-        record = Decoding([self.labels[y] for y in codes[a:b].tolist()], score, None, False, None)
+        codes, score = self._path
+        record = Decoding([self.labels[y] for y in codes.tolist()], score, None, False, None)
         if not probabilities:
             return record
         return self._judged(record._replace(log_probability=min(0.0, score - self.log_z()), exact=True))
@@ -228,11 +203,11 @@ class PrunedChain:
         chain, begun, added = self, time.monotonic(), 0
         limit = np.inf if max_expansions is None else max_expansions
         for _ in range(ROUNDS):
-            missed, best = chain._proof.missed, float(chain.chains.paths[1][chain.n])
+            missed, best = chain._proof.missed, chain._path[1]
             late = time_limit is not None and time.monotonic() - begun >= time_limit
             if missed is None or missed.highest <= best + SLACK or late or added >= limit:
                 break
-            lists = _enlarged(chain.lists, missed.scores, best, WIDEST[self.chains.scores.order])
+            lists = _enlarged(chain.lists, missed.scores, best, WIDEST)
             if lists is None:
                 break
             added += len(lists.label) - len(chain.lists.label)
@@ -247,10 +222,8 @@ class PrunedChain:
         if (b - a) * scores.space.n_labels > MOST_NUMBERS:
             return Proof(None, None)
         rows = scores.rows(self.chains.first + a, self.chains.first + b)
-        mass = None
-        if scores.order == 1:
-            mass = float(np.exp(min(0.0, self.log_z() - scores.mass_bound(self.chains.scored, a, b, rows))))
-        return Proof(scores.missed(self.chains.scored, self.chains.around, a, b, rows), mass)
+        mass = float(np.exp(min(0.0, self.log_z() - scores.mass_bound(self.chains.scored, self.n, rows))))
+        return Proof(scores.missed(self.chains.scored, self.n, rows), mass)
 
     def best(self, n: int, max_expansions: int | None = None) -> Ranked:
         """Up to n labellings of candidates in order."""
@@ -260,8 +233,7 @@ class PrunedChain:
 
     def log_z(self) -> float:
         """Over candidates."""
-        possible = self.possible
-        return float(possible.chains.sums[1][possible.n])
+        return self.possible._sums[1]
 
     def log_z_of(self, permitted: Array) -> float:
         """Over candidates."""
@@ -281,10 +253,8 @@ class PrunedChain:
     def candidate_marginals(self) -> tuple[Array, Array, Array]:
         """The token, the label and P(label at token) of every candidate."""
         chain = self.possible
-        lists, ptr = chain.lists, chain.chains.scored.chart.lists.ptr
-        a, b = chain._tokens
-        token = np.repeat(np.arange(b - a), np.diff(lists.ptr))
-        return token, lists.label, chain.chains.sums[0][ptr[a] : ptr[b]]
+        lists = chain.lists
+        return np.repeat(np.arange(len(self)), np.diff(lists.ptr)), lists.label, chain._sums[0]
 
     state_marginals = marginals
 
@@ -302,16 +272,11 @@ class PrunedChain:
 
     def _weight(self, slot: Array) -> float:
         """The score of a path through these slots [T]."""
-        (made, slots, _), scores = self.chains.scored, self.chains.scores
+        made, slots = self.chains.scored
         sizes, within = np.diff(made.lists.ptr), slot - made.lists.ptr[:-1]
         t = np.arange(1, len(slot))
         pair = made.pair_ptr[t] + within[t - 1] * sizes[t] + within[t]
-        weight = float(slots[slot].sum()) + float(scores.pairs[made.places.pair[pair]].sum())
-        if made.order == 2:
-            t = t[1:]
-            arc = made.layout.arc_ptr[t] + (within[t - 1] * sizes[t - 2] + within[t - 2]) * sizes[t] + within[t]
-            weight += float(scores.arcs[made.places.triple[arc]].sum())
-        return weight
+        return float(slots[slot].sum()) + float(self.chains.scores.pairs[made.place[pair]].sum())
 
     def spans_in(self, labels: list[str]) -> list[Span]:
         return spans_of(labels) if self.chains.scores.scheme is not None else []
@@ -386,53 +351,17 @@ class Local(NamedTuple):
 
 def local_chain(chains: PrunedChains) -> Local:
     """The lattice of the only sentence of some chains, over the labels of its candidates."""
-    scores, (made, slots, _) = chains.scores, chains.scored
+    scores, (made, slots) = chains.scores, chains.scored
     ptr, label = made.lists
     codes, local = np.unique(label, return_inverse=True)
     T, U = len(ptr) - 1, len(codes)
-    token = np.repeat(np.arange(T), np.diff(ptr))
     state = np.full((T, U), -np.inf)
-    state[token, local] = slots
-    pairs = scores.pairs[_places(scores, codes)].reshape(U, U)
+    state[np.repeat(np.arange(T), np.diff(ptr)), local] = slots
+    first, second = np.repeat(codes, U), np.tile(codes, U)
+    place = scores.parameters.sparse.places(first.astype(np.int64) * scores.space.n_labels + second)
+    pairs = np.where(place < 0, 0.0, scores.pairs[place])
+    pairs[~scores.space.arc[first, second]] = -np.inf
     labels = tuple(scores.space.labels[y] for y in codes.tolist())
-    first, yes = np.arange(U + 1, dtype=np.int32), np.ones(U, np.bool_)
-    if scores.order == 1:
-        space = assembled(labels, first, yes, pairs > -np.inf, yes, 1)
-        return Local(Chain(Chains(state, pairs.reshape(1, -1), [(0, T)], space, scores.scheme), 0), codes)
-    possible = state > -np.inf
-    meet = (possible[:-1].T.astype(np.float32) @ possible[1:].astype(np.float32) > 0) & (pairs > -np.inf)
-    if T == 1:
-        meet = np.eye(U, dtype=np.bool_)  # kernels expect an arc at least
-    space = assembled(labels, first, possible[0], meet, yes, 2)
-    node, arc = _second_order(scores, space, state, pairs, codes)
-    return Local(Chain(Chains(node, arc, [(0, T)], space, scores.scheme), 0), codes)
-
-
-def _places(scores: CandidateScores, codes: Array) -> Array:
-    """The places of the transitions between all these labels [U * U]."""
-    U = len(codes)
-    twice = LabelLists(np.array([0, U, 2 * U]), np.tile(codes, 2).astype(np.int32))
-    rules = None if scores.space.arc.all() else scores.space.arc
-    return chart(twice, np.array([0, 2]), 1, scores.parameters.sparse, rules).places.pair
-
-
-def _second_order(
-    scores: CandidateScores, space: StateSpace, state: Array, pairs: Array, codes: Array
-) -> tuple[Array, Array]:
-    """Scores of the nodes [T, Q] and arcs [1, A] of a lattice of order 2."""
-    graph, L = space.graph, scores.space.n_labels
-    inner = graph.previous >= 0
-    node = np.full((len(state), graph.n_nodes), -np.inf)
-    node[0, ~inner] = state[0, graph.state[~inner]]
-    r, s = graph.previous[inner], graph.state[inner]
-    with np.errstate(invalid="ignore"):
-        later = state[1:, s] + pairs[r, s]
-    later[state[:-1, r] == -np.inf] = -np.inf
-    node[1:, inner] = later
-    source, target = graph.ends
-    arc = np.zeros(graph.n_arcs)
-    triple = np.flatnonzero(graph.previous[source] >= 0)
-    one, two, three = graph.previous[source[triple]], graph.state[source[triple]], graph.state[target[triple]]
-    code = (codes[one].astype(np.int64) * L + codes[two]) * L + codes[three]
-    arc[triple] = scores.triples(code)
-    return node, arc[None]
+    start, yes = np.arange(U + 1, dtype=np.int32), np.ones(U, np.bool_)
+    space = assembled(labels, start, yes, pairs.reshape(U, U) > -np.inf, yes, 1)
+    return Local(Chain(Chains(state, pairs.reshape(1, -1), [(0, T)], space, scores.scheme), 0), codes)

@@ -7,22 +7,24 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from labelwright.corpus.allowed_labels import read_allowed_labels as read_allowed_labels
-    from labelwright.corpus.allowed_labels import with_allowed_labels as with_allowed_labels
+    from labelwright.corpus.annotations import read_brat as read_brat
     from labelwright.corpus.annotations import read_doccano as read_doccano
     from labelwright.corpus.annotations import read_label_studio as read_label_studio
-    from labelwright.corpus.brat import read_brat as read_brat
+    from labelwright.corpus.binary_records import read_docbin as read_docbin
+    from labelwright.corpus.binary_records import read_parquet as read_parquet
+    from labelwright.corpus.columns import CONLLU_NAMES as CONLLU_NAMES
     from labelwright.corpus.columns import read_columns as read_columns
+    from labelwright.corpus.columns import read_conllu as read_conllu
     from labelwright.corpus.columns import stream_columns as stream_columns
     from labelwright.corpus.columns import write_columns as write_columns
-    from labelwright.corpus.conllu import CONLLU_NAMES as CONLLU_NAMES
-    from labelwright.corpus.conllu import read_conllu as read_conllu
-    from labelwright.corpus.conllu import write_conllu as write_conllu
-    from labelwright.corpus.docbin import read_docbin as read_docbin
-    from labelwright.corpus.frames import read_frame as read_frame
+    from labelwright.corpus.columns import write_conllu as write_conllu
     from labelwright.corpus.generated import builtin_corpus as builtin_corpus
+    from labelwright.corpus.generated import synthetic_hmm as synthetic_hmm
     from labelwright.corpus.limits import max_input as max_input
-    from labelwright.corpus.parquet import read_parquet as read_parquet
+    from labelwright.corpus.open_labels import read_allowed_labels as read_allowed_labels
+    from labelwright.corpus.open_labels import unmarked_unknown as unmarked_unknown
+    from labelwright.corpus.open_labels import weighted as weighted
+    from labelwright.corpus.open_labels import with_allowed_labels as with_allowed_labels
     from labelwright.corpus.schemes import SCHEMES as SCHEMES
     from labelwright.corpus.schemes import Allowed as Allowed
     from labelwright.corpus.schemes import Boundaries as Boundaries
@@ -37,96 +39,29 @@ if TYPE_CHECKING:
     from labelwright.corpus.spans import Span as Span
     from labelwright.corpus.spans import labels_of as labels_of
     from labelwright.corpus.spans import spans_of as spans_of
-    from labelwright.corpus.synthetic import synthetic_hmm as synthetic_hmm
     from labelwright.corpus.table import Column as Column
     from labelwright.corpus.table import Corpus as Corpus
     from labelwright.corpus.table import RawText as RawText
+    from labelwright.corpus.token_records import read_frame as read_frame
     from labelwright.corpus.token_records import read_jsonl as read_jsonl
     from labelwright.corpus.tokenizer import Tokenizer as Tokenizer
-    from labelwright.corpus.unmarked import unmarked_unknown as unmarked_unknown
-    from labelwright.corpus.weight_columns import weighted as weighted
 
-_HOMES = {
-    "Allowed": "schemes",
-    "Boundaries": "schemes",
-    "CONLLU_NAMES": "conllu",
-    "Column": "table",
-    "Corpus": "table",
-    "Problem": "schemes",
-    "RawText": "table",
-    "SCHEMES": "schemes",
-    "Span": "spans",
-    "Tokenizer": "tokenizer",
-    "allowed": "schemes",
-    "boundaries": "schemes",
-    "builtin_corpus": "generated",
-    "convert": "schemes",
-    "detect_scheme": "schemes",
-    "labels_of": "spans",
-    "max_input": "limits",
-    "read_allowed_labels": "allowed_labels",
-    "read_brat": "brat",
-    "read_columns": "columns",
-    "read_conllu": "conllu",
-    "read_docbin": "docbin",
-    "read_doccano": "annotations",
-    "read_frame": "frames",
-    "read_jsonl": "token_records",
-    "read_label_studio": "annotations",
-    "read_parquet": "parquet",
-    "repair": "schemes",
-    "spans_of": "spans",
-    "split_label": "schemes",
-    "stream_columns": "columns",
-    "synthetic_hmm": "synthetic",
-    "unmarked_unknown": "unmarked",
-    "validate": "schemes",
-    "weighted": "weight_columns",
-    "with_allowed_labels": "allowed_labels",
-    "write_columns": "columns",
-    "write_conllu": "conllu",
+_NAMES = {  # of each file
+    "annotations": "read_brat read_doccano read_label_studio",
+    "binary_records": "read_docbin read_parquet",
+    "columns": "CONLLU_NAMES read_columns read_conllu stream_columns write_columns write_conllu",
+    "generated": "builtin_corpus synthetic_hmm",
+    "limits": "max_input",
+    "open_labels": "read_allowed_labels unmarked_unknown weighted with_allowed_labels",
+    "schemes": "SCHEMES Allowed Boundaries Problem"
+    " allowed boundaries convert detect_scheme repair split_label validate",
+    "spans": "Span labels_of spans_of",
+    "table": "Column Corpus RawText",
+    "token_records": "read_frame read_jsonl",
+    "tokenizer": "Tokenizer",
 }
-
-__all__ = [
-    "CONLLU_NAMES",
-    "SCHEMES",
-    "Allowed",
-    "Boundaries",
-    "Column",
-    "Corpus",
-    "Problem",
-    "RawText",
-    "Span",
-    "Tokenizer",
-    "allowed",
-    "boundaries",
-    "builtin_corpus",
-    "convert",
-    "detect_scheme",
-    "labels_of",
-    "max_input",
-    "read_allowed_labels",
-    "read_brat",
-    "read_columns",
-    "read_conllu",
-    "read_docbin",
-    "read_doccano",
-    "read_frame",
-    "read_jsonl",
-    "read_label_studio",
-    "read_parquet",
-    "repair",
-    "spans_of",
-    "split_label",
-    "stream_columns",
-    "synthetic_hmm",
-    "unmarked_unknown",
-    "validate",
-    "weighted",
-    "with_allowed_labels",
-    "write_columns",
-    "write_conllu",
-]
+_HOMES = {name: file for file, names in _NAMES.items() for name in names.split()}
+__all__ = sorted(_HOMES)
 
 
 def __getattr__(name: str) -> Any:

@@ -14,10 +14,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from labelwright.corpus.json_records import BOM
 from labelwright.corpus.limits import LONGEST_VALUE, too_long
 from labelwright.corpus.schemes import is_chunk_label
 from labelwright.corpus.table import Column, Corpus
+from labelwright.corpus.token_records import BOM
 from labelwright.errors import CorpusError
 
 LARGEST = float(np.finfo(np.float32).max)  # value of an attribute

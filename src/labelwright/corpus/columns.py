@@ -1,11 +1,15 @@
-"""Column files: one token per line, columns separated by spaces or tabs, a blank line after each sentence."""
+"""Column files: one token per line, columns separated by spaces or tabs, a blank line after each sentence.
+
+CoNLL-U has ten columns separated by tabs.  Its comments, multiword ranges (1-2) and empty nodes (8.1) are no tokens;
+they stay in the raw text and are written back.
+"""
 
 import io
 import os
 import re
 import select
 from collections.abc import Iterator, Sequence
-from itertools import chain
+from itertools import chain, pairwise
 from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
@@ -16,20 +20,14 @@ from labelwright.corpus.compressed import (
     Rejoined,
     Source,
     codec_for,
+    first_line_of,
     name_of,
     read_bytes,
     write_bytes,
 )
-from labelwright.corpus.limits import (
-    LONGEST_LINE,
-    LONGEST_VALUE,
-    MOST_COLUMNS,
-    check_size,
-    line_too_long,
-    too_long,
-)
+from labelwright.corpus.labels import check_column, check_rows, place_of
+from labelwright.corpus.limits import LONGEST_LINE, LONGEST_VALUE, MOST_COLUMNS, check_size, line_too_long, too_long
 from labelwright.corpus.table import Column, Corpus, RawText, check_label, check_names, default_names
-from labelwright.corpus.writable import check_column, check_rows
 from labelwright.engine.choice import BYTES_OF_TOKEN, expect
 from labelwright.errors import CorpusError, unreadable
 from labelwright.kernels import text as kernels
@@ -241,15 +239,18 @@ def write_columns(corpus: Corpus, target: Source, extra: Labels | Sequence[Label
     separator = separator_for(rows)
     for number, column in enumerate(rows):
         check_column(column, corpus.offsets, corpus.source, separator, is_label=number >= len(corpus.names))
+    mark = separator.join([_MARK, *["O"] * (len(rows) - 1)])
+    _write_rows(corpus, rows, separator, [mark, ""], target)
+
+
+def _write_rows(corpus: Corpus, rows: list[list[str]], separator: str, mark: list[str], target: Source) -> None:
+    """Write columns [C][T], and a mark before the first sentence of each document."""
     check_rows(rows, corpus.offsets, corpus.source)
     lines = [*map(separator.join, zip(*rows, strict=True))]
-    mark = separator.join([_MARK, *["O"] * (len(rows) - 1)])
     documents = set(corpus.documents.tolist())
-    bounds = corpus.offsets.tolist()
-    blocks = []
-    for number in range(len(corpus)):
-        block = lines[bounds[number] : bounds[number + 1]]
-        blocks += [mark, "", *block, ""] if number in documents else [*block, ""]
+    blocks = list[str]()
+    for number, (a, b) in enumerate(pairwise(corpus.offsets.tolist())):
+        blocks += [*(mark if number in documents else ()), *lines[a:b], ""]
     write_bytes(target, "".join(f"{line}\n" for line in blocks).encode())
 
 
@@ -396,3 +397,75 @@ def _more_is_waiting(stream: BinaryIO) -> bool:
         return bool(select.select([stream.fileno()], [], [], 0)[0])
     except (OSError, ValueError, AttributeError):  # not a file, or a system that selects sockets only
         return os.name != "nt" and hasattr(stream, "getbuffer")
+
+
+# -- CoNLL-U ----------------------------------------------------------------------------------------------------------
+
+CONLLU_NAMES = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
+
+
+def read_conllu(path: Source, label: str = "upos") -> Corpus:
+    """Read a CoNLL-U file with one of its ten columns as the label; `# newdoc` comments start documents.
+
+    path : a path, plain or compressed, or a binary file object
+    label : the column that is the label: upos, xpos, deprel, ...
+
+    >>> import io
+    >>> text = b"# newdoc\\n1-2\\tdel" + b"\\t_" * 8 + b"\\n1\\tde\\tde\\tADP" + b"\\t_" * 6 + b"\\n"
+    >>> corpus = read_conllu(io.BytesIO(text))
+    >>> corpus.column("form"), corpus.y, corpus.documents.tolist()
+    ([['de']], [['ADP']], [0])
+    """
+    source = name_of(path)
+    check_label(label, CONLLU_NAMES, source)
+    layout = FileLayout(CONLLU_NAMES, label, tabs=True, conllu=True)
+    text = read_bytes(path)
+    first = text[: text.find(b"\n") + 1 or len(text)].removesuffix(b"\n").removesuffix(b"\r")
+    check_line_ends(first, f"{source}:{first_line_of(path)}")
+    corpus = parse(text, source, layout, first_line_of(path))
+    if not len(corpus):
+        raise CorpusError(f"{source}: no tokens, expected lines of ten columns separated by tabs")
+    return corpus
+
+
+def write_conllu(corpus: Corpus, target: Source, extra: Labels | Sequence[Labels] | None = None) -> None:
+    """Write a corpus as CoNLL-U; `extra` replaces the label column.
+
+    Without raw text, columns that the corpus lacks are `_` and tokens are numbered; `word` is written as form.
+
+    corpus : the sentences
+    target : a path, or a binary file object
+    extra : labels for each sentence, or several such lists
+
+    >>> import io
+    >>> out = io.BytesIO()
+    >>> write_conllu(Corpus.from_sequences([["Go"]], [["VERB"]], names=["form", "upos"]), out)
+    >>> out.getvalue()
+    b'1\\tGo\\t_\\tVERB\\t_\\t_\\t_\\t_\\t_\\t_\\n\\n'
+    """
+    columns = flat_columns(corpus, extra)
+    if len(columns) > 1:
+        raise CorpusError(f"extra: {len(columns)} columns, expected one, to replace {corpus.label}")
+    if columns and corpus.label is None:
+        raise CorpusError(f"{corpus.source}: has no label column that extra could replace; name it with label=")
+    for column in columns:
+        check_column(column, corpus.offsets, corpus.source, "\t")
+    if corpus.raw is not None and tuple(corpus.names) == CONLLU_NAMES:
+        write_bytes(target, corpus.raw.edited(columns, replacing=True) if columns else corpus.raw.text)
+        return
+    columns_by_name = {"form" if name == "word" else name: corpus.tokens(name) for name in corpus.names}
+    unknown = [name for name in columns_by_name if name not in CONLLU_NAMES]
+    if unknown:
+        raise CorpusError(f"{corpus.source}: column {unknown[0]!r} is not one of CoNLL-U's: {', '.join(CONLLU_NAMES)}")
+    for column in columns_by_name.values():
+        check_column(column, corpus.offsets, corpus.source, "\t", is_label=False)
+    if columns and corpus.label is not None:
+        columns_by_name["form" if corpus.label == "word" else corpus.label] = columns[0]
+    if "id" not in columns_by_name:
+        columns_by_name["id"] = [str(k + 1) for length in np.diff(corpus.offsets).tolist() for k in range(length)]
+    for token, value in enumerate(columns_by_name["id"]):
+        if value.startswith("#") or "-" in value or "." in value:  # a comment, a range of words, an empty node
+            place = f"{corpus.source}: {place_of(token, corpus.offsets)}"
+            raise CorpusError(f"{place}: cannot write the id {value!r:.40}: tokens have whole numbers")
+    empty = ["_"] * corpus.n_tokens
+    _write_rows(corpus, [columns_by_name.get(name, empty) for name in CONLLU_NAMES], "\t", ["# newdoc"], target)

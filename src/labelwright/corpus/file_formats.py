@@ -1,28 +1,48 @@
-"""Which format a file has, and one way to read those that hold sentences as columns."""
+"""The formats of files: how each is told from others, read at once, and read piece by piece.
+
+Files are read piece by piece so that memory does not grow with them:
+
+    bytes -> head, which tells the format -> blocks that end after a blank line, or a line of JSON -> pieces with tokens
+
+A piece holds whole sentences.  Where the pieces are cut depends on the file alone.
+"""
 
 import io
 import itertools
 import os
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import PurePath
 from typing import NamedTuple
 
-from labelwright.corpus import annotations, brat, docbin, parquet, token_records
+import numpy as np
+
+from labelwright.corpus import annotations, binary_records, token_records
 from labelwright.corpus.attribute_lines import evidence_of, parse_attribute_lines, refuse_doubt
-from labelwright.corpus.columns import columns_of
-from labelwright.corpus.compressed import CODECS, name_of, read_bytes
-from labelwright.corpus.conllu import read_conllu
-from labelwright.corpus.json_records import BOM, first_object, parse_json_lines, parsed
-from labelwright.corpus.table import Corpus
+from labelwright.corpus.columns import (
+    NEWLINE,
+    SENTENCE_END,
+    Waiting,
+    check_held,
+    columns_of,
+    first_token_line,
+    read_conllu,
+)
+from labelwright.corpus.compressed import CODECS, ByteStream, name_of, read_bytes
+from labelwright.corpus.limits import LONGEST_LINE, check_size, line_too_long
+from labelwright.corpus.offsets import offsets_from
+from labelwright.corpus.table import Column, Corpus
+from labelwright.corpus.token_records import BOM, first_object, parse_json_lines, parsed
 from labelwright.corpus.tokenizer import Tokenizer
 from labelwright.errors import CorpusError, OptionError
 from labelwright.wording import did_you_mean
 
-TEXTS = ("text", "doccano", "label-studio", "brat")  # not yet split into tokens; plain, or annotated
-RECORDS = ("jsonl", "parquet", "spacy", *TEXTS)  # with fields that have names
-FORMATS = ("columns", "conllu", "crfsuite", *RECORDS)
 LONG = 1000  # tokens that are rarely one sentence
 PREDICTED = "predicted"  # the field that `labelwright tag` adds
+SIZE = 1 << 21  # bytes of a piece: about 150,000 tokens of columns
+LINE_END = re.compile(rb"\n")
+_CONTENT = re.compile(rb"\S")
+_CONLLU_TOKEN = re.compile(rb"^[^#\s.-][^\t\n.-]*(?:\t|$)", re.MULTILINE)  # neither a range nor an empty node
 
 
 class FileOptions(NamedTuple):
@@ -63,6 +83,86 @@ class OpenFile(io.BytesIO):
         return super().read(size)
 
 
+class Asked(NamedTuple):
+    """What is wanted of a file; `predicted` labels are preferred to given ones."""
+
+    columns: str | Sequence[str] | None = None
+    label: str | bool | None = None
+    options: FileOptions = NOTHING_SAID
+    predicted: bool = False
+
+
+class Format(NamedTuple):
+    """How files of a format are read: they have a line for each token, records with named fields, or texts."""
+
+    lines: Callable[[OpenFile, Asked], tuple[Corpus, list[str]]] | None = None  # and what is to be said about it
+    records: Callable[[OpenFile], token_records.TokenRecords] | None = None
+    texts: Callable[[OpenFile, bool], list[annotations.AnnotatedText]] | None = None  # or those that were predicted
+    ends: re.Pattern[bytes] | None = None  # behind what a file may be cut; None: it has no pieces
+    has_tokens: Callable[[bytes], bool] = lambda text: bool(text.removeprefix(BOM).strip())
+
+
+def _columns(file: OpenFile, asked: Asked) -> tuple[Corpus, list[str]]:
+    head = None if file.head is None else file.head.getvalue()
+    corpus = columns_of(file.getvalue(), file.name, asked.columns, asked.label, file.first_line, head)
+    unbroken = len(corpus) == 1 and corpus.n_tokens >= LONG and head is None and not file.more
+    note = f"{file.name}: all {corpus.n_tokens:,} tokens are one sentence; an empty line must end each sentence"
+    return corpus, [note] if unbroken else []
+
+
+def _json_records(file: OpenFile) -> token_records.TokenRecords:
+    """JSON lines; the first line of the file may only name labels."""
+    records = token_records.records_of(token_records.json_lines(file))
+    if file.head is None:
+        return records
+    lines = (line for line in io.BytesIO(file.head.getvalue()) if line.strip())
+    first = token_records.without_header(parse_json_lines(b"".join(itertools.islice(lines, 2)), file.name))
+    return records._replace(class_names={**records.class_names, **first[1]})
+
+
+def _doccano(file: OpenFile, predicted: bool) -> list[annotations.AnnotatedText]:
+    fields = (PREDICTED, *annotations.FIELDS) if predicted else annotations.FIELDS
+    return annotations.doccano_texts(token_records.json_lines(file), fields)
+
+
+FORMATS = {
+    "columns": Format(_columns, ends=SENTENCE_END, has_tokens=lambda text: first_token_line(text)[0] is not None),
+    "conllu": Format(
+        lambda file, asked: (read_conllu(file, asked.label if isinstance(asked.label, str) else "upos"), []),
+        ends=SENTENCE_END,
+        has_tokens=lambda text: _CONLLU_TOKEN.search(text) is not None,
+    ),
+    "crfsuite": Format(  # the label column alone
+        lambda file, asked: (parse_attribute_lines(file.getvalue(), file.name, file.first_line).labels, []),
+        ends=SENTENCE_END,
+    ),
+    "jsonl": Format(records=_json_records, ends=LINE_END),
+    "parquet": Format(
+        records=lambda file: binary_records.parquet_records(binary_records.read_table(file), file.name), has_tokens=bool
+    ),
+    "spacy": Format(records=lambda file: binary_records.docbin_records(file.getvalue(), file.name), has_tokens=bool),
+    "text": Format(
+        texts=lambda file, _: [annotations.AnnotatedText(file.name, plain_text(file), None)], ends=SENTENCE_END
+    ),
+    "doccano": Format(texts=_doccano, ends=LINE_END),
+    "label-studio": Format(
+        texts=lambda file, predicted: annotations.label_studio_texts(annotations.tasks_of(file), file.name, predicted),
+        has_tokens=bool,
+    ),
+    "brat": Format(texts=lambda file, _: annotations.brat_texts(file.name), has_tokens=bool),
+}
+TEXTS = tuple(name for name, format in FORMATS.items() if format.texts)  # not yet split into tokens
+RECORDS = tuple(name for name, format in FORMATS.items() if not format.lines)  # with fields that have names
+SUFFIXES = {
+    ".conllu": "conllu",
+    ".conll-u": "conllu",
+    ".parquet": "parquet",
+    ".crfsuite": "crfsuite",
+    ".spacy": "spacy",
+    ".ann": "brat",  # read with the text beside it
+}
+
+
 def opened(path: str | OpenFile, format: str | None = None, named: bool = False) -> OpenFile:
     """Read a file, `-` for standard input, and find out its format; with `named` columns it has columns."""
     if isinstance(path, OpenFile):
@@ -95,21 +195,14 @@ def format_of(name: str, data: bytes, named: bool = False) -> str:
     >>> format_of("a.conllu", b""), format_of("a", b'{"tokens": ["He"]}'), format_of("a.txt", b"He PRP")
     ('conllu', 'jsonl', 'columns')
     """
-    suffixes = [suffix.lower() for suffix in PurePath(name).suffixes if suffix.lower() not in CODECS][-1:]
-    suffix = suffixes[0] if suffixes else ""
-    if suffix in (".conllu", ".conll-u"):
-        return "conllu"
-    if suffix == ".parquet" or data.startswith(parquet.MAGIC):
+    suffixes = [suffix.lower() for suffix in PurePath(name).suffixes if suffix.lower() not in CODECS]
+    suffix = suffixes[-1] if suffixes else ""
+    if data.startswith(binary_records.MAGIC) and suffix not in (".conllu", ".conll-u"):
         return "parquet"
-    if suffix in (".crfsuite", ".spacy"):
-        return suffix[1:]
-    if suffix == ".ann" and not named:  # read with the text beside it
-        return "brat"
-    return _json_format(suffix, data) or ("columns" if named else _format_of_lines(name, data))
-
-
-def _format_of_lines(name: str, data: bytes) -> str:
-    """The format of a file with a line for each token."""
+    if suffix in SUFFIXES and not (suffix == ".ann" and named):
+        return SUFFIXES[suffix]
+    if (format := _json_format(suffix, data)) or named:
+        return format or "columns"
     evidence = evidence_of(data)
     refuse_doubt(evidence, name)
     return "crfsuite" if evidence.is_attributes else "columns"
@@ -149,70 +242,43 @@ def read_corpus(
     """The corpus in a file, and what is to be said about it; `predicted` labels are preferred to given ones.
 
     Of CRFsuite's data this is the label column alone."""
-    if file.format == "crfsuite":
-        return parse_attribute_lines(file.getvalue(), file.name, file.first_line).labels, []
-    if file.format == "columns":
-        head = None if file.head is None else file.head.getvalue()
-        corpus = columns_of(file.getvalue(), file.name, columns, label, file.first_line, head)
-        unbroken = len(corpus) == 1 and corpus.n_tokens >= LONG and head is None and not file.more
-        note = f"{file.name}: all {corpus.n_tokens:,} tokens are one sentence; an empty line must end each sentence"
-        return corpus, [note] if unbroken else []
-    if file.format == "conllu":
-        return read_conllu(file, label if isinstance(label, str) else "upos"), []
-    if file.format in TEXTS:
-        return _read_texts(file, columns, label, options, predicted)
+    format = FORMATS[file.format]
+    if format.lines is not None:
+        return format.lines(file, Asked(columns, label))
+    if format.texts is not None:
+        return _read_texts(file, Asked(columns, label, options, predicted))
     records = records_of(file)
-    if predicted and PREDICTED in records.fields:
+    if predicted and PREDICTED in records.names:
         label = PREDICTED
     return token_records.corpus_of(records, columns, label, options.label_names), []
 
 
 def records_of(file: OpenFile) -> token_records.TokenRecords:
-    """The fields of JSON lines or of a Parquet file."""
-    if file.format == "parquet":
-        return parquet.records_of(parquet.read_table(file), file.name)
-    if file.format == "spacy":
-        return docbin.records_of(file.getvalue(), file.name)
-    records = token_records.records_of(token_records.json_lines(file))
-    if file.head is None:
-        return records
-    first = token_records.without_header(parse_json_lines(_first_lines(file.head), file.name))  # may name labels
-    return records._replace(class_names={**records.class_names, **first[1]})
-
-
-def _first_lines(head: OpenFile, n: int = 2) -> bytes:
-    """The first lines of a file that are not blank."""
-    lines = (line for line in iter(head.readline, b"") if line.strip())
-    head.seek(0)
-    return b"".join(itertools.islice(lines, n))
-
-
-def _read_texts(
-    file: OpenFile, columns: str | Sequence[str] | None, label: str | bool | None, options: FileOptions, predicted: bool
-) -> tuple[Corpus, list[str]]:
-    """A corpus of annotated texts."""
-    for name, given in (("columns", columns), ("label", label or None)):
-        if given is not None:
-            raise OptionError(f"{name}: {file.name}: annotated texts have the columns word and label, and no others")
-    texts = texts_of(file, predicted)
-    if label is False:
-        texts = [text._replace(annotations=None) for text in texts]
-    elif file.format in ("label-studio", "brat"):
-        texts = [text for text in texts if text.annotations is not None] or texts
-    read = annotations.corpus_of(texts, file.name, options.skip_bad_spans, options.tokenizer)
-    return read.corpus, read.notes
+    """The fields of the records in a file that has such."""
+    records = FORMATS[file.format].records
+    assert records is not None
+    return records(file)
 
 
 def texts_of(file: OpenFile, predicted: bool = False) -> list[annotations.AnnotatedText]:
     """The texts of a file or folder, with their annotations; plain text is one text, or a piece of one."""
-    if file.format == "text":
-        return [annotations.AnnotatedText(file.name, plain_text(file), None)]
-    if file.format == "brat":
-        return brat.brat_texts(file.name)
-    if file.format == "doccano":
-        fields = (PREDICTED, *annotations.FIELDS) if predicted else annotations.FIELDS
-        return annotations.doccano_texts(token_records.json_lines(file), fields)
-    return annotations.label_studio_texts(annotations.tasks_of(file), file.name, predicted)
+    texts = FORMATS[file.format].texts
+    assert texts is not None
+    return texts(file, predicted)
+
+
+def _read_texts(file: OpenFile, asked: Asked) -> tuple[Corpus, list[str]]:
+    """A corpus of annotated texts."""
+    for name, given in (("columns", asked.columns), ("label", asked.label or None)):
+        if given is not None:
+            raise OptionError(f"{name}: {file.name}: annotated texts have the columns word and label, and no others")
+    texts = texts_of(file, asked.predicted)
+    if asked.label is False:
+        texts = [text._replace(annotations=None) for text in texts]
+    elif file.format in ("label-studio", "brat"):
+        texts = [text for text in texts if text.annotations is not None] or texts
+    read = annotations.corpus_of(texts, file.name, asked.options.skip_bad_spans, asked.options.tokenizer)
+    return read.corpus, read.notes
 
 
 def plain_text(file: OpenFile) -> str:
@@ -228,3 +294,146 @@ def plain_text(file: OpenFile) -> str:
         raise CorpusError(
             f"{file.name}:{line}: byte 0x{data[error.start]:02x} is not UTF-8; convert the file first"
         ) from None
+
+
+# -- piece by piece ---------------------------------------------------------------------------------------------------
+
+
+def pieces_of(path: str, format: str | None = None, named: bool = False, size: int = SIZE) -> Iterator[OpenFile]:
+    """The pieces of a file, `-` for standard input, in order; with `named` columns it has columns."""
+    check_format(format)
+    if os.path.isdir(path):
+        yield opened_folder(path, format)
+        return
+    with ByteStream(path) as stream:
+        head = _head(stream, size, format, named)
+        is_array = head.startswith(binary_records.MAGIC) or head.removeprefix(BOM).lstrip()[:1] == b"["
+        if is_array if format is None else FORMATS[format].ends is None:
+            head += stream.read_all()
+        format = format or format_of(stream.name, head, named)
+        first: OpenFile | None = None
+        line = 1
+        for text, more in _with_tokens(_blocks(head, stream, format, size), FORMATS[format].has_tokens, stream.name):
+            piece = OpenFile(text, stream.name, format, line, first, more)
+            first = first or piece
+            line += text.count(b"\n")
+            yield piece
+
+
+def _head(stream: ByteStream, size: int, format: str | None, named: bool) -> bytes:
+    """How a file begins: with two whole lines at least, since the first may only say what labels are called."""
+    text = fresh = stream.read(size)
+    while fresh and not _has_two_lines(text):
+        check_size(len(text), stream.name, held=True, what="fewer than two whole lines of text within")
+        unended = len(text) - text.rfind(NEWLINE) - 1
+        if unended > LONGEST_LINE and _has_token_lines(stream.name, text, format, named):
+            raise line_too_long(f"{stream.name}:{text.count(NEWLINE) + 1}")
+        fresh = stream.read(len(text))
+        text += fresh
+    return text
+
+
+def _has_token_lines(name: str, text: bytes, format: str | None, named: bool) -> bool:
+    """Whether a file that begins like this has a line for each token."""
+    if format is None and text.removeprefix(BOM).lstrip()[:1] in (b"{", b"["):
+        return False  # JSON, in which one line may hold a long text
+    return FORMATS[format or format_of(name, text, named)].lines is not None
+
+
+def _has_two_lines(text: bytes) -> bool:
+    """Whether two lines that are not blank are whole."""
+    end = 0
+    for _ in range(2):
+        content = _CONTENT.search(text, end)
+        end = text.find(b"\n", content.start()) + 1 if content else 0
+        if not end:
+            return False
+    return True
+
+
+def _blocks(head: bytes, stream: ByteStream, format: str, size: int) -> Iterator[bytes]:
+    """The head and the rest of the stream, cut where a sentence ends; one block is about as long as `size`."""
+    ends = FORMATS[format].ends
+    if ends is None:
+        yield head + stream.read_all()
+        return
+    waiting, fresh = Waiting(ends, token_lines=FORMATS[format].lines is not None), head
+    while fresh:
+        waiting.add(fresh, stream.name)
+        if block := waiting.take():
+            yield block
+        fresh = stream.read(max(size, len(waiting)))
+    yield waiting.take(all=True)
+
+
+def _with_tokens(
+    blocks: Iterator[bytes], has_tokens: Callable[[bytes], bool], name: str
+) -> Iterator[tuple[bytes, bool]]:
+    """Blocks that hold tokens, and whether another one follows; others are joined to their neighbours."""
+    held, tokens = list[bytes](), False  # whether one of those held has tokens
+    n_bytes = 0  # after the last block with tokens
+    for block in blocks:
+        fresh = has_tokens(block)
+        if tokens and fresh:
+            yield b"".join(held), True
+            held = []
+        held.append(block)
+        tokens = tokens or fresh
+        n_bytes = 0 if fresh else n_bytes + len(block)
+        check_held(n_bytes, name)
+    yield b"".join(held), False
+
+
+# -- the words of many files: what word vectors are counted on -------------------------------------------------------
+
+WORD_COLUMNS = ("word", "form", "token")  # names of the column with words; where none is there, it is the first
+LINES_LOOKED_AT = 1000
+_LINE = re.compile(rb"\S[^\r\n]*")  # from its first letter on
+
+
+def read_words(paths: Iterable[str], format: str | None = None, columns: str | None = None) -> Corpus:
+    """The words of files, plain or compressed, as a corpus with one column; `-` is standard input.
+
+    The format is told as that of training data is, but a file whose lines differ in their number of columns is text.
+    Files are read piece by piece: in memory is a number for each token.
+    """
+    number: dict[str, int] = {}  # of each word
+    names: list[str] = []
+    codes, lengths = [np.empty(0, np.int32)], [np.empty(0, np.int64)]
+    for path in paths:
+        for piece in pieces_of(path, format, named=columns is not None):
+            if piece.name not in names:
+                names.append(piece.name)
+            corpus = _words_of(piece, format, columns)
+            column = corpus.columns[0]
+            own = [number.setdefault(word, len(number)) for word in column.values]
+            codes.append(np.array(own, np.int32)[column.codes])
+            lengths.append(np.diff(corpus.offsets))
+    column = Column(list(number), np.concatenate(codes))
+    source = f"{names[0]} and {len(names) - 1} more" if len(names) > 1 else "".join(names)
+    return Corpus(("word",), (column,), offsets_from(np.concatenate(lengths)), source=source)
+
+
+def _words_of(piece: OpenFile, format: str | None, columns: str | None) -> Corpus:
+    """The words of a piece of a file."""
+    if piece.format == "crfsuite":
+        raise CorpusError(f"{piece.name}: holds attributes (CRFsuite's data), expected words; give text or columns")
+    named = format is not None or columns is not None
+    if piece.format == "columns" and not named and is_running_text((piece.head or piece).getvalue()):
+        piece.format = "text"
+    if not piece.getvalue().removeprefix(BOM).strip() and not piece.more:
+        return Corpus(("word",), (Column([], np.empty(0, np.int32)),), np.zeros(1, np.int64))
+    corpus, _ = read_corpus(piece, columns, label=False)
+    name = next((name for name in WORD_COLUMNS if name in corpus.names), corpus.names[0])
+    return corpus.select([name])
+
+
+def is_running_text(data: bytes) -> bool:
+    """Whether lines are text, and not tokens with columns: they differ in their number of words, or there is only one.
+
+    >>> is_running_text(b"He PRP\\nran VBD\\n"), is_running_text(b"He ran.\\nShe stood still.\\n")
+    (False, True)
+    """
+    lines = [match[0] for match, _ in zip(_LINE.finditer(data), range(LINES_LOOKED_AT), strict=False)]
+    widths = {len(line.split(b"\t") if b"\t" in line else line.split()) for line in lines}
+    return len(widths) > 1 or (len(lines) == 1 and widths != {1})

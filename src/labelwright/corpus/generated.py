@@ -1,391 +1,393 @@
-"""A generated corpus: plausible English from a seeded grammar, with tags, chunks and named entities.
+"""Generated corpora: plausible English from a seeded grammar, and sequences of a hidden Markov model.
 
-It is for demonstrations and tests without files.  Some labels depend on context alone ("gave her flowers"
-against "saw her brother"), and some, as in real corpora, are noise: annotators differ.
+The English has tags, chunks and named entities, for demonstrations and tests without files.  Some labels depend on
+context alone ("gave her flowers" against "saw her brother"), and some are noise: annotators differ.
 """
 
 import random
 from collections.abc import Sequence
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
-from labelwright.corpus import generated_words as lex
-from labelwright.corpus.table import Corpus
+import numpy as np
+from numpy.typing import NDArray
+
+from labelwright.corpus.table import Corpus, compacted
 from labelwright.errors import OptionError
-
-T = TypeVar("T")
 
 COLUMNS = ("word", "pos", "chunk", "entity")
 
-
-class Token(NamedTuple):
-    """A word, its tag, and its place in a name."""
-
-    word: str
-    pos: str
-    entity: str = "O"
-
-
-class Chunk(NamedTuple):
-    """Tokens that belong together; the type is empty outside chunks."""
-
-    type: str
-    tokens: list[Token]
-
-
-class Noun(NamedTuple):
-    """A noun phrase and whether its verb is plural."""
-
-    chunks: list[Chunk]
-    plural: bool
+# Words; several are deliberately more than one thing (saw, watch, Ford, Florence).
+MEETING = "watch visit help follow like love trust support judge attack call answer see meet find know"
+HANDLING = """paint open close carry clean fix use watch cover design want need like move see find buy sell cut build
+    hold lose leave draw"""
+DISCUSSING = """plan study review reject accept support sign publish finish record judge test report follow change like
+    attack read write see win"""
+INTRANSITIVE = "work walk talk play dance wait arrive laugh fish travel rest listen cook run sleep fall swim sing speak"
+GIVING = "offer hand promise give send show bring tell teach"
+SAYING = "believe hope claim report announce argue say think know write"
+WITH_PARTICLE = "put+off give+up set+up take+over cut+down pick+up turn+down carry+out call+off work+out"
+IRREGULAR = """see/saw/seen/seeing meet/met/met/meeting find/found/found/finding know/knew/known/knowing
+    buy/bought/bought/buying sell/sold/sold/selling cut/cut/cut/cutting build/built/built/building
+    hold/held/held/holding lose/lost/lost/losing leave/left/left/leaving draw/drew/drawn/drawing read/read/read/reading
+    write/wrote/written/writing win/won/won/winning run/ran/run/running sleep/slept/slept/sleeping
+    fall/fell/fallen/falling swim/swam/swum/swimming sing/sang/sung/singing speak/spoke/spoken/speaking
+    give/gave/given/giving send/sent/sent/sending show/showed/shown/showing bring/brought/brought/bringing
+    tell/told/told/telling teach/taught/taught/teaching say/said/said/saying think/thought/thought/thinking
+    rise/rose/risen/rising grow/grew/grown/growing put/put/put/putting set/set/set/setting take/took/taken/taking"""
+FORMS = {forms[0]: forms for forms in (verb.split("/") for verb in IRREGULAR.split())}
+FIGURES = "price share profit loss/losses sale cost wage market rent debt export"
+RELATIVES = "brother sister friend teacher doctor neighbour cousin boss"
+FEELINGS = "happy tired angry afraid ready late early ill rich famous open quiet strong"
+ADVERBS = "quickly slowly often never always really still soon again early late together quietly finally recently"
+DEGREES = "very quite rather too really"
+# Names, with _ for a space; those in SHARED are given names, family names, cities and firms, as they come.
+SHARED = "Florence Paris Sydney Austin Jordan Chelsea Virginia Georgia Charlotte Lincoln Washington Houston Kent London"
+GIVEN = "Anna Peter Maria Jack Tom Helen Susan David Karen Olga Pedro Mei Omar Ruth Simon Clara"
+FAMILY = "Smith Baker Ford Morgan Stone Cook Marsh Hill Young Carter Weber Silva Tanaka Moreau Judge Fisher"
+CITIES = "Berlin Oslo Madrid Lisbon Vienna Cairo Lima Boston Dublin Kyoto Ghent Turin"
+REGIONS = "New_York South_Korea West_Virginia North_Wales Lake_Victoria Cape_Town San_Marino"
+FIRMS = "Ford Morgan Baker Northwind Halden Marsh Orbit Delta Carter Silverline Fisher Stone"
+FIRM_ENDINGS = "Corp. Inc. Group Bank Motors Airlines University Press &_Sons"
+SYLLABLES = "ba bel cor da den el fen gar hal ik jor kal lan mar mor nel or pel quin ral sen tor ul var wen yor zan"
 
 
 class Nouns(NamedTuple):
-    """Nouns of one kind, and the adjectives and verbs that go with them."""
+    """Nouns of one kind (with irregular plurals), and the adjectives and verbs that go with them."""
 
-    pairs: list[tuple[str, str]]  # singular and plural
-    adjectives: list[str]
-    verbs: list[lex.Verb]
+    words: str
+    adjectives: str
+    verbs: str
 
 
-PEOPLE = Nouns(lex.PEOPLE, lex.HUMAN, lex.MEETING)
-THINGS = Nouns(lex.THINGS, lex.SOLID, lex.HANDLING)
-MATTERS = Nouns(lex.MATTERS, lex.ADJECTIVES, lex.DISCUSSING)
-SPOTS = Nouns(lex.SPOTS, lex.SOLID, lex.HANDLING)
+SOLID = "old new small large red green dark light cheap open clean heavy local second last"
+PEOPLE = Nouns(
+    """teacher doctor farmer brother sister friend child/children man/men woman/women minister player worker student
+    lawyer judge cook neighbour singer painter writer driver captain soldier nurse boy girl baker""",
+    "old young tall rich poor famous tired happy quiet local foreign clever second last",
+    MEETING,
+)
+THINGS = Nouns(
+    """house garden flower book bridge picture window table watch/watches saw engine computer ship boat box/boxes car
+    door painting church/churches building road wall fish/fish sign cover horse dog cat bird train tree shop drink""",
+    SOLID,
+    HANDLING,
+)
+MATTERS = Nouns(
+    """report plan test record visit answer show study/studies review design attack change letter song story/stories
+    play meeting reading match/matches result law game call question project work/works need move talk""",
+    "old new small large good bad famous local foreign strong long short second last early late",
+    DISCUSSING,
+)
+SPOTS = Nouns(
+    "house garden river bridge city/cities office school museum station market church/churches village road hotel park",
+    SOLID,
+    HANDLING,
+)
 KINDS = (PEOPLE, THINGS, THINGS, MATTERS, MATTERS)
 
 
-class Dice:
-    """Choices that depend on the seed alone, on every platform: whole random bits, no floating point."""
+def _forms(base: str) -> list[str]:
+    """Base, past, participle, gerund and third person of a verb, by spelling rules that suffice for the words above."""
+    stem = base[:-1] if base[-1] == "e" else base
+    third, past = base + ("es" if base.endswith(("s", "sh", "ch", "x")) else "s"), f"{stem}ed"
+    if base[-1] == "y" and base[-2] not in "aeiou":
+        third, past = f"{base[:-1]}ies", f"{base[:-1]}ied"
+    return [*FORMS.get(base, [base, past, past, f"{stem}ing"]), third]
+
+
+def _tensed(third: str, base: str, before: str, plural: bool, past: bool) -> str:
+    return f"{before}/VBD" if past else f"{base}/VBP" if plural else f"{third}/VBZ"
+
+
+def _being(plural: bool, past: bool) -> str:
+    return _tensed("is", "are", "were" if plural else "was", plural, past)
+
+
+def _marked(name: str, kind: str) -> str:
+    """The words of a name, with their tags and their places in it."""
+    tags, words = {"of": "IN", "&": "CC"}, name.split()
+    return " ".join(f"{word}/{tags.get(word, 'NNP')}/{'I' if k else 'B'}-{kind}" for k, word in enumerate(words))
+
+
+class Grammar:
+    """Phrases and sentences as texts, "[NP her/PRP$ brother/NN] [VP left/VBD] ./."; each method is one rule.
+
+    Choices depend on the seed alone, on every platform: whole random bits, no floating point."""
 
     def __init__(self, seed: int) -> None:
         self._bits = random.Random(seed)
 
     def below(self, n: int) -> int:
-        """Return a number from 0 to n - 1."""
+        """A number from 0 to n - 1."""
         return (self._bits.getrandbits(32) * n) >> 32
 
-    def pick(self, items: Sequence[T]) -> T:
-        """Return one of the items."""
-        return items[self.below(len(items))]
-
     def chance(self, percent: int) -> bool:
-        """Return True this often."""
+        """True this often."""
         return self.below(100) < percent
 
+    def pick(self, words: str) -> str:
+        """One of the words."""
+        chosen = words.split()
+        return chosen[self.below(len(chosen))].replace("_", " ")
 
-def _one(kind: str, word: str, pos: str) -> Chunk:
-    return Chunk(kind, [Token(word, pos)])
-
-
-def _marked(words: str, kind: str, pos: str = "NNP") -> list[Token]:
-    """The tokens of a name."""
-    return [
-        Token(word, {"of": "IN", "&": "CC"}.get(word, pos), f"{'I' if number else 'B'}-{kind}")
-        for number, word in enumerate(words.split())
-    ]
-
-
-class Grammar:
-    """Phrases and sentences, each method one rule."""
-
-    def __init__(self, dice: Dice) -> None:
-        self.dice = dice
+    def kind(self) -> Nouns:
+        """What someone does something to."""
+        return KINDS[self.below(len(KINDS))]
 
     # Names
 
     def invented(self) -> str:
-        """Return a name that no list holds."""
-        return "".join(self.dice.pick(lex.SYLLABLES) for _ in range(2 + self.dice.below(2))).capitalize()
+        """A name that no list holds."""
+        return "".join(self.pick(SYLLABLES) for _ in range(2 + self.below(2))).capitalize()
 
-    def person(self) -> list[Token]:
+    def known(self, percent: int, names: str) -> str:
+        """One of the names, or of those that are names of many things."""
+        return self.pick(SHARED if self.chance(percent) else names)
+
+    def person(self) -> str:
         """Anna, Anna Ford, Dr. Ford, Florence."""
-        dice = self.dice
-        family = self.invented() if dice.chance(15) else dice.pick(lex.SHARED if dice.chance(30) else lex.FAMILY)
-        given = dice.pick(lex.SHARED if dice.chance(30) else lex.GIVEN)
-        form = dice.below(10)
-        if form < 4:
-            return _marked(f"{given} {family}", "PER")
-        if form < 6:
-            return [Token(dice.pick(lex.TITLES), "NNP"), *_marked(family, "PER")]
-        return _marked(given if form < 8 else family, "PER")
+        family = self.invented() if self.chance(15) else self.known(30, FAMILY)
+        given, form = self.known(30, GIVEN), self.below(10)
+        if 4 <= form < 6:
+            return f"{self.pick('Mr. Mrs. Dr. President Captain Professor')}/NNP {_marked(family, 'PER')}"
+        return _marked(f"{given} {family}" if form < 4 else given if form < 8 else family, "PER")
 
-    def place(self) -> list[Token]:
+    def place(self) -> str:
         """Oslo, New York, Florence."""
-        dice = self.dice
-        if dice.chance(12):
+        if self.chance(12):
             return _marked(self.invented(), "LOC")
-        if dice.chance(25):
-            return _marked(dice.pick(lex.REGIONS), "LOC")
-        return _marked(dice.pick(lex.SHARED if dice.chance(50) else lex.CITIES), "LOC")
+        return _marked(self.pick(REGIONS) if self.chance(25) else self.known(50, CITIES), "LOC")
 
-    def firm(self) -> list[Token]:
+    def firm(self) -> str:
         """Ford, Halden Group, University of Oslo."""
-        dice = self.dice
-        name = self.invented() if dice.chance(15) else dice.pick(lex.SHARED if dice.chance(25) else lex.FIRMS)
-        if dice.chance(25):
-            return _marked(f"{dice.pick(lex.BODIES)} {dice.pick(lex.SHARED + lex.CITIES)}", "ORG")
-        if dice.chance(60):
-            return _marked(f"{name} {dice.pick(lex.FIRM_ENDINGS)}", "ORG")
-        return _marked(name, "ORG")
+        name = self.invented() if self.chance(15) else self.known(25, FIRMS)
+        if self.chance(25):
+            body = self.pick("University_of Bank_of Museum_of City_Council_of")
+            return _marked(f"{body} {self.pick(f'{SHARED} {CITIES}')}", "ORG")
+        return _marked(f"{name} {self.pick(FIRM_ENDINGS)}" if self.chance(60) else name, "ORG")
 
-    # Noun phrases
+    # Noun phrases, and whether they are plural
 
-    def noun(self, kind: Nouns, plural: bool) -> Token:
+    def noun(self, words: str, plural: bool) -> str:
         """One noun."""
-        return Token(self.dice.pick(kind.pairs)[plural], "NNS" if plural else "NN")
+        singular, _, irregular = self.pick(words).partition("/")
+        return f"{irregular or singular + 's'}/NNS" if plural else f"{singular}/NN"
 
-    def adjectives(self, kind: Nouns, percent: int) -> list[Token]:
+    def adjectives(self, kind: Nouns, percent: int) -> str:
         """No adjective, one, or (rarely) two."""
-        chosen = [self.dice.pick(kind.adjectives) for _ in range(2) if self.dice.chance(percent)]
-        return [Token(word, "JJ") for word in dict.fromkeys(chosen)]
+        chosen = [f"{self.pick(kind.adjectives)}/JJ " for _ in range(2) if self.chance(percent)]
+        return "".join(dict.fromkeys(chosen))
 
-    def name(self, kind: Nouns) -> Noun:
+    def named(self, kind: Nouns) -> tuple[str, bool]:
         """A person or a firm, or what is theirs."""
-        tokens = self.person() if self.dice.chance(60) else self.firm()
-        if kind is PEOPLE and self.dice.chance(80):
-            return Noun([Chunk("NP", tokens)], plural=False)
-        plural = self.dice.chance(40)
-        owned = [Token("'s", "POS"), *self.adjectives(kind, 15), self.noun(kind, plural)]
-        return Noun([Chunk("NP", tokens), Chunk("NP", owned)], plural)
+        name = self.person() if self.chance(60) else self.firm()
+        if kind is PEOPLE and self.chance(80):
+            return f"[NP {name}]", False
+        plural = self.chance(40)
+        return f"[NP {name}] [NP 's/POS {self.adjectives(kind, 15)}{self.noun(kind.words, plural)}]", plural
 
-    def common(self, kind: Nouns) -> Noun:
+    def common(self, kind: Nouns) -> tuple[str, bool]:
         """The old dogs, a school garden, about 30 farmers, her brother."""
-        dice = self.dice
-        form = dice.below(20)
-        plural = dice.chance(40) or form >= 16
+        form = self.below(20)
+        plural = self.chance(40) or form >= 16
         body = self.adjectives(kind, 22)
-        if dice.chance(8) and kind is not PEOPLE:
-            body.append(self.noun(SPOTS, plural=False))
-        body.append(self.noun(kind, plural))
+        if self.chance(8) and kind is not PEOPLE:
+            body += f"{self.noun(SPOTS.words, plural=False)} "
+        body += self.noun(kind.words, plural)
         if form < 9:
-            body.insert(0, Token("the" if dice.chance(80) else ("these" if plural else "this"), "DT"))
+            body = f"{'the' if self.chance(80) else 'these' if plural else 'this'}/DT {body}"
         elif form < 13:
-            body.insert(0, Token("some" if plural else ("an" if body[0].word[0] in "aeiou" else "a"), "DT"))
+            body = f"{'some' if plural else 'an' if body[0] in 'aeiou' else 'a'}/DT {body}"
         elif form < 16:
-            body.insert(0, Token(dice.pick(["his", "her", "their", "her", "my"]), "PRP$"))
+            body = f"{self.pick('his her their her my')}/PRP$ {body}"
         elif form < 19:
-            body.insert(0, Token(dice.pick(["two", "three", "ten", "30", "250", str(2 + dice.below(900))]), "CD"))
-            if dice.chance(30):  # annotators differ on whether "about" belongs to the number
-                if dice.chance(50):
-                    return Noun([_one("PP", "about", "IN"), Chunk("NP", body)], plural)
-                body.insert(0, Token("about", "IN"))
-        return Noun([Chunk("NP", body)], plural)
+            body = f"{self.pick(f'two three ten 30 250 {2 + self.below(900)}')}/CD {body}"
+            if self.chance(30):  # annotators differ on whether "about" belongs to the number
+                return (f"[PP about/IN] [NP {body}]" if self.chance(50) else f"[NP about/IN {body}]"), plural
+        return f"[NP {body}]", plural
 
-    def both(self, kind: Nouns) -> Noun:
+    def both(self, kind: Nouns) -> tuple[str, bool]:
         """Cats and dogs: one chunk or three, as the annotator liked."""
-        left, right = self.noun(kind, True), self.noun(kind, True)
-        conjunction = Token(self.dice.pick(["and", "or"]), "CC")
-        if self.dice.chance(65):
-            return Noun([Chunk("NP", [left, conjunction, right])], True)
-        return Noun([Chunk("NP", [left]), Chunk("", [conjunction]), Chunk("NP", [right])], True)
+        left, right = self.noun(kind.words, True), self.noun(kind.words, True)
+        conjunction = f"{self.pick('and or')}/CC"
+        return (
+            f"[NP {left} {conjunction} {right}]" if self.chance(65) else f"[NP {left}] {conjunction} [NP {right}]"
+        ), True
 
-    def subject(self) -> Noun:
+    def subject(self) -> tuple[str, bool]:
         """Whoever does it."""
-        form = self.dice.below(20)
+        form = self.below(20)
         if form < 6:
-            word = self.dice.pick(["he", "she", "they", "we", "he", "she"])
-            return Noun([_one("NP", word, "PRP")], word in ("they", "we"))
-        if form < 12:
-            return self.name(PEOPLE)
-        if form == 12:
-            return self.both(PEOPLE)
-        noun = self.common(PEOPLE)
-        if self.dice.chance(20):
-            noun.chunks.extend([_one("PP", "from", "IN"), Chunk("NP", self.place())])
-        return noun
+            word = self.pick("he she they we he she")
+            return f"[NP {word}/PRP]", word in ("they", "we")
+        if form < 13:
+            return self.named(PEOPLE) if form < 12 else self.both(PEOPLE)
+        phrase, plural = self.common(PEOPLE)
+        return phrase + (f" [PP from/IN] [NP {self.place()}]" if self.chance(20) else ""), plural
 
-    def thing(self, kind: Nouns) -> list[Chunk]:
+    def thing(self, kind: Nouns) -> str:
         """Whatever it is done to."""
-        form = self.dice.below(20)
+        form = self.below(20)
         if form < 3:
-            return [_one("NP", self.dice.pick(["him", "her", "them"] if kind is PEOPLE else ["it", "them"]), "PRP")]
+            return f"[NP {self.pick('him her them' if kind is PEOPLE else 'it them')}/PRP]"
         if form < 6 and kind is PEOPLE:
-            return [Chunk("NP", [Token("her", "PRP$"), Token(self.dice.pick(lex.RELATIVES), "NN")])]
-        if form < 9:
-            return self.name(kind).chunks
-        return self.both(kind).chunks if form == 9 else self.common(kind).chunks
+            return f"[NP her/PRP$ {self.pick(RELATIVES)}/NN]"
+        return (self.named if form < 9 else self.both if form == 9 else self.common)(kind)[0]
 
     # Around the verb
 
-    def verb(self, verb: lex.Verb, plural: bool, past: bool) -> Chunk:
+    def verb(self, verbs: str, plural: bool, past: bool) -> str:
         """A verb with its helpers: saw, will see, has seen, did not see, was seeing."""
-        dice = self.dice
-        inner = [Token(dice.pick(lex.ADVERBS), "RB")] if dice.chance(8) else []
-        form = dice.below(20)
+        base, before, participle, gerund, third = _forms(verbs)
+        inner = f"{self.pick(ADVERBS)}/RB " if self.chance(8) else ""
+        form = self.below(20)
         if form < 11:
-            finite = (
-                Token(verb.past, "VBD") if past else Token(verb.base, "VBP") if plural else Token(verb.third, "VBZ")
-            )
-            return Chunk("VP", [*inner, finite])
+            return f"[VP {inner}{_tensed(third, base, before, plural, past)}]"
         if form < 14:
-            return Chunk("VP", [Token(dice.pick(lex.MODALS), "MD"), *inner, Token(verb.base, "VB")])
+            return f"[VP {self.pick('will can may should must could would might')}/MD {inner}{base}/VB]"
         if form < 16:
-            helper = Token("had", "VBD") if past else Token("have", "VBP") if plural else Token("has", "VBZ")
-            return Chunk("VP", [helper, *inner, Token(verb.participle, "VBN")])
+            return f"[VP {_tensed('has', 'have', 'had', plural, past)} {inner}{participle}/VBN]"
         if form < 18:
-            return Chunk("VP", [self.being(plural, past), *inner, Token(verb.gerund, "VBG")])
-        helper = Token("did", "VBD") if past else Token("do", "VBP") if plural else Token("does", "VBZ")
-        return Chunk("VP", [helper, Token("not" if dice.chance(60) else "n't", "RB"), Token(verb.base, "VB")])
+            return f"[VP {_being(plural, past)} {inner}{gerund}/VBG]"
+        negation = "not" if self.chance(60) else "n't"
+        return f"[VP {_tensed('does', 'do', 'did', plural, past)} {negation}/RB {base}/VB]"
 
-    def being(self, plural: bool, past: bool) -> Token:
-        """Is, are, was, were."""
-        if past:
-            return Token("were" if plural else "was", "VBD")
-        return Token("are", "VBP") if plural else Token("is", "VBZ")
-
-    def wanting(self, plural: bool, past: bool) -> list[Chunk]:
-        """Wants to see it."""
-        kind = self.dice.pick(KINDS)
-        chunk = self.verb(self.dice.pick(lex.WANTING), plural, past)
-        end = [Token("to", "TO"), Token(self.dice.pick(kind.verbs).base, "VB")]
-        return [Chunk("VP", [*chunk.tokens, *end]), *self.thing(kind)]
-
-    def giving(self, plural: bool, past: bool) -> list[Chunk]:
+    def giving(self, plural: bool, past: bool) -> str:
         """Gave her flowers; gave her flowers to him; gave the man a book."""
-        dice = self.dice
-        verb = self.verb(dice.pick(lex.GIVING), plural, past)
-        gifts = Token(dice.pick(lex.GIFTS)[1], "NNS")
-        form = dice.below(10)
+        verb = self.verb(self.pick(GIVING), plural, past)
+        gifts = self.noun("flower book letter card picture", plural=True)
+        form = self.below(10)
         if form < 5:  # two chunks: she gets them
-            her = _one("NP", dice.pick(["her", "her", "him", "them"]), "PRP")
-            return [verb, her, Chunk("NP", [*self.adjectives(THINGS, 20), gifts])]
+            return f"{verb} [NP {self.pick('her her him them')}/PRP] [NP {self.adjectives(THINGS, 20)}{gifts}]"
         if form < 7:  # one chunk: someone else gets what was hers
-            hers = Chunk("NP", [Token("her", "PRP$"), *self.adjectives(THINGS, 20), gifts])
-            return [verb, hers, _one("PP", "to", "TO"), *self.thing(PEOPLE)]
-        return [verb, *self.thing(PEOPLE), *self.common(THINGS).chunks]
+            return f"{verb} [NP her/PRP$ {self.adjectives(THINGS, 20)}{gifts}] [PP to/TO] {self.thing(PEOPLE)}"
+        return f"{verb} {self.thing(PEOPLE)} {self.common(THINGS)[0]}"
 
-    def predicate(self, plural: bool, past: bool) -> list[Chunk]:
+    def predicate(self, plural: bool, past: bool) -> str:
         """What people do."""
-        dice = self.dice
-        form = dice.below(40)
+        form = self.below(40)
         if form < 16:
-            kind = dice.pick(KINDS)
-            return [self.verb(dice.pick(kind.verbs), plural, past), *self.thing(kind)]
+            kind = self.kind()
+            return f"{self.verb(self.pick(kind.verbs), plural, past)} {self.thing(kind)}"
         if form < 22:
-            return [self.verb(dice.pick(lex.INTRANSITIVE), plural, past), *self.manner(35)]
+            return f"{self.verb(self.pick(INTRANSITIVE), plural, past)} {self.manner(35)}"
         if form < 28:
             return self.giving(plural, past)
         if form < 32:
-            feeling = [Token(dice.pick(lex.FEELINGS), "JJ")]
-            if dice.chance(45):
-                feeling.insert(0, Token(dice.pick(lex.DEGREES), "RB"))
-            return [Chunk("VP", [self.being(plural, past)]), Chunk("ADJP", feeling)]
+            feeling, degree = self.pick(FEELINGS), f"{self.pick(DEGREES)}/RB" if self.chance(45) else ""
+            return f"[VP {_being(plural, past)}] [ADJP {degree} {feeling}/JJ]"
         if form < 36:
-            verb, particle = dice.pick(lex.WITH_PARTICLE)
-            moved = [_one("PRT", particle, "RP")]
-            thing = self.common(MATTERS).chunks
-            return [self.verb(verb, plural, past), *(moved + thing if dice.chance(70) else thing + moved)]
-        return self.wanting(plural, past)
+            verb, particle = self.pick(WITH_PARTICLE).split("+")
+            thing = self.common(MATTERS)[0]
+            verb = self.verb(verb, plural, past)
+            return f"{verb} [PRT {particle}/RP] {thing}" if self.chance(70) else f"{verb} {thing} [PRT {particle}/RP]"
+        kind = self.kind()
+        wanting = self.verb(self.pick("want plan hope try need refuse promise"), plural, past)
+        return f"{wanting[:-1]} to/TO {self.pick(kind.verbs)}/VB] {self.thing(kind)}"
 
-    def passive(self) -> list[Chunk]:
+    def passive(self) -> str:
         """The house was sold by Ford."""
-        kind = self.dice.pick(KINDS)
-        noun = self.common(kind)
-        verb = [self.being(noun.plural, self.dice.chance(65)), Token(self.dice.pick(kind.verbs).participle, "VBN")]
-        agent = self.name(PEOPLE).chunks if self.dice.chance(50) else self.common(PEOPLE).chunks
-        by = [_one("PP", "by", "IN"), *agent] if self.dice.chance(70) else []
-        return [*noun.chunks, Chunk("VP", verb), *by]
+        kind = self.kind()
+        phrase, plural = self.common(kind)
+        verb = f"[VP {_being(plural, self.chance(65))} {_forms(self.pick(kind.verbs))[2]}/VBN]"
+        agent = (self.named if self.chance(50) else self.common)(PEOPLE)[0]
+        return f"{phrase} {verb} {f'[PP by/IN] {agent}' if self.chance(70) else ''}"
 
-    def movement(self) -> list[Chunk]:
+    def movement(self) -> str:
         """Ford's shares rose 12 %."""
-        dice = self.dice
-        plural = dice.chance(60)
-        figure = self.noun(Nouns(lex.FIGURES, [], []), plural)
-        if dice.chance(60):
-            subject = [
-                Chunk("NP", self.firm() if dice.chance(70) else self.place()),
-                Chunk("NP", [Token("'s", "POS"), figure]),
-            ]
+        plural = self.chance(60)
+        figure = self.noun(FIGURES, plural)
+        if self.chance(60):
+            subject = f"[NP {self.firm() if self.chance(70) else self.place()}] [NP 's/POS {figure}]"
         else:
-            subject = [Chunk("NP", [Token("the", "DT"), *self.adjectives(MATTERS, 15), figure])]
-        amount = [Token(str(2 + dice.below(60)), "CD"), Token("%", "NN")]
-        if dice.chance(50):
-            amount = [Token("$", "$"), Token(str(1 + dice.below(90)), "CD"), Token("million", "CD")]
-        by = [_one("PP", "by", "IN")] if dice.chance(40) else []
-        return [*subject, self.verb(dice.pick(lex.MOVING), plural, dice.chance(65)), *by, Chunk("NP", amount)]
+            subject = f"[NP the/DT {self.adjectives(MATTERS, 15)}{figure}]"
+        amount = f"{2 + self.below(60)}/CD %/NN"
+        if self.chance(50):
+            amount = f"$/$ {1 + self.below(90)}/CD million/CD"
+        by = "[PP by/IN]" if self.chance(40) else ""
+        return (
+            f"{subject} {self.verb(self.pick('climb jump rise fall grow'), plural, self.chance(65))} {by} [NP {amount}]"
+        )
 
-    def manner(self, percent: int) -> list[Chunk]:
+    def manner(self, percent: int) -> str:
         """Perhaps an adverb, perhaps with a degree."""
-        if not self.dice.chance(percent):
-            return []
-        adverb = [Token(self.dice.pick(lex.ADVERBS), "RB")]
-        if self.dice.chance(15):
-            adverb.insert(0, Token(self.dice.pick(lex.DEGREES), "RB"))
-        return [Chunk("ADVP", adverb)]
+        if not self.chance(percent):
+            return ""
+        adverb, degree = self.pick(ADVERBS), f"{self.pick(DEGREES)}/RB" if self.chance(15) else ""
+        return f"[ADVP {degree} {adverb}/RB]"
 
-    def circumstance(self) -> list[Chunk]:
+    def circumstance(self) -> str:
         """In Oslo, near the old bridge, on Monday, last week."""
-        dice = self.dice
-        form = dice.below(10)
+        form = self.below(10)
         if form < 4:
-            return [_one("PP", dice.pick(["in", "near", "from", "at"]), "IN"), Chunk("NP", self.place())]
+            return f"[PP {self.pick('in near from at')}/IN] [NP {self.place()}]"
         if form < 7:
-            return [_one("PP", dice.pick(lex.PLACES_OF), "IN"), *self.common(SPOTS).chunks]
+            return f"[PP {self.pick('in near at behind from through around by')}/IN] {self.common(SPOTS)[0]}"
         if form < 8:
-            time = dice.pick(lex.TIMES)
-            preposition = "on" if time.endswith("day") else "in"
-            return [_one("PP", preposition, "IN"), _one("NP", time, "CD" if time.isdigit() else "NNP")]
-        article = dice.pick([Token("last", "JJ"), Token("next", "JJ"), Token("this", "DT"), Token("every", "DT")])
-        return [Chunk("NP", [article, Token(dice.pick(lex.TIME_NOUNS), "NN")])]
+            time = self.pick("Monday/NNP Friday/NNP March/NNP October/NNP 1987/CD 2004/CD Sunday/NNP")
+            return f"[PP {'on' if 'day' in time else 'in'}/IN] [NP {time}]"
+        article = self.pick("last/JJ next/JJ this/DT every/DT")
+        return f"[NP {article} {self.pick('week year month summer winter spring')}/NN]"
 
     # Clauses and sentences
 
-    def clause(self) -> list[Chunk]:
+    def clause(self) -> str:
         """Who does what, and perhaps where or when."""
-        form = self.dice.below(20)
-        if form < 3:
-            chunks = self.passive()
-        elif form < 5:
-            chunks = self.movement()
+        form = self.below(20)
+        if form < 5:
+            clause = self.passive() if form < 3 else self.movement()
         else:
-            subject = self.subject()
-            chunks = [*subject.chunks, *self.manner(6), *self.predicate(subject.plural, self.dice.chance(65))]
+            subject, plural = self.subject()
+            clause = f"{subject} {self.manner(6)} {self.predicate(plural, self.chance(65))}"
         for percent in (40, 15):
-            if self.dice.chance(percent):
-                chunks += self.circumstance()
-        return chunks
+            clause += f" {self.circumstance()}" if self.chance(percent) else ""
+        return clause
 
-    def sentence(self) -> list[Chunk]:
+    def sentence(self) -> str:
         """One of several constructions, with its punctuation."""
-        dice = self.dice
-        comma, stop = _one("", ",", ","), _one("", ".", ".")
-        form = dice.below(40)
+        form = self.below(40)
         if form < 19:
-            return [*self.clause(), stop]
+            return f"{self.clause()} ./."
         if form < 23:
-            opener = dice.pick(lex.OPENERS)
-            first = _one("NP", opener, "NN") if opener in ("Yesterday", "Today") else _one("ADVP", opener, "RB")
-            return [first, *([comma] if dice.chance(70) else []), *self.clause(), stop]
-        if form < 27:
-            return [*self.clause(), comma, _one("", dice.pick(["and", "but"]), "CC"), *self.clause(), stop]
-        if form < 31:
-            speaker = self.subject()
-            said = self.verb(dice.pick(lex.SAYING), speaker.plural, dice.chance(75))
-            that = [_one("SBAR", "that", "IN")] if dice.chance(60) else []
-            return [*speaker.chunks, said, *that, *self.clause(), stop]
-        if form < 34:
-            return [*self.clause(), _one("SBAR", dice.pick(lex.CONJUNCTIONS), "IN"), *self.clause(), stop]
-        if form < 36:
-            subject = self.subject()
-            helper = (
-                Token("Did", "VBD")
-                if dice.chance(60)
-                else Token(*(("Do", "VBP") if subject.plural else ("Does", "VBZ")))
+            opener = self.pick(
+                "NP_Yesterday/NN NP_Today/NN ADVP_However/RB ADVP_Meanwhile/RB ADVP_Finally/RB"
+                " ADVP_Recently/RB ADVP_Still/RB ADVP_Then/RB"
             )
-            kind = dice.pick(KINDS)
-            verb = Chunk("VP", [Token(dice.pick(kind.verbs).base, "VB")])
-            return [Chunk("", [helper]), *subject.chunks, verb, *self.thing(kind), _one("", "?", ".")]
+            return f"[{opener}] {',/,' if self.chance(70) else ''} {self.clause()} ./."
+        if form < 27:
+            return f"{self.clause()} ,/, {self.pick('and but')}/CC {self.clause()} ./."
+        if form < 31:
+            speaker, plural = self.subject()
+            said = self.verb(self.pick(SAYING), plural, self.chance(75))
+            return f"{speaker} {said} {'[SBAR that/IN]' if self.chance(60) else ''} {self.clause()} ./."
+        if form < 34:
+            conjunctions = "because if while although when before after since"
+            return f"{self.clause()} [SBAR {self.pick(conjunctions)}/IN] {self.clause()} ./."
+        if form < 36:
+            subject, plural = self.subject()
+            helper = "Did/VBD" if self.chance(60) else "Do/VBP" if plural else "Does/VBZ"
+            kind = self.kind()
+            return f"{helper} {subject} [VP {self.pick(kind.verbs)}/VB] {self.thing(kind)} ?/."
         if form < 38:
-            person = Chunk("NP", self.person())
-            wrote = _one("VP", dice.pick(["said", "wrote", "claimed"]), "VBD")
-            return [_one("", "``", "``"), *self.clause(), comma, _one("", "''", "''"), person, wrote, stop]
-        noun = self.common(dice.pick(KINDS))
-        there = [_one("NP", "There", "EX"), Chunk("VP", [self.being(noun.plural, dice.chance(40))])]
-        return [*there, *noun.chunks, *self.circumstance(), stop]
+            person, wrote = self.person(), self.pick("said wrote claimed")
+            return f"``/`` {self.clause()} ,/, ''/'' [NP {person}] [VP {wrote}/VBD] ./."
+        phrase, plural = self.common(self.kind())
+        return f"[NP There/EX] [VP {_being(plural, self.chance(40))}] {phrase} {self.circumstance()} ./."
 
 
-def _capitalised(word: str) -> str:
-    return word[0].upper() + word[1:]
+def _rows(sentence: str) -> list[tuple[str, ...]]:
+    """The tokens of a sentence, with labels in IOB2; the first word has a capital."""
+    rows, kind, letter = list[tuple[str, ...]](), "", "B"
+    for part in sentence.replace("]", " ]").split():
+        if part[0] in "[]":
+            kind, letter = part[1:], "B"
+        else:
+            word, pos, *entity = part.split("/")
+            if not rows or (len(rows) == 1 and rows[0][0] == "``"):
+                word = word[0].upper() + word[1:]
+            rows.append((word, pos, f"{letter}-{kind}" if kind else "O", *(entity or ["O"])))
+            letter = "I"
+    return rows
 
 
 def builtin_corpus(
@@ -410,16 +412,115 @@ def builtin_corpus(
         raise OptionError(f"builtin_corpus: column {[*unknown, label][0]!r}, expected some of {', '.join(COLUMNS)}")
     if n_sentences < 1:
         raise OptionError(f"builtin_corpus: n_sentences is {n_sentences}, expected at least 1")
-    grammar = Grammar(Dice(random_state))
-    rows = []
-    for _ in range(n_sentences):
-        sentence = []
-        for kind, tokens in grammar.sentence():
-            for number, token in enumerate(tokens):
-                chunk = f"{'I' if number else 'B'}-{kind}" if kind else "O"
-                sentence.append((token.word, token.pos, chunk, token.entity))
-        first = 1 if sentence[0][0] == "``" else 0
-        sentence[first] = (_capitalised(sentence[first][0]), *sentence[first][1:])
-        rows.append(sentence)
+    grammar = Grammar(random_state)
+    rows = [_rows(grammar.sentence()) for _ in range(n_sentences)]
     corpus = Corpus.from_sequences(rows, names=COLUMNS, source=f"builtin_corpus({n_sentences}, {random_state})")
     return corpus.select(names, label=label)
+
+
+# -- latent dependencies (Sun et al. 2009, section 4 and figure 2) --------------------------------------------------
+
+# Each of two labels has two states, and the chain cycles through h1 h3 h4 h2, so that the labels read y1 y2 y2 y1 y1 y2
+# y2 y1 ...: what follows a label depends on its state, which no first-order model of labels can represent.
+CYCLE = (0, 2, 3, 1)  # h1 h3 h4 h2
+STATES = ("h1", "h2", "h3", "h4")
+UNIFORM = "uniform"
+
+
+class HMM(NamedTuple):
+    """A hidden Markov model whose states belong to labels."""
+
+    labels: tuple[str, ...]  # [L]
+    symbols: tuple[str, ...]  # [X]
+    label_of: NDArray[np.int32]  # [S]
+    start: NDArray[np.float64]  # [S]  P(state at the first token)
+    transition: NDArray[np.float64]  # [S, S]  P(second | first)
+    emission: NDArray[np.float64]  # [S, X]  P(symbol | state)
+
+
+def make_hmm(
+    p: float = 0.9, emission: float | None = 0.1, self_transitions: bool = True, start: str = STATES[0]
+) -> HMM:
+    """The model of figure 2: the next state of the cycle with probability p, and each of the others with the same share
+    of what is left; states of y1 emit x1 with (1 + emission) / 2, those of y2 with (1 - emission) / 2.
+
+    self_transitions : whether the state itself is among the others
+    start : the first state, h1 (labels y1 y2 y2 y1) to h4, or uniform, which is the stationary distribution, too
+
+    >>> [make_hmm(0.7, self_transitions=wanted).transition.round(2)[0].tolist() for wanted in (True, False)]
+    [[0.1, 0.1, 0.7, 0.1], [0.0, 0.15, 0.7, 0.15]]
+    """
+    if not _is_real(p) or not 0 < p <= 1:
+        raise OptionError(f"p: expected a probability above 0 and at most 1, got {p!r}")
+    if emission is not None and (not _is_real(emission) or not 0 <= emission < 1):
+        expected = "a number from 0 to below 1, or None for constant symbols"
+        raise OptionError(f"emission: expected {expected}, got {emission!r}")
+    if not isinstance(self_transitions, bool | np.bool_):
+        raise OptionError(f"self_transitions: expected True or False, got {self_transitions!r}")
+    if start not in (*STATES, UNIFORM):
+        raise OptionError(f"start: expected one of {', '.join(STATES)}, {UNIFORM}, got {start!r}")
+    label_of = np.array([0, 0, 1, 1], np.int32)
+    transition = np.full((4, 4), (1 - float(p)) / (3 if self_transitions else 2))
+    for state, following in zip(CYCLE, CYCLE[1:] + CYCLE[:1], strict=True):
+        if not self_transitions:
+            transition[state, state] = 0.0
+        transition[state, following] = p
+    first = np.full(4, 0.25) if start == UNIFORM else (np.arange(4) == STATES.index(start)).astype(np.float64)
+    if emission is None:
+        return HMM(("y1", "y2"), ("x1",), label_of, first, transition, np.ones((4, 1)))
+    likely, unlikely = (1 + float(emission)) / 2, (1 - float(emission)) / 2
+    emissions = np.array([[likely, unlikely], [unlikely, likely]])[label_of]
+    return HMM(("y1", "y2"), ("x1", "x2"), label_of, first, transition, emissions)
+
+
+def synthetic_hmm(
+    n: int = 3000,
+    length: int = 10,
+    p: float = 0.9,
+    emission: float | None = 0.1,
+    seed: int = 0,
+    self_transitions: bool = True,
+    start: str = STATES[0],
+) -> Corpus:
+    """Draw n sequences of a hidden Markov model in which the next label depends on a latent state (see `make_hmm`).
+
+    n : number of sequences
+    length : tokens of each
+    p : probability to follow the cycle of states h1 h3 h4 h2, whose labels are y1 y2 y2 y1
+    emission : how informative the symbols x1 and x2 are about the labels, from 0 (nothing) to below 1; None: always x1
+    seed : the same seed gives the same sequences, n only how many of them; the labels do not depend on `emission`
+    self_transitions : whether the state itself is among those that share 1 - p
+    start : the first state, h1 to h4, or "uniform": each of them is as probable
+
+    >>> corpus = synthetic_hmm(100, length=6, p=1.0)
+    >>> len(corpus), corpus.names, corpus.y[0]
+    (100, ('symbol', 'label'), ['y1', 'y2', 'y2', 'y1', 'y1', 'y2'])
+    """
+    for name, value, least in (("n", n, 1), ("length", length, 1), ("seed", seed, 0)):
+        if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
+            raise OptionError(f"{name}: expected a whole number of {least} or more, got {value!r}")
+    n, length, hmm = int(n), int(length), make_hmm(p, emission, self_transitions, start)
+    dice = np.random.Generator(np.random.PCG64(int(seed))).random((n, length, 2))  # for states, for symbols
+    transitions, emissions = np.cumsum(hmm.transition, axis=1), np.cumsum(hmm.emission, axis=1)
+    paths = np.empty((n, length), np.int32)
+    paths[:, 0] = _drawn(np.cumsum(hmm.start)[None], dice[:, 0, 0])
+    for t in range(1, length):
+        paths[:, t] = _drawn(transitions[paths[:, t - 1]], dice[:, t, 0])
+    states = paths.reshape(-1)  # [T]
+    symbols = _drawn(emissions[states], dice[:, :, 1].reshape(-1))  # [T]
+    columns = compacted(list(hmm.symbols), symbols), compacted(list(hmm.labels), hmm.label_of[states])
+    offsets = np.arange(n + 1, dtype=np.int64) * length
+    further = "" if self_transitions else ", self_transitions=False"
+    further += "" if start == STATES[0] else f", start={start}"
+    source = f"synthetic_hmm({n}, {length}, p={p}, emission={emission}, seed={seed}{further})"
+    return Corpus(("symbol", "label"), columns, offsets, "label", source)
+
+
+def _drawn(cumulative: NDArray[np.float64], dice: NDArray[np.float64]) -> NDArray[np.int32]:
+    """The outcomes [N] drawn by numbers [N] in [0, 1); the last of `cumulative` [N, outcomes] takes the rest."""
+    outcomes: NDArray[np.int32] = np.sum(dice[:, None] >= cumulative[:, :-1], axis=1, dtype=np.int32)
+    return outcomes
+
+
+def _is_real(value: Any) -> bool:
+    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)

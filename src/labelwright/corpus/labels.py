@@ -1,10 +1,11 @@
-"""Labels: strings, or numbers that come back as numbers; and those of several layers."""
+"""Labels: strings, or numbers that come back as numbers, and those of several layers; what column files can hold."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from labelwright.corpus.limits import LONGEST_VALUE
 from labelwright.corpus.tabular import frame_columns, is_frame, is_missing
 from labelwright.errors import CorpusError
 from labelwright.wording import shown
@@ -75,3 +76,110 @@ def _rows_of(sentence: Any, names: Sequence[str], place: str) -> Sequence[Any]:
         if not isinstance(row, list | tuple | np.ndarray) or len(row) != len(names):
             raise CorpusError(f"{place}, token {t}: {expected}, got {shown(row)}")
     return sentence  # type: ignore[return-value]
+
+
+# -- what column files can hold ----------------------------------------------------------------------------------------
+
+_SIGNS = {"\t": "a tab", "\n": "a newline", "\r": "a carriage return"}
+_MARK = "-DOCSTART-"
+_BOM = "\ufeff"
+
+
+def why_unwritable(value: Any, separator: str = "\t", is_label: bool = True) -> str | None:
+    """Why no column file with this separator can hold a label, or another value; None where one can.
+
+    >>> why_unwritable("B-NP"), why_unwritable("a\\tb"), why_unwritable("")
+    (None, 'holds a tab', 'is empty')
+    """
+    if not isinstance(value, str):
+        return f"is of type {type(value).__name__}, not a string"
+    if not value:
+        return "is empty"
+    for sign, name in _SIGNS.items():
+        if sign in value:
+            return f"holds {name}"
+    if not is_text(value):
+        return "holds half of a surrogate pair"
+    if 4 * len(value) > LONGEST_VALUE and len(value.encode()) > LONGEST_VALUE:
+        return f"has more than {LONGEST_VALUE:,} bytes"
+    if is_label and value != value.strip(" "):
+        return "begins or ends with a space"
+    is_cut = separator == " " and " " in value
+    return "holds a space, but spaces separate the columns of the file; use tabs" if is_cut else None
+
+
+def unwritable_label(labels: Iterable[str]) -> str | None:
+    """What is wrong with the first label of a model that no column file can hold; None where all can be held.
+
+    >>> unwritable_label(["O", "B-NP\\n"])
+    "the label 'B-NP\\\\n' holds a newline, so no file can hold it"
+    """
+    return next((_refusal(label, reason) for label in labels if (reason := why_unwritable(label))), None)
+
+
+def _refusal(label: Any, reason: str) -> str:
+    shown = f" {label!r:.40}" if isinstance(label, str) else ""
+    return f"the label{shown} {reason}, so no file can hold it"
+
+
+def is_text(value: str) -> bool:
+    """Whether a string can be encoded: there are no halves of surrogate pairs in it."""
+    return value.isascii() or not any("\ud800" <= character <= "\udfff" for character in value)
+
+
+def place_of(token: int, offsets: np.ndarray) -> str:
+    """Where a token stands, for messages; offsets [N+1] of sentences."""
+    sentence = int(np.searchsorted(offsets, token, side="right")) - 1
+    return f"sentence {sentence}, token {token - int(offsets[sentence])}"
+
+
+def check_labels(values: Sequence[Any], codes: np.ndarray, offsets: np.ndarray | None, source: str) -> None:
+    """Refuse labels, distinct values of which codes [T] tell the tokens, that no column file can hold.  Sets of labels
+    are looked into, numbers and None pass."""
+    for code, value in enumerate(values):
+        for label in value if isinstance(value, frozenset) else (value,):
+            reason = why_unwritable(label) if isinstance(label, str) else None
+            if isinstance(label, int) and not -(1 << 63) <= label < 1 << 63:
+                reason = "is a whole number of more than 64 bits"
+            if reason is not None:
+                token = int(np.argmax(codes == code))
+                place = f"token {token}" if offsets is None else place_of(token, offsets)
+                raise CorpusError(f"{source}: {place}: {_refusal(label, reason)}; rename it")
+
+
+def check_column(flat: Sequence[Any], offsets: np.ndarray, source: str, separator: str, is_label: bool = True) -> None:
+    """Refuse values [T] that would be read back differently from a file with this separator."""
+    for value in dict.fromkeys(flat) if all(isinstance(value, str) for value in flat) else flat:
+        reason = why_unwritable(value, separator, is_label)
+        if reason is not None:
+            place = place_of(list(flat).index(value), offsets)
+            raise CorpusError(f"{source}: {place}: cannot write {value!r:.40}: it {reason}")
+
+
+def check_written(labels: Iterable[Any], source: str, separator: str = "\t") -> None:
+    """Refuse labels that a file with this separator cannot hold, where they stand in no column of sentences."""
+    for label in dict.fromkeys(labels):
+        reason = why_unwritable(label, separator)
+        if reason is not None:
+            raise CorpusError(f"{source}: cannot write the label {label!r:.40}: it {reason}")
+
+
+def check_rows(columns: Sequence[Sequence[str]], offsets: np.ndarray, source: str) -> None:
+    """Refuse rows that would be read back as something else: a mark of a document, a byte order mark, blanks that are
+    no part of a value, no row at all for a sentence."""
+    for sentence in np.flatnonzero(np.diff(offsets) == 0).tolist():
+        raise CorpusError(f"{source}: sentence {sentence} has no tokens, and would not be read back; leave it out")
+
+    def refuse(token: int, value: str, reason: str) -> None:
+        raise CorpusError(f"{source}: {place_of(token, offsets)}: cannot write {value!r:.40}: {reason}")
+
+    first, last = columns[0], columns[-1]
+    if first and first[0].startswith(_BOM):
+        refuse(0, first[0], "it begins with a byte order mark")
+    if any(value.endswith(" ") for value in set(last)):
+        token = next(token for token, value in enumerate(last) if value.endswith(" "))
+        refuse(token, last[token], "it ends with a space, as does the line")
+    if any(value == _MARK or value.startswith(f"{_MARK} ") for value in set(first)):
+        for token in offsets[:-1][np.diff(offsets) == 1].tolist():
+            if first[token] == _MARK or first[token].startswith(f"{_MARK} "):
+                refuse(token, first[token], "a sentence of it alone marks a document")

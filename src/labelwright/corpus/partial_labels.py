@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from labelwright.corpus.labels import check_types
-from labelwright.corpus.writable import check_labels
+from labelwright.corpus.labels import check_labels, check_types
 from labelwright.errors import CorpusError, OptionError
 
 Array = NDArray[Any]

@@ -2,22 +2,27 @@
 
     {"tokens": ["He", "ran"], "pos_tags": ["PRP", "VBD"], "ner_tags": [0, 0]}
 
-Tags may be numbers, where the names of the numbers are known.
+Tags may be numbers, where the names of the numbers are known.  JSON lines are read with their places, and written again
+with further fields.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import chain
+import json
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple, TypeGuard
 
+import numpy as np
+
 from labelwright.corpus.compressed import Source, first_line_of, name_of, read_bytes
-from labelwright.corpus.json_records import JsonLines, parse_json_lines, parsed
+from labelwright.corpus.labels import is_text, why_unwritable
 from labelwright.corpus.offsets import offsets_from
-from labelwright.corpus.table import Column, Corpus, check_names, in_lists, intern_values
-from labelwright.corpus.writable import is_text, why_unwritable
+from labelwright.corpus.table import Column, Corpus, check_label, check_names, in_lists, intern_labels, intern_values
+from labelwright.corpus.tabular import column_of, columns_in, is_frame, is_missing, text_column
 from labelwright.errors import CorpusError
 from labelwright.wording import shortened, some_of
 
+BOM = b"\xef\xbb\xbf"
 WORDS = ("tokens", "words")  # fields with the tokens; in a corpus their name is `word`
 LABELS = ("tags", "labels", "ner_tags")  # fields with the labels, the likeliest first
 ENDINGS = ("_tags", "_labels")  # of other fields with labels
@@ -26,39 +31,93 @@ INFO = "dataset_info.json"  # of Hugging Face's datasets, in the folder of the d
 Names = Sequence[str] | str | None
 
 
-class Fields(Mapping[str, list[Any]]):
-    """The values [N] of each field, put together when they are asked for: each record may bring names of its own.
+class JsonLines(NamedTuple):
+    """A file of JSON lines: its objects, and the lines that they stand in."""
 
-    names : those of all fields
-    values : makes the values of one
-    """
+    source: str
+    lines: list[bytes]
+    numbers: list[int]  # [N]  the line of each object, from 0
+    objects: list[dict[str, Any]]  # [N]
+    first_line: int = 1  # of these lines in the file
 
-    def __init__(self, names: Iterable[str], values: Callable[[str], list[Any]]):
-        self._names, self._values = dict.fromkeys(names), values
-        self._made = dict[str, list[Any]]()
+    def place(self, n: int) -> str:
+        """Where an object stands, for messages."""
+        return f"{self.source}:{self.numbers[n] + self.first_line}"
 
-    def __contains__(self, name: object) -> bool:
-        return name in self._names
+    def extended(self, additions: Sequence[Mapping[str, Any]]) -> bytes:
+        """The file with further fields [N] at the end of each object; all else stays as it is, byte for byte."""
+        lines = list(self.lines)
+        for number, item, added in zip(self.numbers, self.objects, additions, strict=True):
+            lines[number] = _extended(lines[number], item, added)
+        return b"\n".join(lines)
 
-    def __getitem__(self, name: str) -> list[Any]:
-        if name not in self._made:
-            if name not in self._names:
-                raise KeyError(name)
-            self._made[name] = self._values(name)
-        return self._made[name]
 
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._names)
+def _extended(line: bytes, item: Mapping[str, Any], added: Mapping[str, Any]) -> bytes:
+    body = line.rstrip()
+    end = line[len(body) :]
+    if not item or set(item) & set(added):
+        return dumped({**item, **added}) + end
+    return body[:-1].rstrip() + b", " + dumped(added)[1:] + end
 
-    def __len__(self) -> int:
-        return len(self._names)
+
+def dumped(value: Any, indent: int | None = None) -> bytes:
+    """A value as JSON in UTF-8."""
+    return json.dumps(value, ensure_ascii=False, indent=indent).encode("utf-8", "backslashreplace")
+
+
+def parse_json_lines(text: bytes, source: str, first_line: int = 1) -> JsonLines:
+    """The objects of a file of JSON lines, or of a piece of it; blank lines are skipped."""
+    lines = text.split(b"\n")
+    numbers, objects = [], []
+    for number, line in enumerate(lines):
+        stripped = (line.removeprefix(BOM) if number + first_line == 1 else line).strip()
+        if stripped:
+            item = parsed(stripped, f"{source}:{number + first_line}")
+            if not isinstance(item, dict):
+                got = "an array" if isinstance(item, list) else f"{item!r:.40}"
+                raise CorpusError(f"{source}:{number + first_line}: expected one JSON object per line, got {got}")
+            numbers.append(number)
+            objects.append(item)
+    return JsonLines(source, lines, numbers, objects, first_line)
+
+
+def parsed(text: bytes, place: str) -> Any:
+    """The value that a JSON text holds."""
+    try:
+        return json.loads(text.decode())
+    except UnicodeDecodeError as error:
+        raise CorpusError(
+            f"{place}: byte {error.start + 1} (0x{text[error.start]:02x}) is not UTF-8; convert the file first"
+        ) from None
+    except json.JSONDecodeError as error:
+        at = f"line {error.lineno}, column" if error.lineno > 1 else "column"
+        raise CorpusError(f"{place}: not JSON: {error.msg.lower()} at {at} {error.colno}") from None
+    except (ValueError, RecursionError) as error:
+        raise CorpusError(f"{place}: not JSON that can be read: {str(error).splitlines()[0].lower()}") from None
+
+
+def first_object(text: bytes) -> dict[str, Any] | None:
+    """The JSON object in the first line that is not blank, if there is one."""
+    start = len(text) - len(text.removeprefix(BOM).lstrip())
+    if text[start : start + 1] != b"{":
+        return None
+    end = text.find(b"\n", start)
+    try:
+        item = parsed(text[start : end if end >= 0 else len(text)], "")
+    except CorpusError:
+        return None
+    return item if isinstance(item, dict) else None
+
+
+# -- records -----------------------------------------------------------------------------------------------------------
 
 
 class TokenRecords(NamedTuple):
     """The fields of records, before they become columns."""
 
     source: str
-    fields: Mapping[str, list[Any]]  # [N] values of each field
+    names: Collection[str]  # of all fields
+    values: Callable[[str], list[Any]]  # [N] of a field; made when asked for: records may have many
     lists: Sequence[str]  # the fields that hold lists
     place: Callable[[int], str]  # where record n stands
     class_names: Mapping[str, list[str]]  # of fields whose tags are numbers
@@ -92,10 +151,9 @@ def listed(X: Any) -> Any:
     """Sentences as users give them, so that they can be read twice: a dataset as a Corpus, all else by `in_lists`."""
     if not is_dataset(X):
         return in_lists(X)
-    fields = Fields(X.column_names, lambda name: list(X[name]))
     lists = [name for name, value in next(iter(X), {}).items() if isinstance(value, list)]
-    class_names = class_names_of(X.features.to_dict())
-    records = TokenRecords("dataset", fields, lists, lambda n: f"dataset: row {n}", class_names)
+    place, class_names = "dataset: row {}".format, class_names_of(X.features.to_dict())
+    records = TokenRecords("dataset", X.column_names, lambda name: list(X[name]), lists, place, class_names)
     return corpus_of(records, None, None, None)
 
 
@@ -126,10 +184,15 @@ def records_of(lines: JsonLines) -> TokenRecords:
     """The fields of all sentences; one that a sentence lacks is None there."""
     lines, class_names = without_header(lines)
     names = dict.fromkeys(chain.from_iterable(lines.objects))
-    fields = Fields(names, lambda name: [item.get(name) for item in lines.objects])
     listed = {name for item in lines.objects for name, value in item.items() if isinstance(value, list)}
-    lists = [name for name in names if name in listed]
-    return TokenRecords(lines.source, fields, lists, lines.place, {**_described(lines.source), **class_names})
+    return TokenRecords(
+        lines.source,
+        names,
+        lambda name: [item.get(name) for item in lines.objects],
+        [name for name in names if name in listed],
+        lines.place,
+        {**_described(lines.source), **class_names},
+    )
 
 
 def _described(source: str) -> dict[str, list[str]]:
@@ -171,14 +234,16 @@ def corpus_of(records: TokenRecords, columns: Names, label: str | bool | None, l
     fields = [words, *(field_named(records, name) for name in names[1:])] if names else [words]
     if label_field is not None and label_field not in fields:
         fields.append(label_field)
-    lengths = _lengths(records, words)
+    values = {words: _lists(records, words)}
+    lengths = list(map(len, values[words]))
+    values |= {name: _lists(records, name, lengths) for name in fields if name != words}
     class_names: dict[str, Sequence[str]] = dict(records.class_names)
     given = _listed(label_names) or records.class_names.get("")
     if label_field is not None and given:
         class_names[label_field] = given
     interned = {
-        name: _column(records, name, lengths, class_names.get(name), name == label_field)
-        for name in dict.fromkeys(fields)
+        name: _column(records, name, lists, class_names.get(name), name == label_field)
+        for name, lists in values.items()
     }
     shown = ["word" if name == words else name for name in fields]
     check_names(shown, len(fields), records.source)
@@ -189,23 +254,21 @@ def corpus_of(records: TokenRecords, columns: Names, label: str | bool | None, l
 
 
 def _listed(names: Names) -> list[str]:
-    if names is None:
-        return []
-    return [name.strip() for name in names.split(",")] if isinstance(names, str) else list(names)
+    return [name.strip() for name in names.split(",")] if isinstance(names, str) else list(names or ())
 
 
 def _words(records: TokenRecords, names: Sequence[str]) -> str:
     """The field with the tokens."""
     for name in (*names[:1], *WORDS):
-        if name in records.fields:
+        if name in records.names:
             return name
-    got = _named(records.fields) or "none"
+    got = _named(records.names) or "none"
     raise CorpusError(f"{records.place(0)}: no field {' or '.join(WORDS)} with the tokens, got {got}")
 
 
 def field_named(records: TokenRecords, name: str) -> str:
     """A field by its name; `word` stands for the tokens."""
-    if name in records.fields:
+    if name in records.names:
         return name
     if name == "word" or name in WORDS:
         return _words(records, [])
@@ -231,70 +294,108 @@ def _label(records: TokenRecords, given: str | None, words: str) -> str | None:
     return others[0] if others else None
 
 
-def _lengths(records: TokenRecords, words: str) -> list[int]:
-    """How many tokens each sentence has."""
-    lengths = []
-    for n, value in enumerate(records.fields[words]):
+def _lists(records: TokenRecords, name: str, lengths: Sequence[int] | None = None) -> list[list[Any]]:
+    """The values [N] of a field, which are lists; where lengths are given, they have one entry for each token."""
+    values = records.values(name)
+    for n, value in enumerate(values):
         if not isinstance(value, list):
-            raise CorpusError(f"{records.place(n)}: {words}: expected a list of tokens, got {_shown(value)}")
-        lengths.append(len(value))
-    return lengths
+            expected = "a list of tokens" if lengths is None else f"a list of {lengths[n]}"
+            raise CorpusError(f"{records.place(n)}: {name}: expected {expected}, got {_shown(value)}")
+        if lengths is not None and len(value) != lengths[n]:
+            got = f"expected {lengths[n]} entries, one per token, got {len(value)}"
+            raise CorpusError(f"{records.place(n)}: {name}: {got}")
+    return values
 
 
 def _column(
-    records: TokenRecords, name: str, lengths: Sequence[int], class_names: Sequence[str] | None, is_label: bool
+    records: TokenRecords, name: str, values: list[list[Any]], class_names: Sequence[str] | None, is_label: bool
 ) -> Column:
     """A field as a column: strings as they are, numbers by their names."""
-    values = records.fields[name]
-    _check_lengths(records, name, lengths)
-    flat = list(chain.from_iterable(values))
-    if set(map(type, flat)) == {int}:
+    given = list(chain.from_iterable(values))
+    flat = given
+
+    def refuse(is_wrong: Callable[[Any], bool], expected: str) -> None:
+        places = ((n, t) for n, value in enumerate(values) for t in range(len(value)))
+        for (n, t), item, named in zip(places, given, flat, strict=True):
+            if is_wrong(named):
+                raise CorpusError(f"{records.place(n)}: {name}: entry {t}: expected {expected}, got {_shown(item)}")
+
+    if set(map(type, given)) == {int}:
         if class_names is None and is_label:
             raise CorpusError(
                 f"{records.source}: {name}: the labels are numbers; name them with --label-names O,B-PER,... (in "
                 f"Python: label_names; of a dataset: a ClassLabel), or by a {INFO} in the same folder"
             )
-        flat = [_name_of(number, class_names) for number in flat]
-        if None in flat:
-            last = len(class_names or ()) - 1
-            _refuse(records, name, lambda item: _name_of(item, class_names) is None, f"numbers of 0 to {last}")
-    elif not all(type(item) is str for item in flat):
-        _refuse(records, name, lambda item: type(item) is not str, "strings")
+        known = None if class_names is None else dict(enumerate(class_names))
+        flat = [str(number) if known is None else known.get(number) for number in given]
+        refuse(lambda named: named is None, f"numbers of 0 to {len(known or ()) - 1}")
+    refuse(lambda item: type(item) is not str, "strings")
     column = intern_values(flat, values, records.source)
     if not all(map(is_text, column.values)):
-        _refuse(records, name, lambda item: not is_text(item), "Unicode text")
-    if is_label and any(why_unwritable(value) for value in column.values):
-
-        def unwritable(item: Any) -> bool:
-            label = item if isinstance(item, str) else _name_of(item, class_names)
-            return label is not None and why_unwritable(label) is not None
-
-        _refuse(records, name, unwritable, "a label without tabs or newlines")
+        refuse(lambda item: not is_text(item), "Unicode text")
+    if is_label and any(map(why_unwritable, column.values)):
+        refuse(lambda item: why_unwritable(item) is not None, "a label without tabs or newlines")
     return column
-
-
-def _check_lengths(records: TokenRecords, name: str, lengths: Sequence[int]) -> None:
-    """Refuse a field that has not one entry for each token."""
-    for n, (value, length) in enumerate(zip(records.fields[name], lengths, strict=True)):
-        if not isinstance(value, list):
-            raise CorpusError(f"{records.place(n)}: {name}: expected a list of {length}, got {_shown(value)}")
-        if len(value) != length:
-            raise CorpusError(f"{records.place(n)}: {name}: expected {length} entries, one per token, got {len(value)}")
-
-
-def _name_of(number: int, class_names: Sequence[str] | None) -> str | None:
-    if class_names is None:
-        return str(number)
-    return class_names[number] if 0 <= number < len(class_names) else None
-
-
-def _refuse(records: TokenRecords, name: str, is_wrong: Callable[[Any], bool], expected: str) -> None:
-    """Raise the error that names the first wrong entry."""
-    for n, value in enumerate(records.fields[name]):
-        for t, item in enumerate(value):
-            if is_wrong(item):
-                raise CorpusError(f"{records.place(n)}: {name}: entry {t}: expected {expected}, got {_shown(item)}")
 
 
 def _shown(value: Any) -> str:
     return "nothing" if value is None else f"{value!r:.40}"
+
+
+# -- corpora from data frames of pandas or Polars, or tables of pyarrow: one row for each token -----------------------
+
+
+def read_frame(
+    frame: Any,
+    sentence: str | Sequence[str] = "sentence_id",
+    label: str | None = None,
+    columns: Sequence[str] | None = None,
+    source: str = "frame",
+) -> Corpus:
+    """Make a corpus from a frame with a row for each token, in order.
+
+    frame : of pandas or Polars, or a table of pyarrow
+    sentence : the column that says to which sentence a row belongs, or several (document and sentence)
+    label : the column with the labels
+    columns : those that are read beside the label; by default all others
+    source : what messages call the frame
+    """
+    if not is_frame(frame):
+        kind = type(frame).__name__
+        raise CorpusError(f"{source}: expected a data frame of pandas or Polars, or a table of pyarrow, got {kind}")
+    keys = [sentence] if isinstance(sentence, str) else list(sentence)
+    offsets = _offsets([column_of(frame, key, source) for key in keys], keys, source)
+    present = [name for name in columns_in(frame) if name not in keys]
+    check_label(label, present, source)
+    names = [name for name in (present if columns is None else columns) if name != label]
+    check_names(list(map(str, names)), len(names), source)
+    texts = [text_column(column_of(frame, name, source), f"{source}: column {name}", "row") for name in names]
+    sentences = [range(b - a) for a, b in pairwise(offsets.tolist())]
+    read = [intern_values(column, sentences, source) for column in texts]
+    if label is not None:
+        values = [None if is_missing(value) else value for value in column_of(frame, label, source)]
+        read.append(intern_labels(values, sentences, source))
+        names.append(label)
+    return Corpus(tuple(map(str, names)), tuple(read), offsets, label, source)
+
+
+def _offsets(ids: list[list[Any]], keys: list[str], source: str) -> np.ndarray:
+    """Where sentences begin [N+1]: where the values of these columns change."""
+    rows = list(zip(*ids, strict=True))
+    if not rows:
+        raise CorpusError(f"{source}: got no rows, expected one for each token")
+    starts: dict[tuple[Any, ...], int] = {}
+    for number, row in enumerate(rows):
+        for key, value in zip(keys, row, strict=True):
+            if is_missing(value):
+                raise CorpusError(f"{source}: row {number} has no {key!r}; fill it down, as in frame[{key!r}].ffill()")
+        if number and row == rows[number - 1]:
+            continue
+        if row in starts:
+            name = ", ".join(map(str, row))
+            raise CorpusError(
+                f"{source}: sentence {name} begins at row {starts[row]} and again at row {number}; sort the rows by "
+                "it, or name all columns that tell sentences apart: sentence=[...]"
+            )
+        starts[row] = number
+    return np.array([*starts.values(), len(rows)], np.int64)

@@ -8,15 +8,17 @@ by itself: a final period, a hyphen, an English 's and a French l' are tokens of
 
 import re
 import unicodedata
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from labelwright.corpus.sentences import ABBREVIATIONS, sentence_starts
-from labelwright.corpus.text import UNSPACED
-from labelwright.corpus.token_patterns import matches, why_slow
-from labelwright.errors import OptionError
+from labelwright.corpus.schemes import is_chunk_label
+from labelwright.corpus.spans import Span, spans_of
+from labelwright.corpus.table import Corpus
+from labelwright.corpus.token_patterns import TokenPattern
+from labelwright.errors import CorpusError, OptionError
 
 Place = tuple[int, int]  # where a token begins and ends in its text
 SPLITTINGS = ("split", "lines", "none")  # of a text into sentences
@@ -30,8 +32,8 @@ class Tokenizer(NamedTuple):
     """How text is split; a model remembers it.
 
     characters : every character is a token, as for Chinese
-    pattern : a regular expression of your own; its matches are the tokens, and what is between them is left out; one
-        of more than 1,000 characters may be cut
+    pattern : a regular expression of your own, without backreferences; its matches are the tokens, and what is between
+        them is left out; one of more than 1,000 characters is cut
     sentences : "split" by punctuation, "lines" (each line is one), or "none" (each text is one)
     name : "words" of any language, or "ptb" (English treebanks: do n't, can not, New York-based, Mr.)
 
@@ -59,7 +61,7 @@ class Tokenizer(NamedTuple):
         ['Mr', '.', "O'Hara", ',', '1,5', '€']
         """
         if self.pattern is not None:
-            return list(matches(_own(self.pattern), text))
+            return list(_own(self.pattern).places(text))
         rule = _CHARACTER if self.characters else _rule_for(text, self.name)
         places = [match.span() for match in rule.finditer(text)]
         return places if text.isascii() else _with_marks(text, places, self.characters)
@@ -86,17 +88,7 @@ def tokenizer_of(settings: Any) -> Tokenizer:
     kinds = {"characters": bool, "pattern": str | None, "sentences": str, "name": str}
     if not all(isinstance(value, kinds[name]) for name, value in known.items()):  # type: ignore[arg-type]
         raise OptionError(f"tokenizer: expected settings of a tokenizer, got {settings!r:.80}")
-    return check_remembered(Tokenizer(**known).check())
-
-
-def check_remembered(tokenizer: Tokenizer) -> Tokenizer:
-    """The tokenizer, or an error where a model cannot remember its token pattern: one that some text makes slow."""
-    reason = None if tokenizer.pattern is None else why_slow(tokenizer.pattern)
-    if reason is not None:
-        raise OptionError(
-            f"token_pattern: no model may hold {tokenizer.pattern!r:.60}, which can be slow on some text: {reason}"
-        )
-    return tokenizer
+    return Tokenizer(**known).check()
 
 
 def shown_by(X: Any) -> Tokenizer | None:
@@ -109,12 +101,7 @@ def shown_by(X: Any) -> Tokenizer | None:
     return Tokenizer(name="ptb") if 2 * lengths.count(3) > len(lengths) else None
 
 
-@lru_cache(maxsize=8)
-def _own(pattern: str) -> re.Pattern[str]:
-    try:
-        return re.compile(pattern)
-    except (re.error, RecursionError, OverflowError) as error:
-        raise OptionError(f"token_pattern: {pattern!r} is no regular expression: {error}") from None
+_own = lru_cache(maxsize=8)(TokenPattern)
 
 
 # -- words ------------------------------------------------------------------------------------------------------------
@@ -180,3 +167,193 @@ def _with_marks(text: str, places: list[Place], characters: bool) -> list[Place]
             joined.append((start, end))
         goes_on = is_mark and not characters and text[joined[-1][0]].isalnum()
     return joined
+
+
+# -- words as running text --------------------------------------------------------------------------------------------
+
+# Scripts that are written without spaces between words: Han with its punctuation and full-width forms, kana, bopomofo,
+# Thai, Lao, Burmese and Khmer.  Korean (Hangul) has spaces.
+UNSPACED = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u312f\u31a0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+    "\ufe30-\ufe4f\uff01-\uff9f\uffe0-\uffe6\U0001b000-\U0001b16f\U00020000-\U000323af]"
+)
+
+
+def joined_text(words: Sequence[str]) -> str:
+    """Words with spaces between them, but not where both neighbouring characters are of a script without spaces.
+
+    >>> joined_text(["New", "York"]), joined_text(["北", "京", "大学"]), joined_text(["在", "IBM", "工", "作"])
+    ('New York', '北京大学', '在 IBM 工作')
+    """
+    pieces: list[str] = []
+    for k, word in enumerate(words):
+        if k and not (_is_unspaced(words[k - 1][-1:]) and _is_unspaced(word[:1])):
+            pieces.append(" ")
+        pieces.append(word)
+    return "".join(pieces)
+
+
+def _is_unspaced(character: str) -> bool:
+    return UNSPACED.match(character) is not None
+
+
+# -- sentences --------------------------------------------------------------------------------------------------------
+
+# A sentence ends with a period, an exclamation or question mark (and the quotes or brackets that close behind it) where
+# a space and something other than a lower-case letter follow, and at a blank line.  A period behind an abbreviation or
+# an initial ends nothing: two sentences in one do less harm to a tagger than one in two.
+
+ENDS = frozenset(".!?…‽؟।॥\u0589")
+WIDE_ENDS = frozenset("。！？｡")  # of scripts without spaces: no space follows  # noqa: RUF001
+CLOSERS = frozenset("\"'”’»›)]}」』）】")  # noqa: RUF001
+MOST_CLOSERS = 4  # behind the mark that ends a sentence
+ABBREVIATIONS = frozenset(
+    """
+    adm al apr art asst aug ave bros bzw ca capt cf ch co col cmdr corp dec dept dipl dr ed eds eq esp est etc feb
+    fig figs fr fri gen gov hon hr inc incl ing jan jr jul jun lt ltd maj mar max min mlle mme mon mr mrs ms mt no
+    nov nr oct op pp pres prof rep rev sat sen sep sept sgt sr st ste str sun tel thu tue usw univ vol vs wed
+    """.split()  # noqa: SIM905
+)
+_LAST = ENDS | WIDE_ENDS | CLOSERS  # what the last token of a sentence ends with
+
+
+def sentence_starts(text: str, tokens: Sequence[tuple[int, int]], splitting: str = "split") -> list[int]:
+    """The numbers of the tokens that begin a sentence.
+
+    >>> text = "Dr. No left. Why?"
+    >>> sentence_starts(text, [(0, 2), (2, 3), (4, 6), (7, 11), (11, 12), (13, 16), (16, 17)])
+    [0, 5]
+    """
+    if not tokens:
+        return []
+    if splitting == "none":
+        return [0]
+    starts = [0]
+    for t in range(1, len(tokens)):
+        end, begin = tokens[t - 1][1], tokens[t][0]
+        ends = False
+        if begin > end and "\n" in (gap := text[end:begin]):
+            ends = splitting == "lines" or gap.count("\n") > 1
+        if not ends and splitting == "split" and (mark := text[end - 1]) in _LAST:
+            ends = _ends(text, tokens, t, mark, starts[-1])
+        if ends:
+            starts.append(t)
+    return starts
+
+
+def _ends(text: str, tokens: Sequence[tuple[int, int]], t: int, mark: str, first: int) -> bool:
+    """Does a sentence that begins with token `first` end before token t, as this mark may tell?"""
+    last, first = t - 1, max(first, t - 1 - MOST_CLOSERS)
+    while mark in CLOSERS and last > first and tokens[last - 1][1] == tokens[last][0]:
+        last -= 1
+        mark = text[tokens[last][1] - 1]
+    following = text[tokens[t][0]]
+    if mark in WIDE_ENDS:
+        return following not in CLOSERS and following not in WIDE_ENDS
+    if mark not in ENDS or tokens[t - 1][1] == tokens[t][0] or following.islower():
+        return False
+    return mark != "." or last == t - 2 or not _is_abbreviated(text, tokens, last)
+
+
+def _is_abbreviated(text: str, tokens: Sequence[tuple[int, int]], t: int) -> bool:
+    """Does token t end with a period that belongs to its word, or to the one before it?"""
+    begin, end = tokens[t]
+    if t and end - begin == 1 and tokens[t - 1][1] == begin:  # a token of its own
+        begin = tokens[t - 1][0]
+    word = text[begin:end].rstrip(".")
+    return "." in word or (len(word) == 1 and word.isupper()) or word.lower() in ABBREVIATIONS
+
+
+# -- texts as sentences of tokens, and spans of tokens as entities: places in the text --------------------------------
+
+
+class Entity(NamedTuple):
+    """A place in a text, in characters, with its type; taggers add how probable it is."""
+
+    start: int  #: the first character in the text, from 0
+    end: int  #: the character after the last
+    type: str  #: such as PER
+    text: str  #: the characters start to end
+    probability: float | None = None  #: that exactly this span is an entity of this type; None where it is not known
+
+
+class SplitTexts(NamedTuple):
+    """Texts and their sentences; every text has one at least, which may be empty."""
+
+    texts: list[str]
+    places: list[list[Place]]  # [N][T]  where each token stands in its text
+    text_of: list[int]  # [N]  the text that each sentence is of
+
+    @property
+    def words(self) -> list[list[str]]:
+        """The tokens of every sentence."""
+        return [
+            [text[a:b] for a, b in tokens]
+            for tokens, text in zip(self.places, map(self.texts.__getitem__, self.text_of), strict=True)
+        ]
+
+    def corpus(self, source: str, tokenizer: Tokenizer) -> Corpus:
+        """The sentences as a corpus with one column."""
+        return Corpus.from_sequences(self.words, names=["word"], source=source).split_by(tokenizer)
+
+    def entities(self, spans: Sequence[Sequence[Span]], begin: int = 0) -> list[list[Entity]]:
+        """The entities of each text that spans [N] of its sentences are; `begin` is where the first text begins."""
+        by_text: list[list[Entity]] = [[] for _ in self.texts]
+        for tokens, number, of_sentence in zip(self.places, self.text_of, spans, strict=True):
+            text = self.texts[number]
+            for span in of_sentence:
+                a, b = tokens[span.start][0], tokens[span.end - 1][1]
+                by_text[number].append(Entity(begin + a, begin + b, span.type, text[a:b], span.probability))
+        return by_text
+
+    def segmented(self, spans: Sequence[Sequence[Span]]) -> list[list[str]]:
+        """The words of every sentence: its spans [N] and the tokens outside of them; _ for a space inside of a word."""
+        rows = []
+        for places, number, of_sentence in zip(self.places, self.text_of, spans, strict=True):
+            inside = {t for span in of_sentence for t in range(span.start + 1, span.end)}
+            starts = [t for t in range(len(places)) if t not in inside]
+            words = (self.texts[number][places[a][0] : places[b - 1][1]] for a, b in pairwise([*starts, len(places)]))
+            rows.append([joined_text(word.split()).replace(" ", "_") for word in words])
+        return rows
+
+
+def split_texts(texts: Iterable[str], tokenizer: Tokenizer) -> SplitTexts:
+    """Split texts into sentences of tokens."""
+    kept = [checked_text(text, f"text {n}") for n, text in enumerate(texts)]
+    places, text_of = list[list[Place]](), list[int]()
+    for number, text in enumerate(kept):
+        sentences = tokenizer(text) or [[]]
+        places += sentences
+        text_of += [number] * len(sentences)
+    return SplitTexts(kept, places, text_of)
+
+
+def checked_text(text: Any, place: str) -> str:
+    """A text; anything else is an error."""
+    if not isinstance(text, str):
+        got = "nothing" if text is None else f"{text!r:.60}"
+        raise CorpusError(f"{place}: expected a text, got {got}")
+    if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
+        raise CorpusError(f"{place}: holds half of a surrogate pair, which is no character")
+    return text
+
+
+def labelled_spans(labels: Sequence[str]) -> list[Span]:
+    """The spans that the labels of a sentence make; labels without a scheme are one for each token."""
+    if all(map(is_chunk_label, labels)):
+        return spans_of(labels)
+    return [Span(t, t + 1, label) for t, label in enumerate(labels)]
+
+
+def labelled_phrases(corpus: Corpus) -> dict[str, Counter[tuple[str, ...]]]:
+    """How often each phrase, a tuple of words, is labelled, by type: a dictionary for each type.
+
+    >>> corpus = Corpus.from_sequences([["In", "New", "York"], ["York"]], [["O", "B-LOC", "I-LOC"], ["B-LOC"]])
+    >>> labelled_phrases(corpus)
+    {'LOC': Counter({('New', 'York'): 1, ('York',): 1})}
+    """
+    phrases: dict[str, Counter[tuple[str, ...]]] = {}
+    for words, labels in zip(corpus.column(corpus.input_names[0]), corpus.y, strict=True):
+        for span in labelled_spans(labels):
+            phrases.setdefault(span.type, Counter())[tuple(words[span.start : span.end])] += 1
+    return dict(sorted(phrases.items()))

@@ -30,7 +30,7 @@ def csi(proposals: Proposals, allowed: Allowed = ANYTHING, workers: Workers | No
     candidate: the token's prediction before those of its neighbours.  Where none is allowed, the score is minus
     infinity and the labels are the tokens' predictions."""
     m = max(proposals.order - 1, 1)
-    n_states, _ = _sizes(proposals, m)
+    n_states, _ = _sizes(proposals)
     labels = proposals.grams[:, proposals.order // 2].copy()
     scores = np.empty(proposals.n_sentences)
 
@@ -66,11 +66,8 @@ def best_labellings(
 
 def labelling_graph(one: Proposals, allowed: Allowed) -> tuple[dag.Dag, Array, Array]:
     """All labellings of one sentence as paths: the graph, the gain and the label of each arc [A]."""
-    m = max(one.order - 1, 1)
-    T, n_arcs = len(one.grams), int(_sizes(one, m)[1][0])
-    source, target, label = np.empty((3, n_arcs), np.int32)
-    score = np.empty(n_arcs)
-    kernels.arcs(one, 0, T, allowed, _scratch(m, T), source, target, score, label)
+    _sizes(one)
+    source, target, score, label = kernels.arcs(one, allowed)
     return dag.dag(source, target), score, label
 
 
@@ -78,10 +75,9 @@ def _scratch(m: int, longest: int) -> kernels.StateScratch:
     return kernels.StateScratch(np.empty(m + 1, np.int32), np.empty(longest + 2, np.int64), np.empty(longest, np.int64))
 
 
-def _sizes(proposals: Proposals, m: int) -> tuple[Array, Array]:
+def _sizes(proposals: Proposals) -> tuple[Array, Array]:
     """The numbers of states and arcs of each sentence [N each]; an error where there are too many."""
-    states, arcs = np.empty((2, proposals.n_sentences))
-    kernels.sizes_of(proposals, m, states, arcs)
+    states, arcs = kernels.sizes_of(proposals)
     if states.max(initial=0.0) > MOST_STATES:
         worst = int(states.argmax())
         length = int(np.diff(proposals.offsets)[worst])

@@ -20,10 +20,7 @@ class Inferred(NamedTuple):
 
 def satisfied(proposals: Proposals, labels: Array) -> Array:
     """The weight of the constraints that labels [T] satisfy, for each sentence [N]."""
-    scores, window = np.empty(proposals.n_sentences), np.empty(max(proposals.order, 2), np.int32)
-    labels = np.ascontiguousarray(labels, np.int32)
-    kernels.satisfied(proposals, labels, window, scores)
-    return scores
+    return kernels.satisfied(proposals, np.asarray(labels))
 
 
 def none(proposals: Proposals) -> Inferred:
@@ -37,8 +34,7 @@ def vote(proposals: Proposals) -> Inferred:
 
     A tie, also one of two at the ends, goes to the label that the most confident prediction names, then to the
     token's prediction, then to that of the nearest neighbour, the left one first."""
-    labels = np.empty(len(proposals.grams), np.int32)
-    kernels.vote(proposals, labels)
+    labels = kernels.vote(proposals)
     return Inferred(labels, satisfied(proposals, labels))
 
 

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from labelwright.corpus.text import joined_text
+from labelwright.corpus.tokenizer import joined_text
 from labelwright.html_page import Html, bar, cells, html_page, marked, tag
 from labelwright.wording import align, shortened
 

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from labelwright.corpus.spans import Span
-from labelwright.corpus.table import Corpus
-from labelwright.corpus.text import joined_text
+from labelwright.corpus.table import Corpus, taken
+from labelwright.corpus.tokenizer import joined_text
 from labelwright.errors import CorpusError, OptionError
 from labelwright.evaluate.counts import Rules, Score, Tokens, chunk_ends, score_of
 from labelwright.evaluate.error_views import page, text_of
@@ -289,7 +289,7 @@ def with_probabilities(errors: list[Error], X: Any, model: Any, layer: str, chun
         sure = batch.sure
         return [_with_probabilities(sure, number, part, chunks) for number, part in enumerate(asked)]
 
-    asked = X if not some else X.take(rows) if isinstance(X, Corpus) else [X[row] for row in rows]
+    asked = taken(X, rows) if some else X
     return [error for part in model._ask_outputs(asked, question)[layer] for error in part]
 
 

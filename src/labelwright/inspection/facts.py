@@ -216,10 +216,10 @@ def _segments(trained: Trained, top: int) -> dict[str, Any]:
         best = mine[np.argsort(-np.abs(cells.weight[mine]), kind="stable")[:top]].tolist()
         named = [(features.name(int(cells.feature[k])).removeprefix("text="), float(cells.weight[k])) for k in best]
         texts[name] = [{"text": text, "weight": weight} for text, weight in named]
-    longest = features.max_length  # type: ignore[attr-defined]
+    longest = features.texts.max_length  # type: ignore[attr-defined]
     return {
         "lengths": {str(length): row for length, row in enumerate(rows[:longest], 1)},
-        "dictionaries": dict(zip(features.dictionaries, rows[longest:], strict=True)),  # type: ignore[attr-defined]
+        "dictionaries": dict(zip(features.texts.dictionaries, rows[longest:], strict=True)),  # type: ignore[attr-defined]
         "transitions": dict(zip([*types, OUTSIDE], into, strict=True)),
         "texts": texts,
     }

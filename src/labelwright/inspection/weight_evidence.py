@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 
 from labelwright.corpus.offsets import offsets_from
 from labelwright.errors import OptionError
-from labelwright.features.encoded import Encoded, on_tokens
-from labelwright.features.incidence import NO_VALUES, Incidence
+from labelwright.features.incidence import NO_VALUES, Encoded, Incidence, on_tokens
 from labelwright.inspection.explanation import (
     TRANSITION,
     Alternative,

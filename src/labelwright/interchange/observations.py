@@ -18,16 +18,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from labelwright.corpus.labels import unwritable_label
 from labelwright.corpus.offsets import offsets_from
 from labelwright.corpus.schemes import detect_scheme
 from labelwright.corpus.table import default_names
-from labelwright.corpus.writable import unwritable_label
 from labelwright.errors import ModelFileError, TemplateError
 from labelwright.features.extract import ColumnFeatures
 from labelwright.features.incidence import Ints, Longs
 from labelwright.features.template import ASCII_LOWER, Cell, Pattern, Reader, Template, apply, parse_template
 from labelwright.features.vocabulary import Table, Vocabulary, table_of
-from labelwright.interchange.chunks import check_pairs
+from labelwright.interchange.chains import check_pairs
 from labelwright.scoring.parameters import Cells, Parameters
 from labelwright.scoring.trained import Trained
 from labelwright.structures.states import state_space
@@ -328,7 +328,7 @@ def _features(
             if readings and not shape.table.readers and text[:1] not in b"uU":
                 plain[number] = shape.n_patterns
         if n_readings == 0:
-            raise ModelFileError(f"{source}: {_shown(text)} fits no pattern of the model, or is not in UTF-8")
+            raise ModelFileError(f"{source}: {shown(text)} fits no pattern of the model, or is not in UTF-8")
     vocabulary = Vocabulary.of(template, read)
     owners = [np.array(owner[table], np.int64) for table in vocabulary.rows]
     return Features(vocabulary, np.concatenate([np.empty(0, np.int64), *owners]), plain)
@@ -380,10 +380,11 @@ def _readings(source: str, by_ends: _ByEnds, text: bytes) -> list[tuple[_Shape, 
     try:
         return [(shape, shape.readings(text)) for shape in by_ends.that_fit(text)]
     except _TooMuchError as error:
-        raise ModelFileError(f"{source}: {_shown(text)} {error}") from error
+        raise ModelFileError(f"{source}: {shown(text)} {error}") from error
 
 
-def _shown(text: bytes) -> str:
+def shown(text: bytes) -> str:
+    """An observation, for messages."""
     return ascii(text.decode("utf-8", "replace")[:60])
 
 

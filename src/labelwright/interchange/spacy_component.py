@@ -7,6 +7,7 @@ Entities that other components have set before stay where they do not overlap, o
 """
 
 from collections.abc import Iterable, Iterator
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -65,7 +66,7 @@ class SpacyTagger:
 
     @tagger.setter
     def tagger(self, tagger: Any) -> None:
-        from labelwright.taggers.texts import check_reads_words
+        from labelwright.taggers.arguments import check_reads_words
 
         if tagger is not None:
             check_reads_words(tagger)
@@ -152,11 +153,9 @@ class SpacyTagger:
 
         exclude : taken for spaCy's sake; there is nothing to leave out
         """
-        import tempfile
-
-        with tempfile.TemporaryDirectory() as folder:
-            self.to_disk(folder)
-            return (Path(folder) / FILE).read_bytes()
+        content = BytesIO()
+        self.tagger.save(content)
+        return content.getvalue()
 
     def from_bytes(self, data: bytes, *, exclude: Iterable[str] = ()) -> "SpacyTagger":
         """Read the tagger from the bytes of its model file.
@@ -164,11 +163,10 @@ class SpacyTagger:
         data : what `to_bytes` returned
         exclude : taken for spaCy's sake; there is nothing to leave out
         """
-        import tempfile
+        from labelwright.taggers.registry import load
 
-        with tempfile.TemporaryDirectory() as folder:
-            (Path(folder) / FILE).write_bytes(data)
-            return self.from_disk(folder)
+        self.tagger = load(BytesIO(data))
+        return self
 
 
 def _highest(model: Any) -> Any:
@@ -178,7 +176,7 @@ def _highest(model: Any) -> Any:
 
 def _spans(model: Any, sentences: list[list[str]]) -> "list[list[Span]]":
     """The entities of sentences as spans of tokens."""
-    from labelwright.taggers.texts import spans_in
+    from labelwright.taggers.arguments import spans_in
 
     *_, spans = spans_in(model, sentences).values()
     return spans

@@ -17,7 +17,7 @@ of four or eight, so that every inner loop is a whole number of vector instructi
 import numpy as np
 
 from labelwright.kernels import kernel, unsigned
-from labelwright.kernels.logs import trusted_range
+from labelwright.kernels.common import trusted_range
 
 
 @kernel
@@ -94,22 +94,6 @@ def exponentiate64(x, top, width):
             x[t, s] = np.exp(x[t, s] - m) if np.isfinite(m) else 0.0
         for s in range(width, x.shape[1]):
             x[t, s] = 0
-
-
-@kernel
-def sum_at(x, places):
-    """The sum of x[places], in float64."""
-    total = 0.0
-    for i in range(places.shape[0]):
-        total += x[unsigned(places[i])]
-    return total
-
-
-@kernel
-def subtract_at(x, places):
-    """x[places] -= 1; no place comes twice."""
-    for i in range(places.shape[0]):
-        x[unsigned(places[i])] -= 1
 
 
 @kernel
@@ -387,24 +371,6 @@ def spread_exponentials(rows, used, base, out):
         for j in range(n):
             if used[j] >= 0:
                 out[t, used[j]] = base[used[j]] * rows[t, j]
-
-
-@kernel
-def sum_rows(rows, out):
-    """out [A] += the sum of rows [T, A], added up in runs of 64, so that no digits are lost."""
-    T, A = rows.shape
-    run = np.empty(A, rows.dtype)
-    t = 0
-    while t < T:
-        stop = min(t + 64, T)
-        for a in range(A):
-            run[a] = 0
-        while t < stop:
-            for a in range(A):
-                run[a] += rows[t, a]
-            t += 1
-        for a in range(A):
-            out[a] += run[a]
 
 
 @kernel

@@ -8,7 +8,7 @@ among those.
 import numpy as np
 
 from labelwright.kernels import kernel, literal_kernel, unsigned
-from labelwright.kernels.logs import log_sum, softmax, subtract_largest, trusted_range
+from labelwright.kernels.common import log_sum, softmax, subtract_largest, trusted_range
 
 
 @kernel

@@ -13,9 +13,12 @@ of t itself, and s' drops the first of them and takes c in: s' = s mod keep(t+1)
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from labelwright.kernels import kernel
 
+Array = NDArray[Any]
+OUTSIDE = -2  # the label before the first token: no prediction has it
 TIE = 1e-12  # weights closer than this (times their size) are equal
 
 
@@ -25,74 +28,6 @@ class StateScratch(NamedTuple):
     window: Any  # [m+1] int32  the labels of the last tokens, the present one last
     first: Any  # [longest + 2] int64  where the states of each token begin, the single one before the sentence at 0
     keep: Any  # [longest] int64  by what a state is divided when the first of its tokens is dropped
-
-
-@kernel
-def propose(table, best, ptr, classes, w, offsets, grams, confidence, weights, domains, sizes):
-    """Predicted classes best [T] (rows of table [C, n]) and distributions over classes become, for every token:
-    grams [T, n], the confidence [T] of the class, weights [T, n, n] (0 where nothing is predicted), and the candidates
-    domains[t, :sizes[t]]: the token's own prediction, then those of its neighbours, the nearest and the left first."""
-    n = table.shape[1]
-    h = n // 2
-    for sentence in range(offsets.shape[0] - 1):
-        a, b = offsets[sentence], offsets[sentence + 1]
-        for t in range(a, b):
-            for k in range(n):
-                at = t + k - h
-                grams[t, k] = table[best[t], k] if a <= at and at < b else -1
-                domains[t, k] = -1
-                for j in range(n):
-                    weights[t, k, j] = 0.0
-            total = 0.0
-            for e in range(ptr[t], ptr[t + 1]):
-                total += w[e]
-            confidence[t] = 0.0
-            for e in range(ptr[t], ptr[t + 1]):
-                share = w[e] / total if total > 0 else 0.0
-                c = classes[e]
-                if c == best[t]:
-                    confidence[t] += share
-                for i in range(n):
-                    j = i
-                    while j < n and grams[t, j] >= 0 and grams[t, j] == table[c, j]:
-                        weights[t, i, j] += share
-                        j += 1
-        for t in range(a, b):
-            size = 0
-            for k in range(n):  # 0, -1, 1, -2, 2, ...
-                p = t + ((k + 1) // 2) * (-1 if k % 2 == 1 else 1)
-                if p < a or p >= b:
-                    continue
-                label = grams[p, t - p + h]
-                known = label < 0
-                for i in range(size):
-                    known = known or domains[t, i] == label
-                if not known:
-                    domains[t, size] = label
-                    size += 1
-            sizes[t] = size
-
-
-@kernel
-def vote(proposals, labels):
-    """labels [T]: the candidate that most of the overlapping predictions name; a tie goes to the one that the most
-    confident of them names, then to the first."""
-    _, grams, confidence, _, domains, sizes, offsets = proposals
-    n = grams.shape[1]
-    h = n // 2
-    for sentence in range(offsets.shape[0] - 1):
-        a, b = offsets[sentence], offsets[sentence + 1]
-        for t in range(a, b):
-            most, surest = 0, 0.0
-            for i in range(sizes[t]):
-                count, sure = 0, 0.0
-                for p in range(max(a, t - h), min(b, t + h + 1)):
-                    if grams[p, t - p + h] == domains[t, i]:
-                        count += 1
-                        sure = max(sure, confidence[p])
-                if count > most or (count == most and sure > surest + TIE):
-                    most, surest = count, sure
-                    labels[t] = domains[t, i]
 
 
 @kernel
@@ -109,37 +44,6 @@ def _gain(grams, weights, a, b, t, window):
             total += weights[p, i, j]
             i -= 1
     return total
-
-
-@kernel
-def satisfied(proposals, labels, window, scores):
-    """scores [N]: the weight of all constraints that hold under labels [T]; window [m+1] is scratch."""
-    _, grams, _, weights, _, _, offsets = proposals
-    last = window.shape[0] - 1
-    for sentence in range(offsets.shape[0] - 1):
-        a, b = offsets[sentence], offsets[sentence + 1]
-        scores[sentence] = 0.0
-        for t in range(a, b):
-            for k in range(min(last, t - a) + 1):
-                window[last - k] = labels[t - k]
-            scores[sentence] += _gain(grams, weights, a, b, t, window)
-
-
-@kernel
-def sizes_of(proposals, m, states, arcs):
-    """The numbers of states and arcs of each sentence [N]; as floats, since they may exceed an integer."""
-    sizes, offsets = proposals.sizes, proposals.offsets
-    for sentence in range(offsets.shape[0] - 1):
-        a, b = offsets[sentence], offsets[sentence + 1]
-        states[sentence] = arcs[sentence] = 0.0
-        before = 1.0
-        for t in range(a, b):
-            count = 1.0
-            for k in range(max(a, t - m + 1), t + 1):
-                count *= sizes[k]
-            states[sentence] += count
-            arcs[sentence] += before * sizes[t]
-            before = count
 
 
 @kernel
@@ -232,25 +136,203 @@ def best_labellings(proposals, begin, stop, allowed, scratch, value, labels, sco
         scores[sentence] = done
 
 
-@kernel
-def arcs(proposals, a, b, allowed, scratch, source, target, score, label):
-    """The labellings of the tokens a:b as the paths of a graph: for every arc its two nodes, its gain (minus infinity
-    where it is forbidden) and the label that it chooses [A each]."""
+# -- in NumPy alone: all tokens at once --------------------------------------------------------------------------------
+
+
+class _Sentence(NamedTuple):
+    """Where the sentence of each token begins and ends [T]."""
+
+    begin: Array
+    end: Array
+
+
+def _sentences(offsets: Array) -> _Sentence:
+    lengths = np.diff(offsets)
+    return _Sentence(np.repeat(offsets[:-1], lengths), np.repeat(offsets[1:], lengths))
+
+
+def _proposed(grams: Array, inside: _Sentence, t: Array, o: int) -> Array:
+    """The label that token t + o predicts for t; -1: none, or that token is not in the sentence."""
+    p = t + o
+    there = (inside.begin[t] <= p) & (p < inside.end[t])
+    return np.where(there, grams[np.where(there, p, t), grams.shape[1] // 2 - o], -1)
+
+
+def propose(
+    table: Array, best: Array, ptr: Array, classes: Array, w: Array, offsets: Array, grams: Array, confidence: Array,
+    weights: Array, domains: Array, sizes: Array,
+) -> None:  # fmt: skip
+    """Predicted classes best [T] (rows of table [C, n]) and distributions over classes become, for every token:
+    grams [T, n], the confidence [T] of the class, weights [T, n, n] (0 where nothing is predicted), and the candidates
+    domains[t, :sizes[t]]: the token's own prediction, then those of its neighbours, the nearest and the left first."""
+    T, n = grams.shape
+    inside, t, h = _sentences(offsets), np.arange(T), n // 2
+    for k in range(n):
+        at = t + k - h
+        grams[:, k] = np.where((inside.begin <= at) & (at < inside.end), table[best, k], -1)
+    token = np.repeat(t, np.diff(ptr))
+    total = np.bincount(token, w, T)
+    share = np.divide(w, total[token], out=np.zeros(len(w)), where=total[token] > 0)
+    confidence[:] = np.bincount(token, share * (classes == best[token]), T)
+    predicted = grams[token]
+    agrees = (predicted >= 0) & (predicted == table[classes])  # [E, n]
+    weights[:] = 0.0
+    for i in range(n):
+        held = share
+        for j in range(i, n):
+            held = held * agrees[:, j]
+            weights[:, i, j] = np.bincount(token, held, T)
+    domains[:], sizes[:] = -1, 0
+    for k in range(n):  # 0, -1, 1, -2, 2, ...
+        label = _proposed(grams, inside, t, (k + 1) // 2 * (-1 if k % 2 == 1 else 1))
+        new = np.flatnonzero((label >= 0) & ~(domains == label[:, None]).any(axis=1))
+        domains[new, sizes[new]] = label[new]
+        sizes[new] += 1
+
+
+def vote(proposals: Any) -> Array:
+    """The candidate of each token [T] that most of the overlapping predictions name; a tie goes to the one that the
+    most confident of them names, then to the first."""
+    _, grams, confidence, _, domains, sizes, offsets = proposals
+    n, labels = grams.shape[1], np.empty(len(grams), np.int32)
+    inside, t = _sentences(offsets), np.arange(len(grams))
+    predicted = [_proposed(grams, inside, t, o) for o in range(-(n // 2), n // 2 + 1)]
+    sure_of = [confidence[np.clip(t + o, 0, max(len(t) - 1, 0))] for o in range(-(n // 2), n // 2 + 1)]
+    most, surest = np.zeros(len(t), np.int64), np.zeros(len(t))
+    for i in range(domains.shape[1]):
+        count, sure = np.zeros(len(t), np.int64), np.zeros(len(t))
+        for label, confident in zip(predicted, sure_of, strict=True):
+            same = label == domains[:, i]
+            count += same
+            sure = np.where(same, np.maximum(sure, confident), sure)
+        better = (i < sizes) & ((count > most) | ((count == most) & (sure > surest + TIE)))
+        most, surest = np.where(better, count, most), np.where(better, sure, surest)
+        labels[better] = domains[better, i]
+    return labels
+
+
+def _gains(grams: Array, weights: Array, inside: _Sentence, t: Array, window: list[Array]) -> Array:
+    """The weight of all constraints that hold and end at t; window[k] has the labels of t - k, for each of t."""
+    n = grams.shape[1]
+    total = np.zeros(len(t))
+    for o in range(-(n // 2), n // 2 + 1):
+        p, j = t + o, n // 2 - o
+        holds = (inside.begin[t] <= p) & (p < inside.end[t])
+        p = np.where(holds, p, t)
+        for i in range(j, -1, -1):
+            holds = holds & (grams[p, i] == window[j - i])
+            total += np.where(holds, weights[p, i, j], 0.0)
+    return total
+
+
+def satisfied(proposals: Any, labels: Array) -> Array:
+    """The weight of all constraints that hold under labels [T], for each sentence [N]."""
+    _, grams, _, weights, _, _, offsets = proposals
+    inside, t = _sentences(offsets), np.arange(len(grams))
+    m = max(grams.shape[1] - 1, 1)
+    labelled = [np.where(t - k >= inside.begin, labels[np.maximum(t - k, 0)], OUTSIDE) for k in range(m + 1)]
+    sentence = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+    return np.bincount(sentence, _gains(grams, weights, inside, t, labelled), len(offsets) - 1)
+
+
+def _states(sizes: Array, begin: Array, t: Array, m: int) -> Array:
+    """The number of states of m tokens up to t, as floats."""
+    count = np.ones(len(t))
+    for k in range(m):
+        count *= np.where(t - k >= begin, sizes[np.maximum(t - k, 0)], 1)
+    return count
+
+
+def sizes_of(proposals: Any) -> tuple[Array, Array]:
+    """The numbers of states and arcs of each sentence [N each]; as floats, since they may exceed an integer."""
+    sizes, offsets = proposals.sizes, proposals.offsets
+    t, begin, m = np.arange(len(sizes)), _sentences(offsets).begin, max(proposals.grams.shape[1] - 1, 1)
+    sentence = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+    count = _states(sizes, begin, t, m)
+    before = np.where(t > begin, np.append(1.0, count[:-1])[: len(t)], 1.0)
+    return np.bincount(sentence, count, len(offsets) - 1), np.bincount(sentence, before * sizes, len(offsets) - 1)
+
+
+class Arcs(NamedTuple):
+    """The arcs of some sentences: all of their first tokens, all of their second tokens, ...; those out of one state
+    together."""
+
+    token: Array  # [T]  in this order,
+    begin: Array  # [T]  the first arc of each,
+    source: Array  # [T]  the first of the nodes that its arcs leave,
+    target: Array  # [T]  the first of those that they lead to,
+    keep: Array  # [T]  and by what a state is divided when the first of its tokens is dropped
+    steps: Array  # [longest + 1]  the tokens of each step
+    arc_steps: Array  # [longest + 1]  and their arcs
+    of: Array  # [A]  the token of each arc, as a place in `token`,
+    state: Array  # [A]  the state before it,
+    choice: Array  # [A]  its candidate,
+    label: Array  # [A]  that candidate's label,
+    gain: Array  # [A]  and the weight of what it satisfies; minus infinity where it is forbidden
+    n_nodes: int  # the first ones are the beginnings of the sentences
+
+
+def arcs_of(proposals: Any, allowed: Any, begins: Array, ends: Array) -> Arcs:
+    """The arcs of the sentences begins:ends, none of which is empty, the longest first."""
     _, grams, _, weights, domains, sizes, _ = proposals
-    window, first, keep = scratch
-    m = window.shape[0] - 1
-    _lay_out(sizes, a, b, scratch)
-    e = 0
-    for t in range(a, b):
-        here, following = first[t - a], first[t - a + 1]
-        for s in range(following - here):
-            _read_state(domains, sizes, a, t, s, window)
-            for c in range(sizes[t]):
-                window[m] = domains[t, c]
-                source[e] = here + s
-                target[e] = following + (s % keep[t - a]) * sizes[t] + c
-                label[e] = domains[t, c]
-                score[e] = -np.inf
-                if _may(allowed, a, b, t, window):
-                    score[e] = _gain(grams, weights, a, b, t, window)
-                e += 1
+    N, lengths, m = len(begins), ends - begins, max(grams.shape[1] - 1, 1)
+    going = np.searchsorted(-lengths, -np.arange(int(lengths[0])), side="left")
+    steps = np.append(0, np.cumsum(going))
+    rank = np.arange(steps[-1]) - np.repeat(steps[:-1], going)
+    token = begins[rank] + np.repeat(np.arange(len(going)), going)
+    inside = _Sentence(np.zeros(len(sizes), np.int64), np.zeros(len(sizes), np.int64))
+    inside.begin[token], inside.end[token] = begins[rank], ends[rank]
+    size = sizes[token].astype(np.int64)
+    at_start = token == begins[rank]
+    keep = np.where(at_start, 1, _states(sizes, begins[rank], np.maximum(token - 1, 0), m - 1)).astype(np.int64)
+    before = np.where(at_start, 1, _states(sizes, begins[rank], np.maximum(token - 1, 0), m)).astype(np.int64)
+    n_arcs, n_states = before * size, keep * size
+    begin = np.cumsum(n_arcs) - n_arcs
+    target = N + np.cumsum(n_states) - n_states
+    source = rank.copy()
+    previous = np.repeat(steps[:-2], going[1:]) + rank[N:]  # the place of the token before
+    source[N:] = target[previous]
+    of = np.repeat(np.arange(len(token)), n_arcs)
+    state, choice = np.divmod(np.arange(len(of)) - begin[of], size[of])
+    t = token[of]
+    window, left = [domains[t, choice]], state.copy()
+    for k in range(1, m + 1):
+        there = t - k >= inside.begin[t]
+        back = np.where(there, t - k, t)
+        base = np.where(there, sizes[back], 1)
+        left, digit = np.divmod(left, base)
+        window.append(np.where(there, domains[back, digit], OUTSIDE))
+    gain = _gains(grams, weights, inside, t, window)
+    gain[~_permitted(allowed, inside, t, window)] = -np.inf
+    arc_steps = np.append(begin, len(of))[steps]
+    return Arcs(
+        token, begin, source, target, keep, steps, arc_steps, of, state, choice, window[0], gain,
+        N + int(n_states.sum()),
+    )  # fmt: skip
+
+
+def _permitted(allowed: Any, inside: _Sentence, t: Array, window: list[Array]) -> Array:
+    """Which of the last labels may stand at t, after the ones before them?  Empty tables permit everything."""
+    start, arc, end = allowed
+    if not len(start):
+        return np.ones(len(t), np.bool_)
+    label, at_start = window[0], t == inside.begin[t]
+    follows = np.where(at_start, start[label], arc[np.where(at_start, 0, window[1]), label])
+    return np.asarray(follows & ((t < inside.end[t] - 1) | end[label]))
+
+
+def targets_of(made: Arcs, sizes: Array) -> Array:
+    """The node that each arc leads to."""
+    of = made.of
+    return np.asarray(made.target[of] + (made.state % made.keep[of]) * sizes[made.token[of]] + made.choice)
+
+
+def arcs(proposals: Any, allowed: Any) -> tuple[Array, Array, Array, Array]:
+    """The labellings of one sentence as the paths of a graph: the two nodes of every arc, its gain (minus infinity
+    where it is forbidden) and the label that it chooses [A each]."""
+    T = len(proposals.grams)
+    if not T:
+        return np.empty(0, np.int32), np.empty(0, np.int32), np.empty(0), np.empty(0, np.int32)
+    made = arcs_of(proposals, allowed, np.zeros(1, np.int64), np.full(1, T))
+    source, target = made.source[made.of] + made.state, targets_of(made, proposals.sizes)
+    return source.astype(np.int32), target.astype(np.int32), made.gain, made.label

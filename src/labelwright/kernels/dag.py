@@ -18,8 +18,7 @@ in log space.  A graph without any path has log Z = -inf and P(e) = 0.
 import numpy as np
 
 from labelwright.kernels import kernel, literal_kernel
-from labelwright.kernels.heap import pop, push
-from labelwright.kernels.logs import LARGE64
+from labelwright.kernels.common import LARGE64, pop, push
 
 TINY = 1e-290  # a probability below this counts as 0 where others are divided by it
 DONE, FULL = 0, 1  # how a search ends

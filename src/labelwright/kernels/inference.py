@@ -8,7 +8,7 @@ import numpy as np
 
 from labelwright.kernels import kernel, literal_kernel, unsigned
 from labelwright.kernels.chain import exponentiate64, exponentiate_arcs, sentence_messages
-from labelwright.kernels.logs import largest, softmax, subtract_largest, trusted_range
+from labelwright.kernels.common import largest, softmax, subtract_largest, trusted_range
 
 ORDINARY = 1e6  # logarithms below it leave ten digits behind the point
 

@@ -1,72 +1,80 @@
-"""Template lines that read the labels of the layer below: one feature for every candidate, or pair of candidates."""
+"""Template lines that read the labels of the layer below: one feature for every candidate, or pair of candidates.
 
-from labelwright.kernels import kernel
+NumPy alone, all tokens at once: cascades look their features up once."""
 
+from typing import Any, NamedTuple
 
-@kernel
-def _cell(offsets, n, t, row, ptr, reach):
-    """What a cell reads at token t of sentence n: (number of the boundary mark or -1, first slot, slots)."""
-    at, T = t + row, offsets[n + 1] - offsets[n]
-    if at < 0:
-        return -at - 1, 0, 1
-    if at >= T:
-        return reach + at - T, 0, 1
-    g = offsets[n] + at
-    return -1, ptr[g], ptr[g + 1] - ptr[g]
+import numpy as np
+from numpy.typing import NDArray
+
+from labelwright.kernels.arrays import ranges
+
+Array = NDArray[Any]
 
 
-@kernel
-def count_alternatives(offsets, ptr, row, pair, reach, sizes):
+class _Cells(NamedTuple):
+    """What a cell reads at each token [T]."""
+
+    mark: Array  # number of the boundary mark, or -1
+    first: Array  # first slot
+    size: Array  # number of slots
+
+
+def _cells(offsets: Array, ptr: Array, row: int, reach: int) -> _Cells:
+    lengths = np.diff(offsets)
+    begin, end = np.repeat(offsets[:-1], lengths), np.repeat(offsets[1:], lengths)
+    at = np.arange(offsets[0], offsets[-1]) + row
+    mark = np.where(at < begin, begin - at - 1, np.where(at >= end, reach + at - end, -1))
+    inside = mark < 0
+    at = np.where(inside, at, 0)
+    return _Cells(mark, np.where(inside, ptr[at], 0), np.where(inside, ptr[at + 1] - ptr[at], 1))
+
+
+def count_alternatives(offsets: Array, ptr: Array, row: int, pair: bool, reach: int, sizes: Array) -> None:
     """sizes[t] = how many features a line has at token t that reads the labels at `row` (and, if `pair`, the next)."""
-    for n in range(offsets.shape[0] - 1):
-        for t in range(offsets[n + 1] - offsets[n]):
-            size = _cell(offsets, n, t, row, ptr, reach)[2]
-            if pair:
-                size *= _cell(offsets, n, t, row + 1, ptr, reach)[2]
-            sizes[offsets[n] + t] = size
+    size = _cells(offsets, ptr, row, reach).size
+    sizes[:] = size * _cells(offsets, ptr, row + 1, reach).size if pair else size
 
 
-@kernel
-def alternatives(offsets, ptr, pair_ptr, number, row, pair, reach, first, second, slot):
+def alternatives(
+    offsets: Array, ptr: Array, pair_ptr: Array, number: Array, row: int, pair: bool, reach: int, first: Array,
+    second: Array, slot: Array,
+) -> None:  # fmt: skip
     """Token by token: the numbers of the labels read (marks first, then labels) and the slot that weights the feature;
     -1 where both cells lie outside the sentence.  number [n] is that of the label in each slot, -1: unknown."""
-    i = 0
-    for n in range(offsets.shape[0] - 1):
-        for t in range(offsets[n + 1] - offsets[n]):
-            mark, a, size = _cell(offsets, n, t, row, ptr, reach)
-            next_mark, b, next_size = -1, 0, 1
-            if pair:
-                next_mark, b, next_size = _cell(offsets, n, t, row + 1, ptr, reach)
-            for j in range(size):
-                for k in range(next_size):
-                    first[i] = mark if mark >= 0 else number[a + j]
-                    if pair:
-                        second[i] = next_mark if next_mark >= 0 else number[b + k]
-                    inside, next_inside = mark < 0, pair and next_mark < 0
-                    if inside and next_inside:
-                        slot[i] = pair_ptr[offsets[n] + t + row + 1] + j * next_size + k
-                    elif inside:
-                        slot[i] = a + j
-                    elif next_inside:
-                        slot[i] = b + k
-                    else:
-                        slot[i] = -1
-                    i += 1
+    here = _cells(offsets, ptr, row, reach)
+    after = (
+        _cells(offsets, ptr, row + 1, reach) if pair else _Cells(*np.array([[-1], [0], [1]]).repeat(len(here[0]), 1))
+    )
+    sizes = here.size * after.size
+    token = np.repeat(np.arange(len(sizes)), sizes)
+    turn = ranges(np.zeros(len(sizes), np.int64), sizes)
+    j, k = turn // after.size[token], turn % after.size[token]
+    labels = np.append(number, -1)  # so that there is one to read outside
+
+    def read(cells: _Cells, place: Array) -> Array:
+        mark = cells.mark[token]
+        return np.where(mark >= 0, mark, labels[np.where(mark >= 0, -1, cells.first[token] + place)])
+
+    first[:] = read(here, j)
+    inside, next_inside = here.mark[token] < 0, np.full(len(token), pair) & (after.mark[token] < 0)
+    slot[:] = np.where(inside, here.first[token] + j, np.where(next_inside, after.first[token] + k, -1))
+    if pair:
+        second[:] = read(after, k)
+        both = inside & next_inside
+        slot[both] = pair_ptr[offsets[0] + token[both] + row + 1] + turn[both]
 
 
-@kernel
-def merge_features(base_ptr, base_feature, ptr, feature, slot, constant, out_ptr, out_feature, out_slot):
+def merge_features(
+    base_ptr: Array, base_feature: Array, ptr: Array, feature: Array, slot: Array, constant: int, out_ptr: Array,
+    out_feature: Array, out_slot: Array,
+) -> None:  # fmt: skip
     """The features of each token itself, then those that the layer below gives it; the former have the slots
     `constant`, `constant` + 1, ..., or -1 where that is negative."""
-    i = 0
-    for t in range(base_ptr.shape[0] - 1):
-        for j in range(base_ptr[t], base_ptr[t + 1]):
-            out_feature[i] = base_feature[j]
-            out_slot[i] = constant + j if constant >= 0 else -1
-            i += 1
-        for j in range(ptr[t], ptr[t + 1]):
-            if feature[j] >= 0:
-                out_feature[i] = feature[j]
-                out_slot[i] = slot[j]
-                i += 1
-        out_ptr[t + 1] = i
+    known = feature >= 0
+    n_known = np.diff(np.concatenate([[0], np.cumsum(known)])[ptr])
+    n_base = np.diff(base_ptr)
+    np.cumsum(n_base + n_known, out=out_ptr[1:])
+    base, above = ranges(out_ptr[:-1], n_base), ranges(out_ptr[:-1] + n_base, n_known)
+    out_feature[base], out_feature[above] = base_feature, feature[known]
+    out_slot[base], out_slot[above] = constant + np.arange(len(base)) if constant >= 0 else -1, slot[known]

@@ -13,7 +13,7 @@ import numpy as np
 
 from labelwright.kernels import kernel, literal_kernel, unsigned
 from labelwright.kernels.clamped import labelling_weight
-from labelwright.kernels.heap import pop, push
+from labelwright.kernels.common import pop, push
 from labelwright.kernels.tables import row_slot
 
 DONE, LIMIT, FULL = 0, 1, 2  # how a search call ends

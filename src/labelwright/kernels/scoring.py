@@ -232,28 +232,6 @@ def collect(feature, ptr, owner, value, rows, cell_ptr, cell_column, gradient, i
 
 
 @kernel
-def take_rows(rows, at, out):
-    """out[i, :] = rows[at[i], :]."""
-    width, n = unsigned(rows.shape[1]), at.shape[0]
-    for i in range(n):
-        if i + AHEAD < n:
-            _fetch_row(rows, unsigned(at[i + AHEAD]))
-        j = unsigned(at[i])
-        for s in range(width):
-            out[i, s] = rows[j, s]
-
-
-@kernel
-def put_rows(rows, at, out):
-    """out[at[i], :] = rows[i, :]."""
-    width = unsigned(rows.shape[1])
-    for i in range(at.shape[0]):
-        j = unsigned(at[i])
-        for s in range(width):
-            out[j, s] = rows[i, s]
-
-
-@kernel
 def value_gradient(weights, cells, slot_of_cell, dense, lists, slot_of_row, t0, t1, rows, gradient):
     """gradient[slot] += the derivative by the value of a token's own feature, for t0 <= t < t1: its weights times the
     row rows[t - t0].

@@ -16,8 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from labelwright.kernels import kernel, literal_kernel, unsigned
-from labelwright.kernels.heap import pop, push
-from labelwright.kernels.logs import log_sum
+from labelwright.kernels.common import log_sum, pop, push
 
 DONE, LIMIT, FULL, LOST = 0, 1, 2, 3  # how a search call ends
 MADE, SIZE, EXPANDED, LABELLINGS, WHOLE = 0, 1, 2, 3, 4  # places in the counters

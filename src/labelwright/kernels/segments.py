@@ -13,30 +13,14 @@ are the first arcs of a long one.  Rows of scores of segments are in the same or
 column for each type.  Rows of scores of tokens have the columns B (n_long), I (n_long), E (n_long), S (L).
 """
 
+from typing import Any, NamedTuple
+
 import numpy as np
+from numpy.typing import NDArray
 
 from labelwright.kernels import dag, kernel, unsigned
 
-
-@kernel
-def write_graph(n_types, n_long, longest, T, source, target, first, length, kind, before):
-    """Fill the arcs [A] of T tokens: their nodes, first token, number of tokens (0: a transition), type and, of a
-    transition, the type before it (L: the beginning; of a segment -1)."""
-    L = n_types
-    e = 0
-    for p in range(T + 1):
-        for d in range(1, min(p, longest) + 1):
-            for x in range(L if d == 1 else n_long):
-                source[e], target[e] = 1 + 2 * (p - d) * L + x, 1 + (2 * p - 1) * L + x
-                first[e], length[e], kind[e], before[e] = p - d, d, x, -1
-                e += 1
-        if p == T:
-            break
-        for y in range(L if p > 0 else 1):
-            for x in range(L):
-                source[e], target[e] = (1 + (2 * p - 1) * L + y if p > 0 else 0), 1 + 2 * p * L + x
-                first[e], length[e], kind[e], before[e] = p, 0, x, (y if p > 0 else L)
-                e += 1
+Array = NDArray[Any]
 
 
 @kernel
@@ -214,25 +198,76 @@ def n_rows(longest, T):
     return short * (short + 1) // 2 + (T - short) * longest
 
 
-@kernel
-def phrase_ends(word, offsets, longest, n_words, edge, node_of_edge, marked, ends):
+# -- in NumPy alone ---------------------------------------------------------------------------------------------------
+
+
+class Places(NamedTuple):
+    """Where the arcs and rows of T tokens are."""
+
+    segments: Array  # [T]  the first arc of the segments that end with each token,
+    rows: Array  # [T]  the first row of them,
+    transitions: Array  # [T-1]  and the first arc of the transitions after it
+    n_arcs: int
+
+
+def places_of(L: int, n: int, longest: int, T: int) -> Places:
+    sizes = np.minimum(np.arange(1, T + 1), longest)  # of segments that end with each token
+    arcs = L + (sizes - 1) * n
+    ends = L + np.cumsum(arcs + L * L)  # after the transitions
+    return Places(ends - arcs - L * L, np.cumsum(sizes) - sizes, ends[:-1] - L * L, int(ends[-1]) - L * L)
+
+
+def of_length(places: Places, d: int, L: int, n: int) -> tuple[Array, int]:
+    """The arcs of all segments of d tokens [T - d + 1, types], and how many types there are."""
+    width = L if d == 1 else n
+    skipped = 0 if d == 1 else L + (d - 2) * n
+    return (places.segments[d - 1 :] + skipped)[:, None] + np.arange(width), width
+
+
+def write_graph(
+    n_types: int, n_long: int, longest: int, T: int, source: Array, target: Array, first: Array, length: Array,
+    kind: Array, before: Array,
+) -> None:  # fmt: skip
+    """Fill the arcs [A] of T tokens: their nodes, first token, number of tokens (0: a transition), type and, of a
+    transition, the type before it (L: the beginning; of a segment -1)."""
+    L, x = n_types, np.arange(n_types)
+    source[:L], target[:L], first[:L], length[:L], kind[:L], before[:L] = 0, 1 + x, 0, 0, x, L
+    if T == 0:
+        return
+    places = places_of(L, n_long, longest, T)
+    for d in range(1, min(T, longest) + 1):
+        at, width = of_length(places, d, L, n_long)
+        i, types = np.arange(T - d + 1)[:, None], x[:width]
+        source[at], target[at] = 1 + 2 * i * L + types, 1 + (2 * (i + d) - 1) * L + types
+        first[at], length[at], kind[at], before[at] = i, d, types, -1
+    at = places.transitions[:, None, None] + (x * L)[:, None] + x
+    p = np.arange(1, T)[:, None, None]
+    source[at], target[at] = 1 + (2 * p - 1) * L + x[:, None], 1 + 2 * p * L + x
+    first[at], length[at], kind[at], before[at] = p, 0, x, x[:, None]
+
+
+def phrase_ends(
+    word: Array, offsets: Array, longest: int, n_words: int, edge: Array, node_of_edge: Array, marked: Array,
+    ends: Array,
+) -> None:  # fmt: skip
     """Fill for every row of segments the node of a tree of phrases that its words lead to; 0 where that is not marked.
 
-    word [T] has numbers of words, -1: unknown.  The tree has the edges `edge` (node * n_words + word, in order), which
-    lead to node_of_edge; its root is node 0.  Rows of segments are those of the sentences, one after the other."""
-    row = 0
-    for n in range(offsets.shape[0] - 1):
-        t0, t1 = offsets[n], offsets[n + 1]
-        for t in range(t0, t1):
-            node, r = 0, row  # r: the row of the token alone, then those of longer segments
-            for i in range(t, min(t + longest, t1)):
-                if word[i] < 0:
-                    break
-                at = np.searchsorted(edge, node * n_words + word[i])
-                if at == edge.shape[0] or edge[at] != node * n_words + word[i]:
-                    break
-                node = node_of_edge[at]
-                if marked[node]:
-                    ends[r] = node
-                r += min(i + 1 - t0, longest) + 1
-            row += min(t + 1 - t0, longest)
+    The phrases that begin at all tokens are followed at once, one word longer in each step."""
+    lengths = np.diff(offsets)
+    place = np.arange(len(word)) - np.repeat(offsets[:-1], lengths)  # of each token in its sentence
+    sizes = np.minimum(place + 1, longest)
+    row = np.cumsum(sizes) - sizes  # of each token alone
+    left = np.repeat(offsets[1:], lengths)
+    start, node = np.flatnonzero(word >= 0), np.int64(0)
+    for length in range(1, longest + 1):
+        token = start + length - 1
+        asked = node * n_words + word[token]
+        at = np.searchsorted(edge, asked)
+        alive = (word[token] >= 0) & (edge.take(at, mode="clip") == asked) if len(edge) else np.zeros(len(at), np.bool_)
+        start, node = start[alive], node_of_edge[at[alive]].astype(np.int64)
+        if not len(start):
+            return
+        here = marked[node]
+        ends[row[start[here] + length - 1] + length - 1] = node[here]
+        alive = start + length < left[start]
+        start, node = start[alive], node[alive]

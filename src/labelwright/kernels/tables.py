@@ -1,11 +1,15 @@
 """Integer tables: rows of small integers get dense numbers, sparse incidences are transposed."""
 
 import secrets
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from labelwright.kernels import inlined_kernel, kernel
+from labelwright.kernels.arrays import ranges
+
+Array = NDArray[Any]
 
 # A hash is a polynomial in a random base, modulo a prime: whoever writes a file does not know which of its values
 # collide.  Kernels get the base as an argument, since compiled code outlives a process.
@@ -210,25 +214,6 @@ def remember_features(index, table, place, remembered):
 
 
 @kernel
-def shift_codes(codes, offsets, row, absolute, n_values, reach, out):
-    """out[t] = the code `row` tokens away in the same sentence, or a boundary code: n_values + d - 1 for d tokens
-    before the first, n_values + reach + d - 1 for d tokens after the last.  An absolute row counts from the first
-    token (0, 1, ...) or, when negative, from the last (-1, -2, ...)."""
-    for n in range(offsets.shape[0] - 1):
-        a, b = offsets[n], offsets[n + 1]
-        for t in range(a, b):
-            s = t + row
-            if absolute:
-                s = a + row if row >= 0 else b + row
-            if s < a:
-                out[t] = n_values + a - s - 1
-            elif s >= b:
-                out[t] = n_values + reach + s - b
-            else:
-                out[t] = codes[s]
-
-
-@kernel
 def invert(ptr, items, starts, owners, places):
     """Transpose owner -> items: the owners of item i are owners[starts[i]:starts[i+1]], in order, and `places` says
     where each entry was.  starts must be zeros [n_items + 1]."""
@@ -243,37 +228,6 @@ def invert(ptr, items, starts, owners, places):
             owners[at] = k
             places[at] = i
             fill[items[i]] = at + 1
-
-
-@kernel
-def transpose_part(ptr, items, slot_of, present, starts, owners, places):
-    """As `invert`, for the `present` items only (distinct and sorted): starts [present + 1] must be zeros, and slot_of
-    [all items] is scratch that need not be initialised."""
-    for i in range(present.shape[0]):
-        slot_of[present[i]] = i
-    for i in range(items.shape[0]):
-        starts[slot_of[items[i]] + 1] += 1
-    for i in range(1, starts.shape[0]):
-        starts[i] += starts[i - 1]
-    fill = starts[:-1].copy()
-    for k in range(ptr.shape[0] - 1):
-        for i in range(ptr[k], ptr[k + 1]):
-            slot = slot_of[items[i]]
-            owners[fill[slot]] = k
-            places[fill[slot]] = i
-            fill[slot] += 1
-
-
-@kernel
-def distinct(items, stamp, mark, out):
-    """The distinct items, unsorted, into out; stamp [all items] must hold no `mark` yet.  Returns how many."""
-    n = 0
-    for i in range(items.shape[0]):
-        if stamp[items[i]] != mark:
-            stamp[items[i]] = mark
-            out[n] = items[i]
-            n += 1
-    return n
 
 
 @kernel
@@ -305,26 +259,41 @@ def distinct_items(ptr, owners, item_ptr, items, n_codes, out_ptr, out):
     return n
 
 
-@kernel
+# -- in NumPy alone: they run once ------------------------------------------------------------------------------------
+
+
+def shift_codes(codes: Array, offsets: Array, row: int, absolute: bool, n_values: int, reach: int, out: Array) -> None:
+    """out[t] = the code `row` tokens away in the same sentence, or a boundary code: n_values + d - 1 for d tokens
+    before the first, n_values + reach + d - 1 for d tokens after the last.  An absolute row counts from the first
+    token (0, 1, ...) or, when negative, from the last (-1, -2, ...)."""
+    lengths = np.diff(offsets)
+    begin, end = np.repeat(offsets[:-1], lengths), np.repeat(offsets[1:], lengths)
+    if absolute:
+        at = begin + row if row >= 0 else end + row
+    else:
+        at = np.arange(offsets[0], offsets[-1]) + row
+    before, after = at < begin, at >= end
+    read = codes[np.clip(at, begin, end - 1)]
+    read[before] = n_values + (begin - at - 1)[before]
+    read[after] = n_values + reach + (at - end)[after]
+    out[offsets[0] : offsets[-1]] = read
+
+
 def move_features(
-    keys, number, key_ptr, key_feature, token_ptr, token_feature, token_value, new_keys, ptr, feature, value
-):
+    keys: Array, number: Array, key_ptr: Array, key_feature: Array, token_ptr: Array, token_feature: Array,
+    token_value: Array, new_keys: Array, ptr: Array, feature: Array, value: Array,
+) -> None:  # fmt: skip
     """Move the features of keys k with number[k] < 0 to their tokens: feature[ptr[t]:ptr[t+1]] has those of the keys,
     then those of the token itself (whose values go to `value`, if any); other keys go to new_keys [T, G] by their
     number."""
-    for t in range(ptr.shape[0] - 1):
-        at, group = ptr[t], 0
-        for g in range(keys.shape[1]):
-            k = keys[t, g]
-            if number[k] >= 0:
-                new_keys[t, group] = number[k]
-                group += 1
-            else:
-                for i in range(key_ptr[k], key_ptr[k + 1]):
-                    feature[at] = key_feature[i]
-                    at += 1
-        for i in range(token_ptr[t], token_ptr[t + 1]):
-            feature[at] = token_feature[i]
-            if value.shape[0] > 0:
-                value[at] = token_value[i]
-            at += 1
+    kept = number[keys] >= 0
+    token, _ = np.nonzero(kept)
+    new_keys[token, (np.cumsum(kept, axis=1) - 1)[kept]] = number[keys[kept]]
+    sizes = np.where(kept, 0, np.diff(key_ptr)[keys])
+    after = np.cumsum(sizes, axis=1)
+    moved, begin = ~kept, ptr[:-1, None] + after - sizes
+    feature[ranges(begin[moved], sizes[moved])] = key_feature[ranges(key_ptr[keys[moved]], sizes[moved])]
+    own = ranges(ptr[:-1] + sizes.sum(axis=1), np.diff(token_ptr))
+    feature[own] = token_feature
+    if len(value):
+        value[own] = token_value

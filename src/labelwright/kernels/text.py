@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from labelwright.kernels import compiled, kernel
+from labelwright.kernels.arrays import ranges
 from labelwright.kernels.tables import BASE, first_slot, hash_with
 
 NEWLINE, RETURN, TAB, SPACE, HASH, MINUS, DOT = 10, 13, 9, 32, 35, 45, 46
@@ -103,7 +104,7 @@ class Scanned(NamedTuple):
 def scan(text: np.ndarray, begin: int, n_columns: int, tabs: bool, conllu: bool, edited: int) -> Scanned:
     """Scan text [B] from `begin` on: columns are separated by tabs, or by spaces and tabs; blank lines end
     sentences."""
-    lines = count_lines(text)
+    lines = int(np.count_nonzero(text == NEWLINE))
     rows = 1 + min(lines, (len(text) + 1) // (2 * n_columns))  # each value has a separator; the last line may be short
     most_marks = 1 + min(lines, len(text) // len(NEWDOC))
     codes = np.empty((n_columns, rows), np.int32)
@@ -120,15 +121,6 @@ def scan(text: np.ndarray, begin: int, n_columns: int, tabs: bool, conllu: bool,
     return Scanned(
         codes[:, :t], starts[:t], ends[:t], offsets[: n + 1], marks[:m], documents[:d], entries[:v], fail, got
     )
-
-
-@kernel
-def count_lines(text):
-    """Count the newlines in a text [B]."""
-    n = 0
-    for k in range(len(text)):
-        n += text[k] == NEWLINE
-    return n
 
 
 @kernel
@@ -211,21 +203,10 @@ def scan_lines(text, tabs, conllu, edited, codes, starts, ends, places, slots, e
     return a < len(text)
 
 
-@kernel
 def gather(text: np.ndarray, entries: np.ndarray, column: int) -> np.ndarray:
     """Copy the distinct values of one column into one buffer, each followed by a newline."""
-    size = 0
-    for e in range(len(entries)):
-        if entries[e, COLUMN] == column:
-            size += entries[e, SIZE] + 1
-    buffer = np.empty(size, np.uint8)
-    k = 0
-    for e in range(len(entries)):
-        if entries[e, COLUMN] == column:
-            f = entries[e, START]
-            for i in range(entries[e, SIZE]):
-                buffer[k] = text[f + i]
-                k += 1
-            buffer[k] = NEWLINE
-            k += 1
+    chosen = entries[entries[:, COLUMN] == column]
+    sizes = chosen[:, SIZE] + 1
+    buffer = text.take(ranges(chosen[:, START], sizes), mode="clip")
+    buffer[np.cumsum(sizes) - 1] = NEWLINE
     return buffer

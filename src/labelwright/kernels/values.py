@@ -6,10 +6,14 @@ F columns, K codes of all columns together (those of column i are first[i]:first
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from labelwright.kernels import kernel, literal_kernel
 
+Array = NDArray[Any]
+
 OVERLAP, MVDM, JEFFREY, SHANNON, NUMERIC = range(5)
+CELLS = 1 << 20  # of a contingency table that are summed at once
 NONE = np.iinfo(np.int32).max  # greater than all classes
 FARTHEST = 1e30  # the largest difference of numbers, in ranges: float32 holds it
 
@@ -167,3 +171,23 @@ def store_tables(d, columns, codes, tables, begin, end):
         tables.best[j], tables.least[j], tables.second[j] = extremes(
             tables.table, tables.base[j], d.first[i + 1] - d.first[i]
         )
+
+
+# -- weights of columns -----------------------------------------------------------------------------------------------
+
+
+def chi_squared(value: Array, cls: Array, often: Array, values: Array, classes: Array, n: float) -> float:
+    """The sum of (O - E)^2 / E over all cells, zeros too, value by value: one rounding after the other as in TiMBL.
+
+    The cells that are not zero are value, cls, often [E], in the order of values [V] and then of classes [C]."""
+    total = 0.0
+    step = max(1, CELLS // max(1, len(classes)))
+    for first in range(0, len(values), step):
+        cells = classes * values[first : first + step, None] / n
+        a, b = np.searchsorted(value, [first, first + step])
+        place = value[a:b] - first, cls[a:b]
+        expected = cells[place]
+        apart = expected - often[a:b]
+        cells[place] = apart * apart / expected
+        total = float(np.cumsum(np.append(total, cells))[-1])
+    return total

@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labelwright.kernels import chain, clamped
-from labelwright.learn.labelled_chains import Chains, LabelledChains, Path, Said
-from labelwright.learn.shards import Batch, Shard, Sizes, pieces_of
+from labelwright.learn.batches import Batch, Chains, LabelledChains, Path, Said, Shard, Sizes, pieces_of
 from labelwright.parallel import sentence_ranges
 from labelwright.scoring.assembly import Assembly, Plain, padded
 from labelwright.scoring.parameters import Parameters
@@ -375,8 +374,7 @@ class Expectations:
             chain.pair_counts(node, on_nodes, self.graph.state, rows["state"], edge, nodes)
         arcs = arc[0]
         if build.by_token:
-            arcs = np.zeros(self.graph.n_arcs)
-            chain.sum_rows(arc, arcs)
+            arcs = _sum_rows(arc)
         return Counts(loss, nodes, arcs)
 
     def _covariances(self, state: State, data: Chains, d_passed: Array) -> tuple[Array, Array]:
@@ -438,16 +436,24 @@ def _permitted(node: Array, said: Said) -> Array:
 def _sum_at(x: Array, places: Array, weight: Array | None) -> float:
     """The sum of x at these places, each multiplied by its weight, in float64."""
     if weight is None:
-        return float(chain.sum_at(x.reshape(-1), places))
+        return float(x.reshape(-1).take(places).sum(dtype=np.float64))
     return float(x.reshape(-1)[places].astype(np.float64) @ weight)
 
 
 def _subtract_at(x: Array, places: Array, weight: Array | None) -> None:
     """Take 1, or the weights, off x at these places, of which none comes twice."""
     if weight is None:
-        chain.subtract_at(x.reshape(-1), places)
+        x.reshape(-1)[places] -= 1
     else:
         x.reshape(-1)[places] -= weight
+
+
+def _sum_rows(rows: Array) -> Array:
+    """The sum of rows [T, A] in float64, added up in runs of 64, so that no digits are lost."""
+    whole = len(rows) // 64 * 64
+    total: Array = rows[:whole].reshape(-1, 64, rows.shape[1]).sum(axis=1).sum(axis=0, dtype=np.float64)
+    total += rows[whole:].sum(axis=0)
+    return total
 
 
 def _log_sums(sums: timeorder.Messages, top: Array, arc_top: Array, plan: timeorder.Plan) -> Array:

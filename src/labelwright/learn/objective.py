@@ -16,10 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labelwright.features.incidence import Incidence
-from labelwright.kernels.scoring import put_rows, take_rows
+from labelwright.learn.batches import Batch, Shard, Sizes
 from labelwright.learn.expectations import Counts, Expectations
 from labelwright.learn.rows import FeatureRows, call
-from labelwright.learn.shards import Batch, Shard, Sizes
 from labelwright.parallel import Workers, one_blas_thread
 from labelwright.scoring.assembly import tables_for
 from labelwright.scoring.parameters import Parameters
@@ -164,10 +163,7 @@ class LogLikelihood:
                     again = self._again(weights, shard, batch, below)
                     counts: Counts = self.expectations.counts(rows, transitions, batch, again, share, d_passed, state)
                     for name, at in batch.rows.items():
-                        if isinstance(at, slice):
-                            self._rows[name][at] = rows[name]
-                        else:
-                            put_rows(rows[name], at, self._rows[name])
+                        self._rows[name][at] = rows[name]
                     return counts
 
                 for counts in self.workers.run(count, [(batch,) for batch in shard.batches]):
@@ -237,7 +233,7 @@ class LogLikelihood:
                 taken[name] = rows[at]
             else:
                 taken[name] = np.empty((len(at), rows.shape[1]), rows.dtype)
-                take_rows(rows, at, taken[name])
+                rows.take(at, axis=0, out=taken[name], mode="clip")
         return taken
 
     def _score(self, weights: Array, shard: Shard, below: Array | None) -> None:

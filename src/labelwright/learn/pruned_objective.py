@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labelwright.features.incidence import Incidence, invert
-from labelwright.kernels import candidate_chains, candidates
+from labelwright.kernels import candidates
 from labelwright.parallel import Workers, even_ranges, sentence_ranges
-from labelwright.scoring.sparse_parameters import PrunedParameters, by_slot, hits_of, node_scores, with_ends
+from labelwright.scoring.candidate_scores import PrunedParameters, hits_of, with_ends
+from labelwright.structures import dag
 from labelwright.structures.candidates import LabelLists, chart, pieces_between
 from labelwright.structures.states import StateSpace
 
@@ -46,7 +47,7 @@ class PrunedLikelihood:
         self.offsets = offsets = offsets if lost is None else pieces_between(offsets, lost)
         self.prior = np.zeros(len(lists.label)) if prior is None else prior
         rules = None if permitted is None or permitted.arc.all() else permitted.arc
-        self.chart = chart(lists, offsets, parameters.order, parameters.sparse, rules)
+        self.chart = chart(lists, offsets, parameters.sparse, rules)
         self.hits = hits_of(features, parameters.cells["state"], lists, workers)
         n = len(parameters.cells["state"].column)
         self._cell_ptr, self._cell_slot, entries = invert(self.hits.ptr, self.hits.cell, n)
@@ -56,7 +57,7 @@ class PrunedLikelihood:
         self._mark_gold(gold)
 
     def _mark_gold(self, gold: Array) -> None:
-        """The slots of the gold labels, and how often they have each transition and triple."""
+        """The slots of the gold labels, and how often they have each transition."""
         made, lists = self.chart, self.chart.lists
         self.gold_slot = lists.places_of(gold)
         sizes, within = np.diff(lists.ptr), self.gold_slot - lists.ptr[:-1]
@@ -64,32 +65,17 @@ class PrunedLikelihood:
         later[self.offsets[:-1]] = False
         t = np.flatnonzero(later)
         pair = made.pair_ptr[t] + within[t - 1] * sizes[t] + within[t]
-        sparse = self.parameters.sparse
-        self.gold_pairs = np.bincount(made.places.pair[pair], minlength=len(sparse.second) + 2)
-        if made.order == 2:
-            t = t[later[t - 1]]
-            block = within[t - 1] * made.layout.sources[t] + within[t - 2]
-            arc = made.layout.arc_ptr[t] + block * sizes[t] + within[t]
-            self.gold_triples = np.bincount(made.places.triple[arc], minlength=len(sparse.third) + 2)
+        self.gold_pairs = np.bincount(made.place[pair], minlength=len(self.parameters.sparse.second) + 2)
 
     def __call__(self, weights: Array, gradient: Array) -> float:
         """Fill `gradient` and return the loss."""
-        made, parts = self.chart, self.parameters.slices
+        parts = self.parameters.slices
         slots = self._slot_scores(weights[parts["state"]]) + self.prior
         pairs = with_ends(weights[parts["transitions"]])
         score = float(slots[self.gold_slot].sum()) + float(self.gold_pairs[:-1] @ pairs[:-1])
         slots[self.shut] = -np.inf
-        node = node_scores(made, slots, pairs)
-        if made.order == 1:
-            nodes, counts, loss = self._sums(node, pairs)
-            gradient[parts["transitions"]] = (counts - self.gold_pairs)[:-2]
-        else:
-            triples = with_ends(weights[parts["triples"]])
-            score += float(self.gold_triples[:-1] @ triples[:-1])
-            nodes, counts, loss = self._sums(node, triples)
-            gradient[parts["triples"]] = (counts - self.gold_triples)[:-2]
-            gradient[parts["transitions"]] = (self._pair_counts(nodes, len(pairs)) - self.gold_pairs)[:-2]
-        by_label = by_slot(made, nodes)
+        by_label, counts, loss = self._sums(slots, pairs)
+        gradient[parts["transitions"]] = (counts - self.gold_pairs)[:-2]
         by_label[self.gold_slot] -= 1.0
         cells = self._cell_ptr, self._cell_slot, self._cell_value, by_label
         into = gradient[parts["state"]]
@@ -107,42 +93,38 @@ class PrunedLikelihood:
         self.workers.run(candidates.slot_scores, [(*self.hits, state, a, b, slots) for a, b in pieces])
         return slots
 
-    def _sums(self, node: Array, scores: Array) -> tuple[Array, Array, float]:
-        """P(node), the expected number of every transition (of order 2: triple), and the sum of log Z."""
+    def _sums(self, slots: Array, pairs: Array) -> tuple[Array, Array, float]:
+        """P(slot), the expected number of every transition, and the sum of log Z."""
         made, offsets = self.chart, self.offsets
-        alpha, beta, message = np.empty((3, len(node)))
+        alpha, beta, message = np.empty((3, len(slots)))
         log_z = np.empty(len(offsets) - 1)
-        with np.errstate(over="ignore"):  # such sentences are summed in log space
-            E = np.exp(scores)
+        with np.errstate(over="ignore"):  # such sentences are summed as graphs
+            E = np.exp(pairs)
 
         def sums(*pieces: tuple[int, int]) -> Array:
-            counts = np.zeros(len(scores))
+            counts = np.zeros(len(pairs))
             for begin, end in pieces:
-                arcs, scratch = (made.arc_place, E, offsets, begin, end), (alpha, beta, message, log_z)
-                candidate_chains.sums(made.layout, node, *arcs, *scratch)
-                candidate_chains.posteriors(made.layout, *arcs, *scratch, counts)
+                where = made.lists.ptr, made.pair_ptr, slots, made.place, E, offsets, begin, end
+                candidates.posteriors(*where, alpha, beta, message, log_z, counts)
                 for n in (begin + np.flatnonzero(np.isnan(log_z[begin:end]))).tolist():
-                    where = made.layout, node, made.arc_place, scores, offsets, n
-                    log_z[n] = candidate_chains.log_sums(*where, alpha, beta, counts)
+                    log_z[n] = self._graph_sums(n, slots, pairs, alpha, counts)
             return counts
 
-        total = np.zeros(len(scores))
+        total = np.zeros(len(pairs))
         for counts in self.workers.run(sums, self.groups):
             total += counts
         return alpha, total, float(log_z.sum())
 
-    def _pair_counts(self, nodes: Array, n: int) -> Array:
-        """Of order 2: how often every transition is expected, from the probabilities of nodes."""
+    def _graph_sums(self, n: int, slots: Array, pairs: Array, nodes: Array, counts: Array) -> float:
+        """The same of one sentence, whatever the size of its scores; returns log Z."""
         made = self.chart
-        first = np.flatnonzero(np.diff(made.pair_ptr) == 0)  # tokens whose nodes are no pairs
-        inner = np.ones(len(nodes), np.bool_)
-        for begin, end in zip(
-            made.layout.node_ptr[first].tolist(), made.layout.node_ptr[first + 1].tolist(), strict=True
-        ):
-            inner[begin:end] = False
-        counts = np.zeros(n)
-        candidates.add_counts(made.places.pair, nodes[inner], 0, len(made.places.pair), counts)
-        return counts
+        graph, scores = made.graph(n, slots, pairs)
+        sums = dag.sums(graph, scores)
+        a, b = self.offsets[n : n + 2].tolist()
+        nodes[made.lists.ptr[a] : made.lists.ptr[b]] = np.bincount(graph.target - 1, sums.arcs, graph.n_nodes - 1)
+        place = made.place[made.pair_ptr[a] : made.pair_ptr[b]]
+        counts += np.bincount(place, sums.arcs[len(sums.arcs) - len(place) :], len(counts))
+        return sums.log_z
 
 
 def _groups(offsets: Array) -> list[list[tuple[int, int]]]:

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from labelwright.engine.choice import require_compiled
 from labelwright.features.incidence import Incidence
 from labelwright.kernels import sgd as kernels
 from labelwright.learn.monitor import Monitor
@@ -32,6 +33,7 @@ class SGD:
         random_state: int,
         supervision: Supervision = PLAIN,
     ):
+        require_compiled("training by optimizer='sgd'")
         self.offsets, self.gold, self.parameters = offsets, gold, parameters
         self.n = len(offsets) - 1
         self.decay, self.l2, self.seed = l2 / self.n, float(l2), random_state

@@ -10,11 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labelwright.corpus.offsets import offsets_from
+from labelwright.engine.choice import require_compiled
 from labelwright.features.incidence import Incidence
-from labelwright.kernels import zero_order as kernels
+from labelwright.kernels import candidates as kernels
 from labelwright.parallel import Workers
+from labelwright.scoring.candidate_scores import picked
 from labelwright.scoring.parameters import Cells
-from labelwright.scoring.sparse_parameters import Pruning, picked
+from labelwright.scoring.trained import Pruning
 from labelwright.structures.candidates import LabelLists
 
 Array = NDArray[Any]
@@ -26,8 +28,8 @@ LEAST = 0.02  # tokens whose label is more probable than 1 - LEAST teach nothing
 SMALLEST = 1e-4  # nor do other labels that are less probable than that
 WIDTH, BINS = 0.05, 800  # of the histogram of distances between labels and the best of their token, in nats
 PRIOR = 1.0  # times the scores of the zero-order model are part of those of the CRF
-MOST_CANDIDATES = {1: 64, 2: 12}  # of one token, by order
-MEAN_CANDIDATES = {1: 16.0, 2: 4.0}  # of all tokens: a smaller share of gold labels is kept where it would need more
+MOST_CANDIDATES = 64  # of one token
+MEAN_CANDIDATES = 16.0  # of all tokens: a smaller share of gold labels is kept where it would need more
 
 
 class Pruned(NamedTuple):
@@ -77,12 +79,12 @@ def learn_pruning(
     gold: Array,
     offsets: Array,
     n_labels: int,
-    order: int,
     share: float,
     seed: int,
     workers: Workers,
 ) -> Pruned:
     """Train the zero-order model, learn its cut-off for this share of gold labels, and prune the training data."""
+    require_compiled("training with pruned labels (prune_labels)")
     run = _Run(features, cells, gold, offsets, n_labels, seed)
     N = len(offsets) - 1
     every = np.arange(N)
@@ -93,8 +95,8 @@ def learn_pruning(
     if not held_out:  # too few sentences to hold any out
         held_out, tests = [final], [run.tokens(every)]
     measured = workers.run(lambda model, t: _distances(run, model, t), list(zip(held_out, tests, strict=True)))
-    cutoff, kept = _cutoff(measured, share, order)
-    pruning = Pruning(*final, cutoff, min(MOST_CANDIDATES[order], n_labels), kept, PRIOR)
+    cutoff, kept = _cutoff(measured, share)
+    pruning = Pruning(*final, cutoff, min(MOST_CANDIDATES, n_labels), kept, PRIOR)
     parts_of = [
         picked(features, cells, pruning._replace(weights=w, bias=bias), t, workers)
         for (w, bias), t in zip(held_out, tests, strict=True)
@@ -113,13 +115,13 @@ def _distances(run: _Run, model: tuple[Array, Array], tokens: Array) -> tuple[Ar
     return distance, rank, counts
 
 
-def _cutoff(measured: list[tuple[Array, Array, Array]], share: float, order: int) -> tuple[float, float]:
+def _cutoff(measured: list[tuple[Array, Array, Array]], share: float) -> tuple[float, float]:
     """The smallest cut-off that keeps this share of the gold labels, and the share that is kept with it."""
     distance, rank = np.concatenate([m[0] for m in measured]), np.concatenate([m[1] for m in measured])
     mean = np.cumsum(sum(m[2] for m in measured)) / len(distance)  # labels per token up to each bin
-    most = MOST_CANDIDATES[order]
+    most = MOST_CANDIDATES
     enough = np.sort(distance)[min(len(distance) - 1, int(np.ceil(share * len(distance))) - 1)]
-    affordable = WIDTH * max(1, int(np.searchsorted(mean, MEAN_CANDIDATES[order], side="right")))
+    affordable = WIDTH * max(1, int(np.searchsorted(mean, MEAN_CANDIDATES, side="right")))
     cutoff = float(min(enough + 1e-3, affordable))
     return cutoff, float(((distance <= cutoff) & (rank < most)).mean())
 

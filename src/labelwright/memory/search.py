@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from labelwright.corpus.offsets import offsets_from
 from labelwright.kernels import compiled
 from labelwright.kernels import neighbours as kernels
-from labelwright.kernels.neighbours import Queries, SearchScratch, Voting
-from labelwright.kernels.postings import SIGNED, Postings
+from labelwright.kernels.neighbours import SIGNED, Postings, Queries, SearchScratch, Voting
 from labelwright.kernels.values import NUMERIC, OVERLAP, Distances, Tables, store_tables
 from labelwright.memory.store import Answers, Memory
 from labelwright.memory.weights import WEIGHTS, entries_of

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labelwright.corpus.offsets import offsets_from
-from labelwright.kernels import igtree as kernels
+from labelwright.kernels import neighbours as kernels
 from labelwright.kernels.neighbours import Groups, Trie
 from labelwright.kernels.values import NUMERIC, Distances
 from labelwright.memory.instances import Instances

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from labelwright.corpus.offsets import offsets_from
 from labelwright.errors import CorpusError
-from labelwright.kernels import contingency
+from labelwright.kernels import values as kernels
 from labelwright.kernels.values import JEFFREY, MVDM, NUMERIC, OVERLAP, SHANNON, Distances, fill_pairs
 
 Array = NDArray[Any]
@@ -95,7 +95,7 @@ def chi_squared(c: Contingency) -> float:
     if len(values) * len(classes) > CELLS:  # sum O^2 / E - N skips the zeros; only the last digits differ
         expected = values[c.value] * classes[c.cls] / values.sum()
         return max(0.0, _running(often**2 / expected) - float(values.sum()))
-    return float(contingency.chi_squared(c.value, c.cls, often, values, classes, values.sum()))
+    return float(kernels.chi_squared(c.value, c.cls, often, values, classes, values.sum()))
 
 
 def shared_variance(c: Contingency) -> float:

@@ -1,5 +1,29 @@
 """The experiments of the papers, each from its corpus to a report beside the published figures.
 
-An experiment is a short module that declares its steps (what to train, decode and measure) and turns their results into
-rows, figures and claims; `labelwright reproduce NAME` runs it, resumes it step by step, and writes its report.
+papers.toml has the tables and claims of the papers, and our settings; a module for each paper makes steps of them (what
+to train, decode and measure), and rows, figures and claims of the results.  `labelwright reproduce NAME` runs an
+experiment, resumes it step by step, and writes its report.
 """
+
+import tomllib
+from importlib import import_module
+from pathlib import Path
+from types import SimpleNamespace
+
+from labelwright.errors import OptionError
+from labelwright.reproduce.work import Experiment
+from labelwright.wording import did_you_mean
+
+PAPERS = tomllib.loads(Path(__file__).with_name("papers.toml").read_text(encoding="utf-8"))
+ALL = "all"
+
+
+def experiment(name: str) -> Experiment:
+    """The experiment of this name; its module is imported only now."""
+    if name not in PAPERS:
+        names = [*PAPERS, ALL]
+        raise OptionError(f"unknown experiment {name!r}{did_you_mean(name, names)}; experiments: {', '.join(names)}")
+    facts = dict(PAPERS[name])
+    module = import_module(f"labelwright.reproduce.{facts.pop('module')}")
+    facts["task"] = SimpleNamespace(**facts["task"])
+    return Experiment(name, steps=module.steps, findings=module.findings, source=module.__file__ or "", **facts)

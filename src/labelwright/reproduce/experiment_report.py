@@ -1,49 +1,24 @@
-"""The report of an experiment: one list of blocks, written as Markdown, as a page, and as JSON."""
+"""The report of an experiment: one list of blocks, written as Markdown and as a page; the same as JSON; its figures,
+drawn by matplotlib where it is installed (the extra `plots`)."""
 
 import base64
 import json
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict
+from collections.abc import Iterator, Sequence
 from html import escape
+from importlib.util import find_spec
+from itertools import cycle
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import labelwright
 from labelwright.html_page import html_page
-from labelwright.reproduce.experiment import AS_PUBLISHED, OURS, Experiment, Findings, Row
-from labelwright.reproduce.figures import can_draw, draw
-from labelwright.reproduce.remarks import REMARKS
+from labelwright.reproduce.work import AS_PUBLISHED, OURS, VARIANTS, Experiment, Figure, Findings, Row
 from labelwright.storage import replace_file
 
 TIMES = ("time", "train time")  # metrics in seconds
 EFFORT = (*TIMES, "iterations", "sequences")  # metrics that are not to be reached
 TOLERANCE = 0.05  # points that are no miss
 KEPT = {True: "kept", False: "not kept", None: "not measured"}
-
-
-class Heading(NamedTuple):
-    text: str
-
-
-class Text(NamedTuple):
-    text: str
-
-
-class Bullets(NamedTuple):
-    lines: Sequence[str]
-
-
-class Grid(NamedTuple):
-    head: Sequence[str]
-    lines: Sequence[Sequence[str]]
-
-
-class Picture(NamedTuple):
-    file: Path
-    caption: str
-
-
-Block = Heading | Text | Bullets | Grid | Picture
 
 
 class Run(NamedTuple):
@@ -60,125 +35,157 @@ def write_report(experiment: Experiment, findings: Findings, folder: Path, run: 
     name = f"{experiment.name}{'.quick' if run.quick else ''}"
     pictures = [folder / f"{name}.{figure.name}.png" for figure in findings.figures] if can_draw() else []
     for figure, path in zip(findings.figures, pictures, strict=False):
-        draw(figure, path)
-    blocks = list(_blocks(experiment, findings, pictures, run))
+        _draw(figure, path)
     title = f"{experiment.title} ({experiment.paper})"
+    blocks = list(_blocks(experiment, findings, pictures, run))
+    body = "\n".join([f"<h1>{escape(title)}</h1>", *(block.html for block in blocks)])
     contents = {
-        f"{name}.results.json": json.dumps(results(experiment, findings, run), indent=1, ensure_ascii=False) + "\n",
-        f"{name}.md": markdown(title, blocks),
-        f"{name}.html": page(title, blocks),
+        f"{name}.results.json": json.dumps(_results(experiment, findings, run), indent=1, ensure_ascii=False) + "\n",
+        f"{name}.md": "\n\n".join([f"# {title}", *(block.markdown for block in blocks)]) + "\n",
+        f"{name}.html": html_page(title, STYLE, body),
     }
     for file, text in contents.items():
         replace_file(folder / file, text.encode())
     return [folder / file for file in contents] + pictures
 
 
-def results(experiment: Experiment, findings: Findings, run: Run) -> dict[str, Any]:
-    """What NAME.results.json holds."""
+def _results(experiment: Experiment, findings: Findings, run: Run) -> dict[str, Any]:
+    """What NAME.results.json holds: rows with rounded numbers, claims and notes."""
+    rows = []
+    for row in findings.rows:
+        numbers = {name: getattr(row, name) for name in ("ours", "spread", "seconds")}
+        short = {name: None if value is None else round(float(value), 4) for name, value in numbers.items()}
+        rows.append(row._asdict() | short | {"command": run.command, "seeds": list(row.seeds)})
     return {
         "experiment": experiment.name,
         "version": labelwright.__version__,
         "machine": "; ".join(run.machines),
         "quick": run.quick,
-        "rows": [_record(row, run.command) for row in findings.rows],
+        "rows": rows,
         "claims": [claim._asdict() for claim in findings.claims],
-        "notes": [*experiment.readings, *findings.notes, *_remarks(experiment, run)],
+        "notes": [*experiment.readings, *findings.notes, *([] if run.quick else experiment.remarks)],
     }
 
 
-def _record(row: Row, command: str) -> dict[str, Any]:
-    """A row with rounded numbers."""
-
-    def short(value: float | None) -> float | None:
-        return None if value is None else round(float(value), 4)
-
-    numbers = {name: short(getattr(row, name)) for name in ("ours", "spread", "seconds")}
-    return asdict(row) | numbers | {"command": command, "seeds": list(row.seeds) or [0]}
+# -- blocks -----------------------------------------------------------------------------------------------------------
 
 
-def _blocks(experiment: Experiment, findings: Findings, pictures: Sequence[Path], run: Run) -> Iterable[Block]:
+class Block(NamedTuple):
+    """A part of a report in both forms."""
+
+    markdown: str
+    html: str
+
+
+def _heading(text: str) -> Block:
+    return Block(f"## {text}", f"<h2>{escape(text)}</h2>")
+
+
+def _text(text: str) -> Block:
+    return Block(text, f"<p>{_with_code(text)}</p>")
+
+
+def _bullets(lines: Sequence[str]) -> Block:
+    items = "".join(f"<li>{_with_code(line)}</li>" for line in lines)
+    return Block("\n".join(f"- {line}" for line in lines), f"<ul>{items}</ul>")
+
+
+def _table(head: Sequence[str], lines: Sequence[Sequence[str]]) -> Block:
+    marked = [[cell.replace("|", "\\|") for cell in line] for line in lines]
+    markdown = "\n".join(f"| {' | '.join(cells)} |" for cells in [head, ["---"] * len(head), *marked])
+    tagged = [("th", head), *(("td", line) for line in lines)]
+    rows = ["".join(f"<{tag}>{escape(cell)}</{tag}>" for cell in cells) for tag, cells in tagged]
+    return Block(markdown, f'<div class="wide"><table>{"".join(f"<tr>{row}</tr>" for row in rows)}</table></div>')
+
+
+def _picture(file: Path, caption: str) -> Block:
+    """A file beside the Markdown; in the page itself."""
+    data = base64.b64encode(file.read_bytes()).decode()
+    image = f'<img src="data:image/png;base64,{data}" alt="{escape(caption)}">'
+    html = f"<figure>{image}\n<figcaption>{escape(caption)}</figcaption></figure>"
+    return Block(f"![{caption}]({file.name})\n\n{caption}", html)
+
+
+def _with_code(text: str) -> str:
+    """Text with its parts in backticks as code."""
+    parts = escape(text).split("`")
+    return "".join(f"<code>{part}</code>" if i % 2 else part for i, part in enumerate(parts))
+
+
+def _blocks(experiment: Experiment, findings: Findings, pictures: Sequence[Path], run: Run) -> Iterator[Block]:
     """What the report says, in its order."""
     if run.quick:
-        yield Text("A quick run on small parts of the data, with fewer iterations: **these figures mean nothing.**")
+        yield _text("A quick run on small parts of the data, with fewer iterations: **these figures mean nothing.**")
     minutes = f"{run.seconds / 60:.0f} minutes" if run.seconds >= 120 else f"{run.seconds:.0f} seconds"
     made = f"labelwright {labelwright.__version__}, {'; '.join(run.machines)}; {minutes} in all"
-    yield Text(f"{made}, by `{run.command}`.")
-    yield Text("A cell is ours ± half the spread over seeds, and in brackets the figure of the paper.")
+    yield _text(f"{made}, by `{run.command}`.")
+    yield _text("A cell is ours ± half the spread over seeds, and in brackets the figure of the paper.")
     yield from _tables(findings.rows, published=True)
     if findings.claims:
-        yield Heading("What the paper says, and whether it holds here")
-        lines = [[claim.text, KEPT[claim.kept], claim.evidence] for claim in findings.claims]
-        yield Grid(("claim", "here", "evidence"), lines)
+        yield _heading("What the paper says, and whether it holds here")
+        yield _table(
+            ["claim", "here", "evidence"], [[claim.text, KEPT[claim.kept], claim.evidence] for claim in findings.claims]
+        )
     if not run.quick:
         yield from _misses(findings.rows)
-    if _remarks(experiment, run):
-        yield Heading("What was checked")
-        yield Bullets(_remarks(experiment, run))
+        if experiment.remarks:
+            yield _heading("What was checked")
+            yield _bullets(experiment.remarks)
     yield from _tables(findings.rows, published=False)
     for figure, path in zip(findings.figures, pictures, strict=False):
-        yield Heading(figure.name.replace("-", " ").capitalize())
-        yield Picture(path, figure.caption)
+        yield _heading(figure.name.replace("-", " ").capitalize())
+        yield _picture(path, figure.caption)
     if findings.figures and not pictures:
-        yield Text("No figures: matplotlib is missing (pip install 'labelwright[plots]').")
-    notes = [*experiment.readings, *findings.notes]
-    if notes:
-        yield Heading("How it was read and run")
-        yield Bullets(notes)
+        yield _text("No figures: matplotlib is missing (pip install 'labelwright[plots]').")
+    if notes := [*experiment.readings, *findings.notes]:
+        yield _heading("How it was read and run")
+        yield _bullets(notes)
 
 
-def _tables(rows: Sequence[Row], published: bool) -> Iterable[Block]:
-    """The tables that have figures of the paper, or those that have none."""
+def _tables(rows: Sequence[Row], published: bool) -> Iterator[Block]:
+    """The tables that have figures of the paper, or those that have none: a line for each system and variant, a column
+    for each metric."""
     with_paper = {row.table for row in rows if row.paper is not None}
     for table in dict.fromkeys(row.table for row in rows):
-        if (table in with_paper) == published:
-            yield Heading(table)
-            yield _grid([row for row in rows if row.table == table])
-
-
-def _remarks(experiment: Experiment, run: Run) -> Sequence[str]:
-    """What was checked about the misses of a full run."""
-    return [] if run.quick else REMARKS.get(experiment.name, [])
-
-
-def _misses(rows: Sequence[Row]) -> Iterable[Block]:
-    """By how much figures are below the paper's."""
-    gaps = {
-        (row.table, row.system, row.metric, row.variant): row.ours - row.paper
-        for row in rows
-        if row.comparable and row.metric not in EFFORT and row.paper is not None and row.ours is not None
-    }
-    places = dict.fromkeys(place[:3] for place, gap in gaps.items() if place[3] == AS_PUBLISHED and gap < -TOLERANCE)
-    lines = [
-        [
-            *place,
-            *(f"{round(gaps[*place, v], 2) + 0:+.2f}" if (*place, v) in gaps else "" for v in (AS_PUBLISHED, OURS)),
+        if (table in with_paper) != published:
+            continue
+        of_table = [row for row in rows if row.table == table]
+        metrics = list(dict.fromkeys(row.metric for row in of_table))
+        lines: dict[tuple[str, str], dict[str, Row]] = {}
+        for row in of_table:
+            lines.setdefault((row.system, row.variant), {})[row.metric] = row
+        last = ["settings"] if any(row.settings for row in of_table) else []
+        cells = [
+            [
+                *place,
+                *(_cell(line[metric]) if metric in line else "" for metric in metrics),
+                *(next(iter(line.values())).settings for _ in last),
+            ]
+            for place, line in lines.items()
         ]
-        for place in places
+        yield _heading(table)
+        yield _table(["system", "variant", *metrics, *last], cells)
+
+
+def _misses(rows: Sequence[Row]) -> Iterator[Block]:
+    """By how much figures are below the paper's."""
+    gaps: dict[tuple[str, str, str], dict[str, float]] = {}
+    for row in rows:
+        if row.comparable and row.metric not in EFFORT and row.paper is not None:
+            gaps.setdefault((row.table, row.system, row.metric), {})[row.variant] = row.ours - row.paper
+    lines = [
+        [*place, *(f"{round(gap[variant], 2) + 0:+.2f}" if variant in gap else "" for variant in VARIANTS)]
+        for place, gap in gaps.items()
+        if gap.get(AS_PUBLISHED, 0) < -TOLERANCE
     ]
     if lines:
-        yield Heading("Figures below the paper's")
-        if len({place[0] for place in places}) == 1:
-            lines = [line[1:] for line in lines]
-        yield Grid(("table", "system", "metric", AS_PUBLISHED, OURS)[-len(lines[0]) :], lines)
-
-
-def _grid(rows: Sequence[Row]) -> Grid:
-    """A table of the paper: a line for each system and variant, a column for each metric."""
-    metrics = list(dict.fromkeys(row.metric for row in rows))
-    lines = []
-    for system, variant in dict.fromkeys((row.system, row.variant) for row in rows):
-        mine = {row.metric: row for row in rows if (row.system, row.variant) == (system, variant)}
-        cells = [_cell(mine[metric]) if metric in mine else "" for metric in metrics]
-        settings = next((row.settings for row in mine.values() if row.settings), "")
-        lines.append([system, variant, *cells, settings])
-    head = ["system", "variant", *metrics, "settings"]
-    if not any(line[-1] for line in lines):
-        head, lines = head[:-1], [line[:-1] for line in lines]
-    return Grid(head, lines)
+        first = 1 if len({line[0] for line in lines}) == 1 else 0  # the only table need not be named
+        yield _heading("Figures below the paper's")
+        yield _table(["table", "system", "metric", AS_PUBLISHED, OURS][first:], [line[first:] for line in lines])
 
 
 def _cell(row: Row) -> str:
-    shown = "-" if row.ours is None else _number(row.ours, row.metric)
+    shown = _number(row.ours, row.metric)
     if row.spread is not None and row.metric not in TIMES:
         shown += f" ± {row.spread / 2:.2f}"
     return shown if row.paper is None else f"{shown} ({_number(row.paper, row.metric)})"
@@ -201,61 +208,6 @@ def _number(value: float, metric: str) -> str:
     return f"{value:,.0f}" if value >= 1000 else f"{value:.2f}"
 
 
-# -- as Markdown, and as a page ---------------------------------------------------------------------------------------
-
-
-def markdown(title: str, blocks: Iterable[Block]) -> str:
-    """The report as Markdown; pictures are files beside it."""
-    parts = [f"# {title}"]
-    for block in blocks:
-        match block:
-            case Heading(text):
-                parts.append(f"## {text}")
-            case Text(text):
-                parts.append(text)
-            case Bullets(lines):
-                parts.append("\n".join(f"- {line}" for line in lines))
-            case Grid(head, lines):
-                rows = [head, ["---"] * len(head), *lines]
-                parts.append(
-                    "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows)
-                )
-            case Picture(file, caption):
-                parts.append(f"![{caption}]({file.name})\n\n{caption}")
-    return "\n\n".join(parts) + "\n"
-
-
-def page(title: str, blocks: Iterable[Block]) -> str:
-    """The report as one file for a browser, pictures included."""
-    parts = [f"<h1>{escape(title)}</h1>"]
-    for block in blocks:
-        match block:
-            case Heading(text):
-                parts.append(f"<h2>{escape(text)}</h2>")
-            case Text(text):
-                parts.append(f"<p>{_code(text)}</p>")
-            case Bullets(lines):
-                parts.append("<ul>" + "".join(f"<li>{_code(line)}</li>" for line in lines) + "</ul>")
-            case Grid(head, lines):
-                parts.append(f'<div class="wide"><table>{_line("th", head)}')
-                parts.append("".join(_line("td", line) for line in lines) + "</table></div>")
-            case Picture(file, caption):
-                data = base64.b64encode(file.read_bytes()).decode()
-                parts.append(f'<figure><img src="data:image/png;base64,{data}" alt="{escape(caption)}">')
-                parts.append(f"<figcaption>{escape(caption)}</figcaption></figure>")
-    return html_page(title, STYLE, "\n".join(parts))
-
-
-def _line(tag: str, cells: Sequence[str]) -> str:
-    return "<tr>" + "".join(f"<{tag}>{escape(cell)}</{tag}>" for cell in cells) + "</tr>"
-
-
-def _code(text: str) -> str:
-    """Text with its parts in backticks as code."""
-    parts = escape(text).split("`")
-    return "".join(f"<code>{part}</code>" if i % 2 else part for i, part in enumerate(parts))
-
-
 STYLE = """
 h2 { font-size: 1.05rem; margin: 1.6rem 0 .5rem; }
 th, td { text-align: left; padding: .28rem .7rem .28rem 0; border-bottom: 1px solid var(--line); vertical-align: top; }
@@ -265,3 +217,38 @@ code { background: var(--panel); padding: .1rem .3rem; border-radius: 4px; font-
 figure { margin: 0; } img { max-width: 100%; background: #fff; border-radius: 6px; }
 figcaption { color: var(--quiet); font-size: .87rem; }
 """
+
+# -- figures ----------------------------------------------------------------------------------------------------------
+
+MARKERS = "os^Dv<>*"
+IN_A_ROW = 3  # panels
+DENSE = 60  # points of a curve from which on they are not marked
+
+
+def can_draw() -> bool:
+    """Whether figures can be drawn here."""
+    return find_spec("matplotlib") is not None
+
+
+def _draw(figure: Figure, target: Path) -> None:
+    """Draw the panels of a figure, up to three side by side."""
+    from matplotlib.figure import Figure as Drawing
+
+    n_columns = min(len(figure.panels), IN_A_ROW)
+    n_rows = -(-len(figure.panels) // n_columns)
+    drawing = Drawing(figsize=(5.2 * n_columns, 3.9 * n_rows), layout="constrained")
+    for number, panel in enumerate(figure.panels, start=1):
+        axes = drawing.add_subplot(n_rows, n_columns, number)
+        for (name, (x, y)), sign in zip(panel.curves.items(), cycle(MARKERS), strict=False):
+            marker = "" if len(x) > DENSE and not panel.points else sign
+            line = "none" if panel.points else "-"
+            axes.plot(x, y, marker=marker, markersize=4, linestyle=line, linewidth=1.8, label=name)
+        if panel.log_x:
+            axes.set_xscale("log")
+        axes.set_xlabel(panel.x_label)
+        axes.set_ylabel(panel.y_label)
+        axes.grid(alpha=0.3)
+        axes.spines[["top", "right"]].set_visible(False)
+        if any(panel.curves):  # a single curve has no name
+            axes.legend(frameon=False, fontsize=8, loc="lower left", bbox_to_anchor=(0, 1), ncols=2)  # above the axes
+    drawing.savefig(target, dpi=140)

@@ -1,23 +1,102 @@
-"""What steps of several experiments measure: training, decoding, scores, and whether two systems differ."""
+"""What steps of several experiments do: read a corpus as the papers describe it, train, decode, score, and compare."""
 
 import re
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import combinations
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from labelwright import Corpus
-from labelwright.evaluate import Comparison, compare, evaluate
-from labelwright.reproduce.experiment import AS_PUBLISHED, Result, Row
-from labelwright.reproduce.work import Work
+from labelwright import CRF, Corpus, LatentCRF, LatentPerceptron, Perceptron, read_columns
+from labelwright.evaluate import evaluate
+from labelwright.features.builtin import BUILTIN
+from labelwright.reproduce.work import AS_PUBLISHED, Claim, Parts, Result, Row, Work
 from labelwright.taggers.estimator import uninterrupted
 
-SEEDS = (0, 1, 2)
-FIGURE_1 = {"margin": 0.0, "shuffle": False, "all_passes": True, "calibration": False}  # of Sun et al., as printed
+# The algorithm of figure 1 of Sun et al., as printed.
+FIGURE_1 = {"margin": 0.0, "shuffle": False, "all_passes": True, "calibration": False}
+KINDS: dict[str, tuple[Any, dict[str, Any]]] = {  # of models, and their settings as published
+    "CRF": (CRF, {"l2": 1.0}),  # 1 / sigma^2
+    "latent CRF": (LatentCRF, {"l2": 1.0}),
+    "DPLVM": (LatentCRF, {"l2": 1.0}),
+    "Perc": (Perceptron, FIGURE_1),
+    "Lat-Perc": (LatentPerceptron, FIGURE_1 | {"start": "random"}),
+}
+WITHOUT = " without affixes"
 SIGNIFICANT = 0.05  # p-values below
 SMALLEST = 1e-300  # that is shown
-SCORES = ("S.A.", "P", "R", "F1")
+ABSTRACTS = 16_807  # the first sentence of abstract 1,801 of jnlpba
+HELD_OUT = 894  # the last tenth of CoNLL-2000's training part, where a paper names no development data
+
+# -- corpora ----------------------------------------------------------------------------------------------------------
+
+
+def read_part(folder: Path, corpus: str, part: str, names: str) -> Corpus:
+    """The training or test part of a corpus, compressed or not."""
+    path = folder / corpus / f"{part}.txt"
+    return read_columns(path if path.exists() else path.with_suffix(".txt.xz"), names=names.split(","))
+
+
+def base_nps(folder: Path, columns: Sequence[str], words: Callable[[str], str] = str) -> Parts:
+    """NP chunking: CoNLL-2000 with every label but B-NP and I-NP mapped to O, these columns, words rewritten."""
+
+    def part(which: str) -> Corpus:
+        corpus = read_part(folder, "conll2000", which, "word,pos,chunk")
+        inputs = {"word": [list(map(words, x)) for x in corpus.column("word")], "pos": corpus.column("pos")}
+        rows = [list(zip(*sentence, strict=True)) for sentence in zip(*(inputs[name] for name in columns), strict=True)]
+        labels = [[label if label in ("B-NP", "I-NP") else "O" for label in y] for y in corpus.y]
+        return Corpus.from_sequences(rows, labels)
+
+    whole = part("train")
+    return Parts(whole.take(slice(0, len(whole) - HELD_OUT)), whole.take(slice(-HELD_OUT, None)), part("test"), whole)
+
+
+def biomedical(folder: Path) -> Parts:
+    """Bio-NER: 1,800 abstracts to train on, 200 for development, 404 to test on."""
+    whole, test = (read_part(folder, "jnlpba", part, "word,pos,tag") for part in ("train", "test"))
+    train = whole.take(slice(0, ABSTRACTS))
+    return Parts(train, whole.take(slice(ABSTRACTS, None)), test, train)
+
+
+def normalised(word: str) -> str:
+    """A word in lower case, with runs of digits as one 0.
+
+    >>> normalised("In"), normalised("1,204"), normalised("B-17s")
+    ('in', '0,0', 'b-0s')
+    """
+    return re.sub(r"\d+", "0", word.lower())
+
+
+READERS: dict[str, Callable[[Path], Parts]] = {
+    "NP chunking": partial(base_nps, columns=("word", "pos")),
+    "NP chunking, words only": partial(base_nps, columns=("word",), words=normalised),
+    "Bio-NER": biomedical,
+}
+
+
+def parts_of(work: Work) -> Parts:
+    """The data of a task."""
+    return work.read(READERS[work.task.data])
+
+
+# -- training and scores ----------------------------------------------------------------------------------------------
+
+
+def model_of(kind: str, variant: str, template: str, **settings: Any) -> Any:
+    """An untrained model; `NAME without affixes` are the lines of a built-in template for words and POS tags, but for
+    prefixes and suffixes."""
+    if template.endswith(WITHOUT):
+        lines = BUILTIN[template.removesuffix(WITHOUT)](2)
+        template = "\n".join(line for line in lines if "fix" not in line)
+    made, published = KINDS[kind]
+    ours = {"calibration": False} if kind.endswith("Perc") else {}
+    return made(template=template, **(published if variant == AS_PUBLISHED else ours) | settings)
+
+
+def settings_of(model: Any) -> str:
+    """The settings of a model, without the lines of a template that is none of the built-in ones."""
+    return re.sub(r"template='[^']*\\n[^']*', ", "", repr(model))
 
 
 def trained(model: Any, train: Corpus, **how: Any) -> tuple[Any, float]:
@@ -31,72 +110,15 @@ def scored(gold: Sequence[Sequence[str]], labels: Sequence[Sequence[str]]) -> Re
     """Sentence accuracy, and precision, recall and F1 of chunks, in percent."""
     report = evaluate(gold, labels)
     values = (report.sentence_accuracy, report.precision, report.recall, report.f1)
-    return dict(zip(SCORES, (100 * (value or 0.0) for value in values), strict=True))
+    return dict(zip(("S.A.", "P", "R", "F1"), (100 * (value or 0.0) for value in values), strict=True))
 
 
-def decoded(work: Work, name: str, model: Any, test: Corpus, **how: Any) -> Result:
-    """Scores and seconds of a decoder on encoded data, what it has proven, and its labels kept under a name."""
-    data = model.encode(test)
-    model.decode(model.encode(test.take(slice(0, 1))), **how)  # a first call reads compiled code
-    begun = time.perf_counter()
-    answers = model.decode(data, **how)
-    seconds = time.perf_counter() - begun
-    labels = [answer.labels for answer in answers]
-    work.keep_labels(name, labels)
-    result = scored(test.y, labels) | {"seconds": seconds, "exact": 100 * mean(each.exact for each in answers)}
-    if answers[0].latent_paths is not None:
-        result["latent_paths"] = mean(each.latent_paths or 0 for each in answers)
-        result["mass"] = mean(each.mass or 0.0 for each in answers)
-    return result
+def best(scores: Mapping[Any, float]) -> Any:
+    """The setting with the highest score on development data; the first of equals."""
+    return max(scores, key=lambda setting: scores[setting])
 
 
-def differences(work: Work, gold: Sequence[Sequence[str]], names: Iterable[str]) -> dict[str, Result]:
-    """How all pairs of systems differ whose labels were kept: F1 of both, how many tokens only one of them labels
-    correctly, and the p-values of the paired bootstrap on F1 and of McNemar's test on tokens."""
-    labels = {name: work.labels(name) for name in names}
-    return {f"{a} / {b}": _difference(compare(gold, labels[a], labels[b])) for a, b in combinations(labels, 2)}
-
-
-def _difference(pair: Comparison) -> Result:
-    return {
-        "F1": [100 * (report.f1 or 0.0) for report in (pair.a, pair.b)],
-        "correct alone": [pair.mcnemar.only_a, pair.mcnemar.only_b],
-        "p, F1": pair.bootstrap.p_value,
-        "p, tokens": pair.mcnemar.p_value,
-    }
-
-
-def difference(differences: Mapping[str, Result], a: str, b: str) -> Result:
-    """How two systems differ, in whichever order the pair was compared."""
-    if f"{a} / {b}" in differences:
-        return differences[f"{a} / {b}"]
-    pair = differences[f"{b} / {a}"]
-    return pair | {metric: pair[metric][::-1] for metric in ("F1", "correct alone")}
-
-
-def is_better(pair: Result) -> bool:
-    """Whether the first of two systems has the higher F1, significantly."""
-    return bool(pair["F1"][0] > pair["F1"][1] and pair["p, F1"] < SIGNIFICANT)
-
-
-def difference_shown(pair: Result) -> str:
-    """Both tests, as evidence.
-
-    >>> difference_shown({"F1": [70.0, 69.0], "correct alone": [12, 4], "p, F1": 0.02, "p, tokens": 0.0768})
-    'F1 70.00 and 69.00, p = 0.02; only one is right on 12 and 4 tokens, p = 0.077'
-    """
-    (f1, other), (alone, other_alone) = pair["F1"], pair["correct alone"]
-    tokens = f"only one is right on {alone:,} and {other_alone:,} tokens, {_p_shown(pair['p, tokens'])}"
-    return f"F1 {f1:.2f} and {other:.2f}, {_p_shown(pair['p, F1'])}; {tokens}"
-
-
-def _p_shown(p: float) -> str:
-    return f"p = {p:.2g}" if p >= SMALLEST else f"p < {SMALLEST:g}"
-
-
-def settings_shown(settings: str) -> str:
-    """The settings of a model, without the lines of a template that is none of the built-in ones."""
-    return re.sub(r"template='[^']*\\n[^']*', ", "", settings)
+# -- rows -------------------------------------------------------------------------------------------------------------
 
 
 def averaged(results: Sequence[Result], metric: str) -> tuple[float, float | None]:
@@ -113,21 +135,50 @@ def rows_of(
     variant: str = AS_PUBLISHED,
     settings: str = "",
 ) -> list[Row]:
-    """A row for each metric that the paper reports of a system; without results, the run was not possible."""
-    rows = []
-    seeds_run = tuple(range(len(results))) if len(results) > 1 else ()
-    for metric, published in paper.items():
-        ours, spread = averaged(results, metric) if results else (None, None)
-        spent = mean(result["seconds"] for result in results) if results else None
-        rows.append(Row(table, system, metric, published, ours, spread, spent, variant, settings, seeds_run))
-    return rows
+    """A row for each metric that the paper reports of a system, from the results of its seeds."""
+    spent = averaged(results, "seconds")[0] if "seconds" in results[0] else None
+    seeds = range(len(results))
+    return [
+        Row(table, system, metric, published, *averaged(results, metric), spent, variant, settings, tuple(seeds))
+        for metric, published in paper.items()
+    ]
 
 
-def seeds(quick: bool) -> Sequence[int]:
-    """The seeds of runs whose result depends on chance."""
-    return SEEDS[:1] if quick else SEEDS
+# -- whether systems differ -------------------------------------------------------------------------------------------
 
 
-def best(results: Mapping[Any, float]) -> Any:
-    """The setting with the highest score on development data; the first of equals."""
-    return max(results, key=lambda setting: results[setting])
+def difference(pairs: Mapping[str, Result], a: str, b: str) -> Result:
+    """How two systems differ, in whichever order the pair was compared."""
+    if f"{a} / {b}" in pairs:
+        return pairs[f"{a} / {b}"]
+    pair = pairs[f"{b} / {a}"]
+    alone = {"only first correct": pair["only second correct"], "only second correct": pair["only first correct"]}
+    return pair | alone | {"F1": pair["F1"][::-1]}
+
+
+def claimed(pairs: Mapping[str, Result], a: str, relation: str, b: str, where: str = "") -> Claim:
+    """Whether the relation that a paper claims of two systems holds for their F1; both tests as evidence."""
+    pair = difference(pairs, a, b)
+    gain = pair["F1"][0] - pair["F1"][1]
+    is_significant = pair["p, F1"] < SIGNIFICANT
+    kept = {
+        "better than": gain > 0,
+        "significantly better than": gain > 0 and is_significant,
+        "almost as good as": gain > -0.5,
+        "not significantly different from": not is_significant,
+    }[relation]
+    return Claim(f"{a} is {relation} {b}{where}", kept, difference_shown(pair))
+
+
+def difference_shown(pair: Result) -> str:
+    """Both tests, as evidence.
+
+    >>> pair = {"F1": [70.0, 69.0], "p, F1": 0.02, "p, tokens": 0.0768}
+    >>> difference_shown(pair | {"only first correct": 12, "only second correct": 4})
+    'F1 70.00 and 69.00, p = 0.02; only one is right on 12 and 4 tokens, p = 0.077'
+    """
+    p_f1, p_tokens = (
+        f"p = {pair[p]:.2g}" if pair[p] >= SMALLEST else f"p < {SMALLEST:g}" for p in ("p, F1", "p, tokens")
+    )
+    alone = f"only one is right on {pair['only first correct']:,} and {pair['only second correct']:,} tokens"
+    return f"F1 {pair['F1'][0]:.2f} and {pair['F1'][1]:.2f}, {p_f1}; {alone}, {p_tokens}"

@@ -1,4 +1,5 @@
-"""Running the steps of an experiment: each result is a file, so that an interrupted run resumes where it stopped."""
+"""What an experiment consists of, and its runner: the result of each step is a file, so that an interrupted run resumes
+where it stopped."""
 
 import hashlib
 import json
@@ -7,37 +8,135 @@ import platform
 import re
 import shutil
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
+from itertools import combinations
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import labelwright
+from labelwright import Corpus
 from labelwright.errors import OptionError
+from labelwright.evaluate import compare
 from labelwright.features.builtin import BUILTIN
-from labelwright.reproduce.experiment import Experiment, Result, Step
 from labelwright.storage import replace_file
 from labelwright.wording import counted, duration
 
 T = TypeVar("T")
-SHARED = ("measured.py", "data.py")  # files on which the results of every experiment depend
+AS_PUBLISHED, OURS = "as published", "ours"
+VARIANTS = (AS_PUBLISHED, OURS)
+QUICK = (300, 100, 100)  # sentences to train on, for development and to test on, in a quick run
+SHARED = ("work.py", "measured.py")  # files on which the results of every experiment depend
 ARM_CORES = {("0x41", "0xd0c"): "Neoverse N1", ("0x41", "0xd40"): "Neoverse V1", ("0x41", "0xd4f"): "Neoverse V2"}
-Say = Callable[[str], None]
+
+Result = dict[str, Any]  # of a step: whatever JSON holds; "shown" is what progress shows of it
+
+
+class Step(NamedTuple):
+    """One resumable unit of work: a run of training, of decoding, or both."""
+
+    name: str  # unique in its experiment, as progress and files show it
+    minutes: float  # that a full run of it takes on two cores: an estimate, for the time left
+    run: Callable[["Work"], Result]
+
+
+class Row(NamedTuple):
+    """A figure of a paper beside ours."""
+
+    table: str
+    system: str
+    metric: str
+    paper: float | None  # None where the paper has no such figure
+    ours: float  # the mean over seeds
+    spread: float | None = None  # largest minus smallest over seeds
+    seconds: float | None = None  # that the run behind it took, the mean over seeds
+    variant: str = AS_PUBLISHED
+    settings: str = ""
+    seeds: Sequence[int] = (0,)  # of the runs that it is the mean of
+    comparable: bool = True  # False where the data are not the paper's
+
+
+class Claim(NamedTuple):
+    """Something a paper says about its systems, and whether it is so here."""
+
+    text: str
+    kept: bool | None  # None: not measured here
+    evidence: str
+
+
+class Panel(NamedTuple):
+    """One system of axes."""
+
+    x_label: str
+    y_label: str
+    curves: Mapping[str, tuple[Sequence[float], Sequence[float]]]  # by name: x and y
+    log_x: bool = False
+    points: bool = False  # a cloud of points instead of lines
+
+
+class Figure(NamedTuple):
+    """A figure of a paper, drawn from our results."""
+
+    name: str  # of its file, without the suffix
+    caption: str
+    panels: Sequence[Panel]
+
+
+class Findings(NamedTuple):
+    """What a report shows."""
+
+    rows: Sequence[Row]
+    claims: Sequence[Claim] = ()
+    figures: Sequence[Figure] = ()
+    notes: Sequence[str] = ()  # how the systems were set and measured
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """An experiment of a paper."""
+
+    name: str
+    title: str
+    paper: str  # who and when
+    corpora: Sequence[str]  # the folders that it reads
+    steps: Callable[["Work"], Sequence[Step]]
+    findings: Callable[["Work"], Findings]  # from the results of all steps
+    source: str  # the file of the steps: results depend on it
+    task: Any = None  # its tables and settings, as papers.toml describes them
+    readings: Sequence[str] = ()  # how "as published" was read where the paper leaves room
+    remarks: Sequence[str] = ()  # what was checked where a figure of a full run misses that of the paper
+
+
+class Parts(NamedTuple):
+    """What an experiment trains on, makes its choices on, and tests on once."""
+
+    train: Corpus
+    dev: Corpus  # the training part where there is no other
+    test: Corpus
+    whole: Corpus  # what the final models are trained on
 
 
 class Work:
     """The folder of an experiment: results of steps, models and labels, and where the corpora are."""
 
     def __init__(
-        self, experiment: Experiment, corpora: Path | None, folder: Path, quick: bool, say: Say, fresh: bool = False
+        self,
+        experiment: Experiment,
+        corpora: Path | None,
+        folder: Path,
+        quick: bool,
+        say: Callable[[str], None],
+        fresh: bool = False,
     ):
         """A folder for one experiment; `fresh` forgets what an earlier run left behind."""
         self.experiment, self.corpora, self.quick, self.say, self.fresh = experiment, corpora, quick, say, fresh
+        self.task = experiment.task
         self.folder = folder / f"{experiment.name}{'.quick' if quick else ''}"
-        self.results: dict[str, Result] = {}
+        self.results: dict[str, Result] = {}  # by the names of steps, in their order
         self.machines: set[str] = set()  # that ran the steps
         self._models: dict[str, Any] = {}
-        self._data: dict[Any, Any] = {}
+        self._data: dict[Any, Parts] = {}
         for name in experiment.corpora:
             if corpora is None or not (corpora / name).is_dir():
                 place = "give --corpora DIR, or set LABELWRIGHT_CORPORA"
@@ -45,9 +144,9 @@ class Work:
                     place = f"there is no folder {name} in {corpora}; docs/papers says where corpora come from"
                 raise OptionError(f"{experiment.name}: needs the corpus {name}; {place}")
 
-    def run(self) -> Mapping[str, Result]:
-        """The results of all steps; those that are already there are taken over."""
-        steps = self.experiment.steps(self.quick)
+    def run(self) -> Findings:
+        """Run all steps but those whose results are already there; what follows from all results."""
+        steps, name = self.experiment.steps(self), self.experiment.name
         if self.fresh:
             shutil.rmtree(self.folder / "steps", ignore_errors=True)
         for part in ("steps", "models", "labels"):
@@ -57,28 +156,28 @@ class Work:
                 break
         todo = steps[len(self.results) :]
         if self.results:
-            self.say(f"{self.experiment.name}: {len(self.results)} of {len(steps)} steps are done; resuming")
+            self.say(f"{name}: {len(self.results)} of {len(steps)} steps are done; resuming")
+        left = sum(step.minutes for step in todo)
         if todo:
-            minutes = sum(step.minutes for step in todo)
-            time_needed = "" if self.quick else f", about {duration(60 * minutes)} on two cores"
-            self.say(f"{self.experiment.name}: {counted(len(todo), 'step')} to run{time_needed}; first: {todo[0].name}")
+            time_needed = "" if self.quick else f", about {duration(60 * left)} on two cores"
+            self.say(f"{name}: {counted(len(todo), 'step')} to run{time_needed}; first: {todo[0].name}")
         begun, spent = time.perf_counter(), 0.0
         for step in todo:
             started = time.perf_counter()
             result = step.run(self)
-            seconds = time.perf_counter() - started
-            self._keep(step, result | {"step_seconds": round(seconds, 2)})
-            spent += step.minutes
-            left = sum(step.minutes for step in todo) - spent
-            rate = (time.perf_counter() - begun) / max(spent, 1e-9)
-            self.say(_progress(len(self.results), len(steps), step, result, seconds, left * rate))
-        return {step.name: self.results[step.name] for step in steps}
+            now = time.perf_counter()
+            self._keep(step, result | {"step_seconds": round(now - started, 2)})
+            spent, left = spent + step.minutes, left - step.minutes
+            shown = f": {result['shown']}" if "shown" in result else ""
+            time_left = f", about {duration(left * (now - begun) / spent)} left" if step is not todo[-1] else ""
+            done = f"[{len(self.results):>{len(str(len(steps)))}}/{len(steps)}]"
+            self.say(f"{done} {step.name}{shown} ({duration(now - started)}{time_left})")
+        return self.experiment.findings(self)
 
     def _taken_over(self, step: Step) -> bool:
         """Whether the result of a step is there, made by this version of the experiment from the results before it."""
-        path = self._place("steps", step.name, ".json")
         try:
-            kept = json.loads(path.read_bytes())
+            kept = json.loads(self._place("steps", step.name, ".json").read_bytes())
         except (OSError, ValueError):
             return False
         if kept.get("fingerprint") != self._fingerprint():
@@ -86,6 +185,13 @@ class Work:
         self.results[step.name] = kept["result"]
         self.machines.add(kept["machine"])
         return True
+
+    def _keep(self, step: Step, result: Result) -> None:
+        facts: Result = {"fingerprint": self._fingerprint(), "step": step.name, "machine": machine(), "result": result}
+        content = json.dumps(facts, default=float)
+        self.results[step.name] = json.loads(content)["result"]
+        self.machines.add(facts["machine"])
+        replace_file(self._place("steps", step.name, ".json"), content.encode())
 
     def _fingerprint(self) -> str:
         """What the next result depends on: this version, its experiments and templates, the corpora, and all results
@@ -95,35 +201,35 @@ class Work:
     @cached_property
     def _sources(self) -> bytes:
         """A hash of the code and of the corpora."""
-        code = [Path(self.experiment.source), *(Path(__file__).with_name(name) for name in SHARED)]
-        data = [
-            path
-            for name in self.experiment.corpora
-            for path in sorted((self.corpora / name).iterdir())  # type: ignore[operator]
-            if path.is_file()
-        ]
+        files = [Path(self.experiment.source), *(Path(__file__).with_name(name) for name in SHARED)]
+        for name in self.experiment.corpora:
+            files += sorted(path for path in Path(self.corpora or "", name).iterdir() if path.is_file())
         templates = {name: made(2) for name, made in BUILTIN.items()}
-        facts = f"{labelwright.__version__} {self.quick} {templates}"
-        return _hash([facts.encode(), *(path.read_bytes() for path in [*code, *data])]).encode()
-
-    def _keep(self, step: Step, result: Result) -> None:
-        here = machine()
-        facts = {"fingerprint": self._fingerprint(), "step": step.name, "machine": here, "result": result}
-        content = json.dumps(facts, default=float)
-        self.results[step.name] = json.loads(content)["result"]
-        self.machines.add(here)
-        replace_file(self._place("steps", step.name, ".json"), content.encode())
+        facts = f"{labelwright.__version__} {self.quick} {self.task} {templates}"
+        return _hash([facts.encode(), *(path.read_bytes() for path in files)]).encode()
 
     def _place(self, part: str, name: str, suffix: str) -> Path:
         return self.folder / part / (re.sub(r"[^\w.=-]+", "-", name) + suffix)
 
-    def read(self, reader: Callable[[Path], T]) -> T:
-        """What a reader makes of the corpora, read once in a run."""
-        if reader not in self._data:
-            assert self.corpora is not None
-            self._data[reader] = reader(self.corpora)
-        parts: T = self._data[reader]
-        return parts
+    def read(self, reader: Callable[..., Parts], *args: Any) -> Parts:
+        """What a reader makes of the corpora, read once in a run; of a quick run the first sentences of each part."""
+        key = (reader, *args)
+        if key not in self._data:
+            parts = reader(self.corpora, *args)
+            if self.quick:
+                train, dev, test = (part.take(slice(0, n)) for part, n in zip(parts, QUICK, strict=False))
+                parts = Parts(train, dev, test, train)
+            self._data[key] = parts
+        return self._data[key]
+
+    @property
+    def seeds(self) -> Sequence[int]:
+        """The seeds of runs whose result depends on chance."""
+        return self.some((0, 1, 2))
+
+    def some(self, choices: Sequence[T], n: int = 1) -> Sequence[T]:
+        """All of these, or the first n of them in a quick run."""
+        return choices[:n] if self.quick else choices
 
     # -- what steps leave for later steps ---------------------------------------------------------------------------
 
@@ -147,11 +253,20 @@ class Work:
         """Labels that an earlier step has saved."""
         return [line.split() for line in self._place("labels", name, ".txt").read_text().splitlines()]
 
-
-def _progress(done: int, n: int, step: Step, result: Result, seconds: float, left: float) -> str:
-    shown = result.get("shown", "")
-    time_left = f", about {duration(left)} left" if done < n else ""
-    return f"[{done:>{len(str(n))}}/{n}] {step.name}{': ' if shown else ''}{shown} ({duration(seconds)}{time_left})"
+    def differences(self, gold: Sequence[Sequence[str]], names: Mapping[str, str]) -> dict[str, Result]:
+        """How all pairs of systems differ whose labels were kept under these names: F1 of both, how many tokens only
+        one labels correctly, and the p-values of the paired bootstrap on F1 and of McNemar's test on tokens."""
+        labels, pairs = {system: self.labels(name) for system, name in names.items()}, {}
+        for a, b in combinations(labels, 2):
+            pair = compare(gold, labels[a], labels[b])
+            pairs[f"{a} / {b}"] = {
+                "F1": [100 * (report.f1 or 0.0) for report in (pair.a, pair.b)],
+                "p, F1": pair.bootstrap.p_value,
+                "p, tokens": pair.mcnemar.p_value,
+                "only first correct": pair.mcnemar.only_a,
+                "only second correct": pair.mcnemar.only_b,
+            }
+        return pairs
 
 
 def _hash(parts: Iterable[bytes]) -> str:
@@ -162,17 +277,14 @@ def _hash(parts: Iterable[bytes]) -> str:
 
 
 def machine() -> str:
-    """The machine in words: processor, cores, system, Python."""
-    kind = ", ".join(filter(None, [_processor(), platform.machine()]))
-    return f"{kind}, {os.cpu_count()} cores, {platform.system()}, Python {platform.python_version()}"
-
-
-def _processor() -> str:
-    """The name of the processor, where Linux tells it or has its number."""
+    """The machine in words: processor (where Linux tells its name or its number), cores, system, Python."""
+    processor = platform.processor()
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
-        return platform.processor()
+        lines = []
     facts = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
     made = (facts.get("CPU implementer", ""), facts.get("CPU part", ""))
-    return facts.get("model name") or ARM_CORES.get(made, platform.processor())
+    kind = facts.get("model name") or ARM_CORES.get(made, processor)
+    shown = ", ".join(filter(None, [kind, platform.machine()]))
+    return f"{shown}, {os.cpu_count()} cores, {platform.system()}, Python {platform.python_version()}"

@@ -6,8 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labelwright.corpus.offsets import offsets_from
-from labelwright.features.encoded import on_tokens
-from labelwright.features.incidence import NO_VALUES, Incidence
+from labelwright.features.incidence import NO_VALUES, Incidence, on_tokens
 from labelwright.scoring.parameters import Cells
 
 Array = NDArray[Any]

@@ -1,6 +1,8 @@
-"""From encoded sentences to the scores of their candidates, and to bounds on what pruning missed, in float64."""
+"""Models with many labels: which weights exist, what prunes the labels of a token, the scores of candidates, and bounds
+on what pruning missed, in float64."""
 
 import copy
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -8,26 +10,139 @@ from numpy.typing import NDArray
 
 from labelwright.corpus.offsets import offsets_from
 from labelwright.corpus.schemes import boundaries
-from labelwright.features.encoded import Encoded
-from labelwright.kernels import candidate_chains, candidates, missed, zero_order
+from labelwright.features.incidence import Encoded, Incidence
+from labelwright.kernels import candidates as kernels
+from labelwright.kernels import compiled, missed
 from labelwright.parallel import Workers, computed_once, sentence_ranges
-from labelwright.scoring.sparse_parameters import (
-    PrunedParameters,
-    Pruning,
-    by_slot,
-    hits_of,
-    node_scores,
-    picked,
-    with_ends,
+from labelwright.scoring.parameters import Cells
+from labelwright.scoring.trained import Pruning, Trained
+from labelwright.structures.candidates import (
+    Chart,
+    LabelLists,
+    SparseTransitions,
+    candidate_pairs,
+    chart,
+    gold_lists,
+    sparse_transitions,
 )
-from labelwright.scoring.trained import Trained
-from labelwright.structures.candidates import Chart, LabelLists, chart
+from labelwright.structures.dag import best_around
 from labelwright.structures.states import StateSpace
 
 Array = NDArray[Any]
+MOST_PAIRS = 1 << 22  # of candidates: where there are more, only pairs of gold labels have a weight
+CHUNK = 2048  # tokens of one piece of work
 BLOCK_TOKENS = 4096  # scored together
 MOST_NUMBERS = 1 << 26  # scores of all labels of one sentence: longer ones are not proven
-WIDEST = {1: 512, 2: 64}  # candidates of a token when they are enlarged, by order
+WIDEST = 512  # candidates of a token when they are enlarged
+
+
+class PrunedParameters(NamedTuple):
+    """The cells of a model with sparse transitions, and where each part lies in the weight vector: state cells, then
+    the pairs of labels that were candidates in training."""
+
+    cells: dict[str, Cells]
+    n_states: int
+    sparse: SparseTransitions
+    order: int = 1  # pairs of labels, never triples
+
+    @property
+    def n_weights(self) -> int:
+        return int(self.slices["transitions"].stop)
+
+    @property
+    def slices(self) -> dict[str, slice]:
+        """The part of the weight vector of the state cells, and of "transitions"."""
+        n = len(self.cells["state"].column)
+        return {"state": slice(0, n), "transitions": slice(n, n + len(self.sparse.second))}
+
+    def codes_of(self, part: str, numbers: Array) -> Array:
+        """The pairs r * S + s of weights with these numbers."""
+        codes: Array = self.sparse.codes[numbers]
+        return codes
+
+    def places(self, part: str, codes: Array) -> Array:
+        """The weight of each of these pairs; -1 where there is none."""
+        return self.sparse.places(codes)
+
+
+def pruned_parameters(
+    cells: dict[str, Cells], lists: LabelLists, gold: Array, offsets: Array, n_labels: int
+) -> PrunedParameters:
+    """Weights for all pairs of candidates or, where these are too many, of gold labels."""
+    pairs = candidate_pairs(lists, offsets, n_labels)
+    if len(pairs) > MOST_PAIRS:
+        pairs = candidate_pairs(gold_lists(gold), offsets, n_labels)
+    return PrunedParameters(cells, n_labels, sparse_transitions(n_labels, pairs))
+
+
+def picked(
+    features: Incidence,
+    cells: Cells,
+    pruning: Pruning,
+    tokens: Array,
+    workers: Workers,
+    permitted: Array | None = None,
+) -> tuple[LabelLists, Array]:
+    """The candidates of some tokens (numbers in `features`), and their scores [slots] float32."""
+    rules = np.empty((0, 0), np.bool_) if permitted is None else permitted
+    n_labels = len(pruning.bias)
+    most = min(pruning.most, n_labels)
+
+    def pick(begin: int, end: int) -> tuple[Array, Array, Array]:
+        part = tokens[begin:end]
+        row, sizes = np.empty(n_labels, np.float32), np.empty(len(part), np.int64)
+        labels, scores = np.empty((len(part), most), np.int32), np.empty((len(part), most), np.float32)
+        model = cells.ptr, cells.column, pruning.weights, pruning.bias
+        kernels.pick_labels(features, *model, part, rules, pruning.cutoff, most, row, sizes, labels, scores)
+        picked = np.arange(most) < sizes[:, None]
+        return sizes, labels[picked], scores[picked]
+
+    pieces = workers.run(pick, [(a, min(a + CHUNK, len(tokens))) for a in range(0, len(tokens), CHUNK)])
+    if not pieces:
+        return LabelLists(np.zeros(1, np.int64), np.empty(0, np.int32)), np.empty(0, np.float32)
+    sizes, labels, scores = (np.concatenate(part) for part in zip(*pieces, strict=True))
+    return LabelLists(offsets_from(sizes), labels), scores
+
+
+class Hits(NamedTuple):
+    """The state cells of every slot."""
+
+    ptr: Array  # [slots+1]
+    cell: Array  # cells of slot s: cell[ptr[s]:ptr[s+1]]
+    value: Array  # of their features; empty when all are one
+
+
+def hits_of(features: Incidence, cells: Cells, lists: LabelLists, workers: Workers, first: int = 0) -> Hits:
+    """The cells of the slots of the tokens from `first` on."""
+    T = len(lists.ptr) - 1
+    pieces = [(a, min(a + CHUNK, T)) for a in range(0, T, CHUNK)]
+    if first:
+        features = features._replace(keys=features.keys[first:], token_ptr=features.token_ptr[first:])
+    counts, nothing = np.zeros(len(lists.label), np.int64), np.empty(0, np.int32)
+    empty = np.empty(0, np.float32)
+
+    def count(a: int, b: int) -> None:
+        kernels.slot_cells(features, cells.ptr, cells.column, *lists, a, b, True, counts, nothing, empty)
+
+    workers.run(count, pieces)
+    ptr = offsets_from(counts)
+    cell = np.empty(int(ptr[-1]), np.int32)
+    value = np.empty(len(cell) if len(features.token_value) else 0, np.float32)
+    fill = ptr[:-1].copy()
+
+    def put(a: int, b: int) -> None:
+        kernels.slot_cells(features, cells.ptr, cells.column, *lists, a, b, False, fill, cell, value)
+
+    workers.run(put, pieces)
+    return Hits(ptr, cell, value)
+
+
+def with_ends(weights: Array) -> Array:
+    """Weights in float64 with those of pairs without one (0) and of forbidden pairs (minus infinity) behind."""
+    return np.concatenate([weights.astype(np.float64), [0.0, -np.inf]])
+
+
+# -- scores and bounds -------------------------------------------------------------------------------------------------
 
 
 class Transitions(NamedTuple):
@@ -39,9 +154,8 @@ class Transitions(NamedTuple):
 
 
 class Reach(NamedTuple):
-    """What transitions can add at most, for bounds; of order 2 a pair counts with the best triple that ends in it."""
+    """What transitions can add at most, for bounds."""
 
-    value: Array  # [P+2]  by place
     out: Transitions  # by the first label
     into: Transitions  # by the second
     best: Array  # [2, L]  the largest transition out of each label, and into it; 0 at least
@@ -55,11 +169,10 @@ class Missed(NamedTuple):
 
 
 class ScoredChart(NamedTuple):
-    """A chart with its scores."""
+    """A chart with the scores of its slots."""
 
     chart: Chart
     slots: Array  # [slots]
-    nodes: Array  # [nodes]
 
 
 class CandidateScores:
@@ -83,7 +196,6 @@ class CandidateScores:
         self.state = weights[parts["state"]]
         self.bias = self.pruning.prior * self.pruning.bias.astype(np.float64)
         self.pairs = with_ends(weights[parts["transitions"]])
-        self.arcs = with_ends(weights[parts["triples"]]) if self.order == 2 else self.pairs
         self._one = one or Workers(1)
 
     def tempered(self, temperature: float) -> "CandidateScores":
@@ -91,12 +203,7 @@ class CandidateScores:
         cooler = copy.copy(self)
         cooler.__dict__.pop("reach", None)  # computed of the scores
         cooler.state, cooler.bias, cooler.pairs = (x / temperature for x in (self.state, self.bias, self.pairs))
-        cooler.arcs = self.arcs / temperature if self.order == 2 else cooler.pairs
         return cooler
-
-    @property
-    def order(self) -> int:
-        return self.parameters.order
 
     @property
     def blocks(self) -> list[tuple[int, int]]:
@@ -105,7 +212,7 @@ class CandidateScores:
 
     def lists(self, first: int, end: int, wider: int = 1) -> LabelLists:
         """The candidates of the tokens first:end; `wider` multiplies the cut-off and the most of a token."""
-        most = min(WIDEST[self.order], self.pruning.most * wider) if wider > 1 else self.pruning.most
+        most = min(WIDEST, self.pruning.most * wider) if wider > 1 else self.pruning.most
         pruning = self.pruning._replace(cutoff=self.pruning.cutoff * wider, most=most)
         tokens = np.arange(first, end)
         return picked(self.features, self.cells, pruning, tokens, self._one, permitted=self.permitted)[0]
@@ -113,12 +220,26 @@ class CandidateScores:
     def scored(self, lists: LabelLists, first: int, offsets: Array) -> ScoredChart:
         """The chart of the candidates of the tokens from `first` on, of which sentences have offsets [n+1]."""
         rules = None if self.space.arc.all() else self.space.arc
-        made = chart(lists, offsets, self.order, self.parameters.sparse, rules)
-        hits, slots = hits_of(self.features, self.cells, lists, self._one, first), np.empty(len(lists.label))
-        candidates.slot_scores(*hits, self.state, 0, len(slots), slots)
-        slots += self.bias[lists.label]
+        made = chart(lists, offsets, self.parameters.sparse, rules)
+        if compiled():
+            hits, slots = hits_of(self.features, self.cells, lists, self._one, first), np.empty(len(lists.label))
+            kernels.slot_scores(*hits, self.state, 0, len(slots), slots)
+            slots += self.bias[lists.label]
+        else:
+            slots = self._slots_of_rows(lists, first)
         self._shut(made, slots)
-        return ScoredChart(made, slots, node_scores(made, slots, self.pairs))
+        return ScoredChart(made, slots)
+
+    def _slots_of_rows(self, lists: LabelLists, first: int) -> Array:
+        """The scores of slots, from those of all labels."""
+        slots, T = np.empty(len(lists.label)), len(lists.ptr) - 1
+        step = max(1, MOST_NUMBERS // 16 // self.space.n_labels)
+        for a in range(0, T, step):
+            ptr = lists.ptr[a : a + step + 1]
+            token = np.repeat(np.arange(len(ptr) - 1), np.diff(ptr))
+            here = slice(int(ptr[0]), int(ptr[-1]))
+            slots[here] = self._rows(first + a, first + a + len(ptr) - 1)[token, lists.label[here]]
+        return slots
 
     def _shut(self, made: Chart, slots: Array) -> None:
         """Shut out the labels that may not begin or end a sentence."""
@@ -131,12 +252,16 @@ class CandidateScores:
 
     def rows(self, first: int, end: int) -> Array:
         """The scores of all labels at the tokens of a sentence [T, L]; minus infinity for those not allowed."""
-        rows = np.empty((end - first, self.space.n_labels))
-        zero_order.label_rows(self.features, self.cells.ptr, self.cells.column, self.state, self.bias, first, end, rows)
+        rows = self._rows(first, end)
         if self.permitted is not None:
             rows[~self.permitted[first:end]] = -np.inf
         rows[0, ~self.space.start] = -np.inf
         rows[-1, ~self.space.end] = -np.inf
+        return rows
+
+    def _rows(self, first: int, end: int) -> Array:
+        rows = np.empty((end - first, self.space.n_labels))
+        kernels.label_rows(self.features, *self.cells, self.state, self.bias, first, end, rows)
         return rows
 
     # -- what pruning missed ------------------------------------------------------------------------------------------
@@ -144,72 +269,35 @@ class CandidateScores:
     @computed_once
     def reach(self) -> Reach:
         sparse, L = self.parameters.sparse, self.space.n_labels
-        value = self.pairs.copy()
-        if self.order == 2:
-            pair = self.parameters.places("transitions", sparse.codes("triples") % L**2)
-            extra = np.zeros(len(value))
-            np.maximum.at(extra, pair, self.arcs[:-2])
-            value += extra
-        first, second, scores = sparse.first, sparse.second, value[:-2]
+        first, second, scores = sparse.first, sparse.second, self.pairs[:-2]
         best = np.zeros((2, L))
         np.maximum.at(best[0], first, scores)
         np.maximum.at(best[1], second, scores)
-        return Reach(value, _above_zero(first, second, scores, L), _above_zero(second, first, scores, L), best)
+        return Reach(_above_zero(first, second, scores, L), _above_zero(second, first, scores, L), best)
 
-    def around(self, scored: ScoredChart) -> tuple[Array, Array]:
-        """The scores of the best paths over candidates up to every slot, and after it."""
-        made = scored.chart
-        delta, ahead = np.empty((2, len(scored.nodes)))
-        back = np.empty(len(delta), np.int64)
-        for n in np.flatnonzero(np.diff(made.offsets)).tolist():
-            where = made.layout, scored.nodes, made.arc_place, self.arcs, made.offsets, n
-            candidate_chains.best_prefixes(*where, delta, back)
-            candidate_chains.best_suffixes(*where, ahead)
-        upto = by_slot(made, delta, np.maximum)
-        return upto, ahead if self.order == 1 else self._ahead_of_slots(scored, ahead)
+    def missed(self, scored: ScoredChart, n: int, rows: Array) -> Missed:
+        """Bounds on the labellings of sentence n that have a label which is no candidate."""
+        labels, pairs = self._part(scored.chart, n)
+        ends = np.cumsum([len(each) for each in labels])[:-1]
+        upto, ahead = (np.split(x[1:], ends) for x in best_around(*scored.chart.graph(n, scored.slots, self.pairs)))
+        with np.errstate(invalid="ignore"):
+            bound = missed.missed_bounds(rows, labels, pairs, *self.reach, upto, ahead)
+        return Missed(float(bound.max()), bound)
 
-    def missed(self, scored: ScoredChart, around: tuple[Array, Array], begin: int, end: int, rows: Array) -> Missed:
-        """Bounds on the labellings of the sentence begin:end that have a label which is no candidate."""
-        made, reach = scored.chart, self.reach
-        bound = np.empty_like(rows)
-        lists = made.lists.ptr[begin : end + 1], made.lists.label, reach.value, made.places.pair
-        tables = tuple(reach.out), tuple(reach.into), reach.best
-        highest = missed.missed_bounds(rows, *lists, made.pair_ptr[begin : end + 1], *tables, *around, bound)
-        return Missed(float(highest), bound)
+    def mass_bound(self, scored: ScoredChart, n: int, rows: Array) -> float:
+        """log of an upper bound on the sum over all labellings of sentence n."""
+        every = *self.parameters.sparse, self.pairs[:-2], self.reach.best[0]
+        return missed.mass_bound(rows, *self._part(scored.chart, n), *every)
 
-    def _ahead_of_slots(self, scored: ScoredChart, ahead: Array) -> Array:
-        """Of order 2: bounds on what may come after a slot, whatever the label before it."""
-        made = scored.chart
-        ptr, sizes = made.lists.ptr, np.diff(made.lists.ptr)
-        token = np.repeat(np.arange(len(sizes)), np.diff(made.pair_ptr))
-        within = np.arange(len(token)) - made.pair_ptr[token]
-        value = scored.slots[ptr[token] + within % sizes[token]] + self.reach.value[made.places.pair]
-        value += ahead[made.layout.node_ptr[token] + within]
-        after = np.full(len(scored.slots), -np.inf)
-        np.maximum.at(after, ptr[token - 1] + within // sizes[token], value)
-        last = made.offsets[1:][np.diff(made.offsets) > 0] - 1
-        for t in last.tolist():
-            after[ptr[t] : ptr[t + 1]] = 0.0
-        return after
-
-    def mass_bound(self, scored: ScoredChart, begin: int, end: int, rows: Array) -> float:
-        """log of an upper bound on the sum over all labellings of the sentence begin:end, of order 1."""
-        made, sparse = scored.chart, self.parameters.sparse
-        lists = made.lists.ptr[begin : end + 1], made.lists.label, self.pairs, made.places.pair
-        every = made.pair_ptr[begin : end + 1], sparse.pair_ptr, sparse.second, self.reach.best[0]
-        return float(missed.mass_bound(rows, *lists, *every))
-
-    @computed_once
-    def _triple_codes(self) -> Array:
-        return self.parameters.sparse.codes("triples")
-
-    def triples(self, codes: Array) -> Array:
-        """The scores of triples of labels (r * L + s) * L + u."""
-        known = self._triple_codes
-        if not len(known):
-            return np.zeros(len(codes))
-        place = np.minimum(np.searchsorted(known, codes), len(known) - 1)
-        return np.where(known[place] == codes, self.arcs[place], 0.0)
+    def _part(self, made: Chart, n: int) -> tuple[list[Array], list[Array]]:
+        """The candidates of each token of a sentence, and the scores of the transitions to them."""
+        a, b = made.offsets[n : n + 2].tolist()
+        ptr, at = made.lists.ptr[a : b + 1].tolist(), made.pair_ptr[a : b + 1].tolist()
+        labels = [made.lists.label[i:j] for i, j in pairwise(ptr)]
+        pairs = [
+            self.pairs[made.place[i:j]].reshape(-1, len(y)) for (i, j), y in zip(pairwise(at), labels, strict=True)
+        ]
+        return labels, pairs
 
     @computed_once
     def span_types(self) -> tuple[str, ...]:

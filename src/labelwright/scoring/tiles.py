@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from labelwright.corpus.offsets import offsets_from
 from labelwright.errors import OptionError
 from labelwright.features.incidence import NO_VALUES, Incidence
-from labelwright.kernels import tile_features as kernels
+from labelwright.kernels import perceptron as kernels
 from labelwright.scoring.parameters import REACH, Parameters
 from labelwright.structures.states import StateSpace
 

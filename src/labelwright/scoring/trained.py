@@ -7,11 +7,21 @@ from numpy.typing import NDArray
 
 from labelwright.features.extract import Extractor
 from labelwright.scoring.parameters import Parameters
-from labelwright.scoring.sparse_parameters import Pruning
 from labelwright.structures.segments import SegmentSpace
 from labelwright.structures.states import StateSpace
 
 Array = NDArray[Any]
+
+
+class Pruning(NamedTuple):
+    """The zero-order model that chooses the candidates of a token."""
+
+    weights: Array  # [W of states] float32  on the state cells of the model
+    bias: Array  # [L] float32  of every label
+    cutoff: float  # candidates are at most so far below the best label, in nats,
+    most: int  # and no more than these
+    share: float  # of gold labels that it kept on held-out tokens
+    prior: float  # times its scores are part of the model's; 0 in files of before
 
 
 class Trained(NamedTuple):

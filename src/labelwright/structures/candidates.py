@@ -1,6 +1,6 @@
-"""Candidate labels of tokens, and the nodes and arcs over them: kernels/candidate_chains.py numbers these."""
+"""Candidate labels of tokens, and the graph of a sentence over them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,12 +9,14 @@ from numpy.typing import NDArray
 from labelwright.corpus.offsets import offsets_from
 from labelwright.corpus.schemes import allowed
 from labelwright.errors import OptionError
-from labelwright.kernels import candidates as kernels
+from labelwright.kernels.arrays import ranges
+from labelwright.structures.dag import Dag
 from labelwright.structures.graph import Blocks, Contexts, Graph
 from labelwright.structures.states import MAX_ARCS, StateSpace
 
 Array = NDArray[Any]
-MOST_LATTICE_ARCS = 1 << 31  # of the candidates of all tokens together: numbers of arcs are int32
+MOST_PAIRS = 1 << 31  # of candidates of neighbouring tokens, of all of them together: their numbers are int32
+AT_ONCE = 1 << 20  # pairs that are listed at once
 
 
 class LabelLists(NamedTuple):
@@ -50,131 +52,118 @@ class LabelLists(NamedTuple):
         return np.where(known[place] == wanted, place, -1) if len(known) else np.full(len(labels), -1)
 
 
-class Layout(NamedTuple):
-    """Blocks of nodes and arcs of every token: B blocks with H sources and J targets each."""
-
-    blocks: Array  # [T]
-    sources: Array  # [T]
-    targets: Array  # [T]
-    node_ptr: Array  # [T+1]
-    arc_ptr: Array  # [T+1]
-
-
-class Places(NamedTuple):
-    """Where the weights of the transitions between candidates are: see kernels.candidate_chains."""
-
-    pair: Array  # [pairs] int32
-    triple: Array  # [triples] int32  of order 2
-
-
 class Chart(NamedTuple):
     """Candidates of sentences with all that is needed to sum over them."""
 
-    order: int
     offsets: Array  # [N+1]
     lists: LabelLists
-    layout: Layout
-    pair_ptr: Array  # [T+1]  pairs of slots of neighbours
-    places: Places
+    pair_ptr: Array  # [T+1]  pairs of slots of neighbours, the slots of t - 1 one after the other
+    place: Array  # [pairs] int32  the weight of a pair; P: it has none, P + 1: it is not allowed
 
-    @property
-    def arc_place(self) -> Array:
-        """The places of the weights of arcs."""
-        return self.places.pair if self.order == 1 else self.places.triple
+    def graph(self, n: int, slots: Array, pairs: Array) -> tuple[Dag, Array]:
+        """The graph of sentence n, which is not empty, and the scores of its arcs by those of slots, and of pairs by
+        place.  Node 0 is the beginning, node 1 + s its slot s; the arcs from the beginning come first, then the pairs
+        as they are numbered."""
+        a, b = self.offsets[n : n + 2].tolist()
+        ptr = self.lists.ptr[a : b + 1] - self.lists.ptr[a]
+        first = np.arange(1, ptr[1] + 1)
+        before, after = _slot_pairs(ptr, np.arange(1, b - a))
+        source = np.concatenate([np.zeros_like(first), 1 + before]).astype(np.int32)
+        target = np.concatenate([first, 1 + after]).astype(np.int32)
+        sinks = np.arange(1 + ptr[-2], 1 + ptr[-1], dtype=np.int32)
+        scores: Array = slots[self.lists.ptr[a] : self.lists.ptr[b]][target - 1]
+        scores[len(first) :] += pairs[self.place[self.pair_ptr[a] : self.pair_ptr[b]]]
+        return Dag(source, target, int(ptr[-1]) + 1, np.zeros(1, np.int32), sinks), scores
 
 
 class SparseTransitions(NamedTuple):
-    """The transitions that have a weight: pairs of labels by their first label, triples by their pair."""
+    """The pairs of labels that have a weight, by their first label."""
 
-    pair_ptr: Array  # [L+1] int64
-    second: Array  # [P] int32  the pairs of label r: second[pair_ptr[r]:pair_ptr[r+1]], rising
-    triple_ptr: Array  # [P+1] int64
-    third: Array  # [P3] int32  the triples of pair p: third[triple_ptr[p]:triple_ptr[p+1]], rising
+    ptr: Array  # [L+1] int64
+    second: Array  # [P] int32  the pairs of label r: second[ptr[r]:ptr[r+1]], rising
 
     @property
     def first(self) -> Array:
         """The first label of each pair [P]."""
-        return np.repeat(np.arange(len(self.pair_ptr) - 1), np.diff(self.pair_ptr))
+        return np.repeat(np.arange(len(self.ptr) - 1), np.diff(self.ptr))
 
-    def codes(self, part: str) -> Array:
-        """Pairs as r * L + s, or triples as (r * L + s) * L + u, rising."""
-        L = len(self.pair_ptr) - 1
-        pairs: Array = self.first * L + self.second
-        if part == "transitions":
-            return pairs
-        triples: Array = np.repeat(pairs, np.diff(self.triple_ptr)) * L + self.third
-        return triples
+    @property
+    def codes(self) -> Array:
+        """The pairs as r * L + s, rising."""
+        pairs: Array = self.first * (len(self.ptr) - 1) + self.second
+        return pairs
+
+    def places(self, codes: Array) -> Array:
+        """The number of each of these pairs; -1 where it has none."""
+        known = self.codes
+        if not len(known):
+            return np.full(len(codes), -1)
+        place = np.minimum(np.searchsorted(known, codes), len(known) - 1)
+        return np.where(known[place] == codes, place, -1)
 
 
-def sparse_transitions(n_labels: int, pairs: Array, triples: Array) -> SparseTransitions:
-    """Transitions from rising codes r * L + s and (r * L + s) * L + u; the pair of every triple is among the pairs."""
+def sparse_transitions(n_labels: int, pairs: Array) -> SparseTransitions:
+    """Transitions from rising codes r * L + s."""
     ptr = np.searchsorted(pairs, np.arange(n_labels + 1, dtype=np.int64) * n_labels)
-    pair_of = np.searchsorted(pairs, triples // n_labels)
-    triple_ptr = np.searchsorted(pair_of, np.arange(len(pairs) + 1))
-    second, third = (pairs % n_labels).astype(np.int32), (triples % n_labels).astype(np.int32)
-    return SparseTransitions(ptr.astype(np.int64), second, triple_ptr.astype(np.int64), third)
+    return SparseTransitions(ptr.astype(np.int64), (pairs % n_labels).astype(np.int32))
 
 
-def layout_of(sizes: Array, offsets: Array, order: int) -> tuple[Layout, Array]:
-    """The blocks of tokens with so many candidates each [T], and where the pairs of each token begin [T+1]."""
-    sizes = np.asarray(sizes, np.int64)
-    begins = _begins(offsets, len(sizes))
-    before = np.where(begins, 1, np.concatenate([[1], sizes[:-1]]))  # candidates of the token before
-    pair_ptr = offsets_from(np.where(begins, 0, before * sizes))
-    if order == 1:
-        blocks, sources, nodes = np.ones_like(sizes), before, sizes
-    else:
-        blocks, sources, nodes = before, np.concatenate([[1], before[:-1]]), before * sizes
-    arcs = np.where(begins, 0, blocks * sources * sizes)
-    if arcs.sum(dtype=np.float64) > MOST_LATTICE_ARCS:
-        raise OptionError(
-            f"prune_labels: {arcs.sum(dtype=np.float64):,.0f} transitions between candidates are too many; train on "
-            f"fewer sentences, or keep a smaller share of the gold labels{', or use order 1' if order == 2 else ''}"
-        )
-    ptr = offsets_from(nodes), offsets_from(arcs)
-    return Layout(blocks, sources, sizes, *ptr), pair_ptr
-
-
-def chart(
-    lists: LabelLists,
-    offsets: Array,
-    order: int,
-    transitions: SparseTransitions,
-    permitted: Array | None = None,
-) -> Chart:
+def chart(lists: LabelLists, offsets: Array, transitions: SparseTransitions, permitted: Array | None = None) -> Chart:
     """The chart of candidates; `permitted` [L, L] are the transitions that are allowed, where not all are."""
-    layout, pair_ptr = layout_of(np.diff(lists.ptr), offsets, order)
-    T = len(lists.ptr) - 1
-    begins = _begins(offsets, T)
-    rules = np.empty((0, 0), np.bool_) if permitted is None else permitted
-    pair = np.empty(int(pair_ptr[-1]), np.int32)
-    slots = lists.ptr, lists.label, begins, pair_ptr
-    kernels.pair_places(transitions.pair_ptr, transitions.second, rules, *slots, 0, T, pair)
-    triple = np.empty(int(layout.arc_ptr[-1]) if order == 2 else 0, np.int32)
-    if order == 2:
-        rows = transitions.triple_ptr, transitions.third
-        kernels.triple_places(*rows, *slots, pair, layout.arc_ptr, 0, T, triple)
-    return Chart(order, offsets, lists, layout, pair_ptr, Places(pair, triple))
+    sizes, L = np.diff(lists.ptr), len(transitions.ptr) - 1
+    later = _later(offsets, len(sizes))
+    n_pairs = np.zeros(len(sizes), np.int64)
+    n_pairs[later] = sizes[later - 1] * sizes[later]
+    if n_pairs.sum(dtype=np.float64) > MOST_PAIRS:
+        raise OptionError(
+            f"prune_labels: {n_pairs.sum(dtype=np.float64):,.0f} transitions between candidates are too many; train on "
+            "fewer sentences, or keep a smaller share of the gold labels"
+        )
+    pair_ptr = offsets_from(n_pairs)
+    place = np.empty(int(pair_ptr[-1]), np.int32)
+    known, done = transitions.codes, 0
+    none = len(known)
+    for first, second in _label_pairs(lists, later):
+        code = first.astype(np.int64) * L + second
+        at = np.searchsorted(known, code)
+        at[known.take(at, mode="clip") != code if none else slice(None)] = none
+        if permitted is not None:
+            at[~permitted[first, second]] = none + 1
+        place[done : done + len(at)] = at
+        done += len(at)
+    return Chart(offsets, lists, pair_ptr, place)
+
+
+def _slot_pairs(ptr: Array, t: Array) -> tuple[Array, Array]:
+    """The pairs of slots of the tokens t - 1 and t, one token behind the other."""
+    sizes, before = ptr[t + 1] - ptr[t], ptr[t] - ptr[t - 1]
+    first = ranges(ptr[t - 1], before)
+    n = np.repeat(sizes, before)
+    return np.repeat(first, n), ranges(np.repeat(ptr[t], before), n)
+
+
+def _label_pairs(lists: LabelLists, later: Array) -> Iterator[tuple[Array, Array]]:
+    """The labels of all pairs of slots before and at these tokens, not too many at once."""
+    sizes = np.diff(lists.ptr)
+    part = np.cumsum(sizes[later - 1] * sizes[later]) // AT_ONCE
+    for t in np.split(later, np.flatnonzero(np.diff(part)) + 1):
+        first, second = _slot_pairs(lists.ptr, t)
+        yield lists.label[first], lists.label[second]
+
+
+def _later(offsets: Array, n_tokens: int) -> Array:
+    """The tokens that are not the first of their sentence."""
+    later = np.ones(n_tokens + 1, np.bool_)
+    later[offsets] = False
+    return np.flatnonzero(later[:-1])
 
 
 def candidate_pairs(lists: LabelLists, offsets: Array, n_labels: int) -> Array:
     """All pairs r * L + s of candidates of neighbouring tokens, rising."""
     seen = np.zeros((n_labels, n_labels), np.bool_)
-    kernels.mark_pairs(*lists, _begins(offsets, len(lists.ptr) - 1), seen)
+    for pair in _label_pairs(lists, _later(offsets, len(lists.ptr) - 1)):
+        seen[pair] = True
     return np.flatnonzero(seen)
-
-
-def candidate_triples(lists: LabelLists, offsets: Array, n_labels: int, most: int) -> Array | None:
-    """All triples (r * L + s) * L + u of candidates, rising; None where tokens have more than `most` together."""
-    begins = _begins(offsets, len(lists.ptr) - 1)
-    where = *lists, begins, n_labels, 0, len(begins)
-    size = kernels.list_triples(*where, np.empty(0, np.int64))
-    if size > most:
-        return None
-    codes = np.empty(size, np.int64)
-    if size:
-        kernels.list_triples(*where, codes)
-    return np.unique(codes)
 
 
 def pieces_between(offsets: Array, lost: Array) -> Array:
@@ -188,14 +177,7 @@ def gold_lists(gold: Array) -> LabelLists:
     return LabelLists(np.arange(len(gold) + 1, dtype=np.int64), gold.astype(np.int32))
 
 
-def _begins(offsets: Array, n_tokens: int) -> Array:
-    """Whether each token is the first of its sentence [T]."""
-    begins = np.zeros(n_tokens + 1, np.bool_)
-    begins[offsets] = True
-    return begins[:-1]
-
-
-def label_space(labels: Sequence[str], order: int, scheme: str | None = None) -> StateSpace:
+def label_space(labels: Sequence[str], scheme: str | None = None) -> StateSpace:
     """The labels of a model whose graph is never built: one state each, all transitions but those that a label scheme
     forbids."""
     L = len(labels)
@@ -204,7 +186,7 @@ def label_space(labels: Sequence[str], order: int, scheme: str | None = None) ->
     every, none = np.arange(L, dtype=np.int32), np.empty(0, np.int64)
     blocks = Blocks(none, none, none, none)
     contexts = Contexts(np.arange(L), none, none, none, none, none, none, none, none)
-    graph = Graph(order, every, np.full(L, -1), every, none, every, blocks, contexts)
+    graph = Graph(1, every, np.full(L, -1), every, none, every, blocks, contexts)
     yes = np.ones(L, np.bool_)
     first = np.arange(L + 1, dtype=np.int32)
     space = StateSpace(tuple(labels), first, every, yes, np.ones((L, L), np.bool_), yes.copy(), graph)

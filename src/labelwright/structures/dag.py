@@ -223,6 +223,15 @@ def best_path(graph: Dag, scores: Any) -> tuple[Array, float]:
     return path[len(path) - n :].copy(), float(score)
 
 
+def best_around(graph: Dag, scores: Array) -> tuple[Array, Array]:
+    """The score of the best path from a source to each node [Q], and from there to a sink; minus infinity: none."""
+    upto, behind = np.empty((2, graph.n_nodes))
+    kernels.best_scores(*graph[:2], scores, graph.sources, upto)
+    backwards = (np.ascontiguousarray(array[::-1]) for array in (graph.target, graph.source, scores))
+    kernels.best_scores(*backwards, graph.sinks, behind)
+    return upto, behind
+
+
 def best_paths(graph: Dag, scores: Any, n: int) -> tuple[list[Array], Array]:
     """Up to n best paths (the arcs of each) in order, and their scores.
 

@@ -8,7 +8,7 @@ Further fields, as the text, are left alone; `n_nodes` is needed only where no a
 from typing import Any, NamedTuple
 
 from labelwright.corpus.compressed import Source, first_line_of, name_of, read_bytes
-from labelwright.corpus.json_records import JsonLines, parse_json_lines
+from labelwright.corpus.token_records import JsonLines, parse_json_lines
 from labelwright.errors import CorpusError
 from labelwright.structures.feature_lattice import FeatureLattice
 

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labelwright.kernels import chain, compiled, inference
-from labelwright.kernels.logs import trusted_range
+from labelwright.kernels.common import trusted_range
 from labelwright.structures.graph import Graph
 
 Array = NDArray[Any]

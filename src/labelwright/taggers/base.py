@@ -1,12 +1,18 @@
-"""What every tagger is: an estimator whose answers are all read off scored sentences."""
+"""What every tagger is: an estimator whose answers are all read off scored sentences.
 
+A tagger has one output, or several: the layers of a cascade.  Every question is asked by output (`_ask_outputs`), and
+the tagger with one output unwraps its answer."""
+
+import copy
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 from numpy.typing import NDArray
 
 from labelwright.answers.batch import Batch, joined
-from labelwright.answers.labellings import Labellings
+from labelwright.answers.calibrated import Calibration
+from labelwright.answers.labellings import Labellings, LayeredLabellings
 from labelwright.answers.passed import passed_by
 from labelwright.corpus.schemes import same_rules
 from labelwright.corpus.spans import Span
@@ -23,6 +29,7 @@ from labelwright.taggers.arguments import (
     check_least,
     check_one_each,
     check_probability,
+    entities_in,
     in_batches,
     one_sentence,
     rule_sentences,
@@ -30,16 +37,17 @@ from labelwright.taggers.arguments import (
     scheme_named,
     shown_words,
 )
-from labelwright.taggers.estimator import Estimator
-from labelwright.taggers.texts import entities_in
+from labelwright.taggers.calibrating import HeldOut, Question, fitted, folded, held_out, sentences_and_labels
+from labelwright.taggers.estimator import Estimator, models_in, uninterrupted, untrained
 
 if TYPE_CHECKING:
-    from labelwright.corpus.split_texts import Entity
     from labelwright.corpus.tokenizer import Tokenizer
 
 Array = NDArray[Any]
 R = TypeVar("R")
-
+# A list with an answer for each sentence; of a tagger with several outputs such a list for each, by name.
+Answers = Any
+ByOutput = Any  # what is given for the one output, or {name: ...}
 
 # What a tagger can do; `can` names all that it can.
 PROBABILITY = "probability"  # probabilities of labellings, labels and spans
@@ -56,7 +64,10 @@ EXPLANATION = "explanation"  # says why a token has its label
 
 
 class Tagger(Estimator):
-    """Labels sequences.  Subclasses learn (`fit`), encode sentences and score them (`_ask`); all answers are here."""
+    """Labels sequences.  Subclasses learn (`fit`), encode sentences and score them (`_ask`); all answers are here.
+
+    Of a cascade, every answer is {layer: answer}, and what is given for an output (`forced`, rules, spans, labels) is
+    given as {layer: ...}."""
 
     can: ClassVar[frozenset[str]] = frozenset()
     decoders: ClassVar[tuple[str, ...]] = ()  #: the names that `decode` takes
@@ -66,9 +77,11 @@ class Tagger(Estimator):
         "time_limit",
         "max_expansions",
     )  # of decoding with rules
+    _further_options: ClassVar[frozenset[str]] = frozenset()  # of `decode`, which `_chosen` reads
     _decoder_flag: ClassVar[str] = "--decoder"  # the option of the command line that names a decoder
     _labels_as_columns: ClassVar[bool] = False  # as an upper layer, does it read the best labels below as columns?
     n_jobs: int | None = None
+    _given: Any = None  # by `_like`: the labels, or types of segments, that fit shall use
 
     # -- what subclasses give -----------------------------------------------------------------------------------------
 
@@ -105,7 +118,30 @@ class Tagger(Estimator):
         """Why there is one decoder only, for error messages; None where there are several."""
         return None
 
-    # -- as one of several outputs ------------------------------------------------------------------------------------
+    def _explained(self, X: Any, words: Sequence[str | None], asked: Asked) -> list[Explanation]:
+        """The explanation of the one sentence of X, whose words are these."""
+        raise NotImplementedError
+
+    def _passed_by(self, batch: Batch, cut: float) -> Passed:
+        """What it passes to a layer above it: every label at least as probable as `cut`, and pairs of them."""
+        return passed_by(batch, tuple(self.classes_), cut)
+
+    def _untrained(self) -> Self:
+        """A copy with the same settings, to be trained."""
+        settings = self.get_params(deep=False)
+        copy = type(self)(**settings | {name: untrained(model) for name, model in models_in(settings).items()})
+        for name in ("_of_part", "_given"):
+            if vars(self).get(name):
+                setattr(copy, name, vars(self)[name])
+        return copy
+
+    def _like(self) -> Self:
+        """An untrained copy of this trained tagger, for a part of its training data."""
+        copy = self._untrained()
+        copy._of_part = True
+        return copy
+
+    # -- outputs ------------------------------------------------------------------------------------------------------
 
     def _ask_outputs(
         self,
@@ -118,6 +154,86 @@ class Tagger(Estimator):
         known, scheme = (forced or {}).get(""), (constraints or {}).get("")
         return {"": self._ask(X, lambda batch: question("", self, batch), known, scheme)}
 
+    def _by_output(self, word: str, given: Any) -> Mapping[str, Any]:
+        """What is given for each output, by name; `word` is what it is called."""
+        return {} if given is None else {"": given}
+
+    def _unwrapped(self, answers: Mapping[str, Any], kind: type[dict[str, Any]] = dict) -> Any:
+        """What a user gets of answers by output: the one answer, or all of them as such a dict."""
+        return answers[""]
+
+    def _readings(self, X: Any) -> "Iterator[tuple[str, Tagger, Any]]":
+        """Every output with what it reads of sentences."""
+        yield "", self, X
+
+    def _sized(self, X: Any) -> Any:
+        """Sentences in a form that has a length and can be asked about."""
+        return self.encode(X)
+
+    def _ask_under(
+        self,
+        X: Any,
+        question: "Callable[[str, Tagger, Batch], list[Any]]",
+        forced: ByOutput,
+        constraints: ByOutput,
+        outputs: Iterable[str] | None = None,
+    ) -> Answers:
+        """What the outputs (or some of them) answer about the labellings that satisfy the constraints."""
+        self._check_fitted()
+        X, ruled, schemes = self._constrained_by(X, constraints)
+        known = self._by_output("forced", forced)
+
+        def asked(name: str, tagger: Tagger, batch: Batch) -> list[Any]:
+            wanted = outputs is None or name in outputs
+            return question(name, tagger, ruled(name, batch)) if wanted else [None] * len(batch)
+
+        answers = self._ask_outputs(X, asked, known, schemes)
+        return self._unwrapped(answers if outputs is None else {name: answers[name] for name in outputs})
+
+    def _ask_about(
+        self,
+        X: Any,
+        word: str,
+        given: ByOutput,
+        question: Callable[[Batch, Sequence[Any]], list[Any]],
+        forced: ByOutput,
+        constraints: ByOutput,
+    ) -> Answers:
+        """Ask a question about something given for each sentence, in the blocks of the sentences."""
+        self._check_fitted()
+        X, ruled, schemes = self._constrained_by(X, constraints)
+        data, about = self._sized(X), self._by_output(word, given)
+        for each in about.values() if given is not None else [None]:
+            check_one_each(each, word, len(data))
+
+        def asked(name: str, _: Tagger, batch: Batch) -> list[Any]:
+            if name not in about:
+                return [None] * len(batch)
+            return question(ruled(name, batch), about[name][batch.first : batch.first + len(batch)])
+
+        answers = self._ask_outputs(data, asked, self._by_output("forced", forced), schemes)
+        return self._unwrapped({name: answers[name] for name in about})
+
+    def _constrained_by(
+        self, X: Any, constraints: ByOutput
+    ) -> tuple[Any, Callable[[str, Batch], Batch], dict[str, str]]:
+        """The sentences, what puts a batch of an output under its rules, and the label schemes by output."""
+        if constraints is None:
+            return X, _as_it_is, {}
+        split = {name: rules_among(given) for name, given in self._by_output("constraints", constraints).items()}
+        X = listed(X) if any(rules for _, rules in split.values()) else X
+        schemes = {name: scheme for name, (scheme, _) in split.items() if scheme is not None}
+        return X, self._under_rules(X, {name: rules for name, (_, rules) in split.items() if rules}), schemes
+
+    def _under_rules(self, X: Any, rules: Mapping[str, list[Any]]) -> Callable[[str, Batch], Batch]:
+        """What puts a batch of these sentences under the rules of an output, which may look at the words."""
+        if not rules:
+            return _as_it_is
+        for name in rules:
+            self._outputs[name]._require(RULES, "constraints", "use 'scheme', forced=, or a CRF")
+        words = rule_sentences(X)
+        return lambda name, batch: batch.under(rules[name], words) if name in rules else batch
+
     # -- capabilities -------------------------------------------------------------------------------------------------
 
     @property
@@ -128,7 +244,7 @@ class Tagger(Estimator):
     @property
     def _is_sure(self) -> bool:
         """Can it say how probable its labels are, or at least (once calibrated) how confident it is in them?"""
-        return self._probabilistic
+        return self._probabilistic or (CONFIDENCE in self.can and self._calibration is not None)
 
     def _ranks(self, decoder: str) -> bool:
         """Is the answer of this decoder the first of the n best labellings?"""
@@ -139,6 +255,18 @@ class Tagger(Estimator):
         if capability not in self.can:
             raise OptionError(f"{question}: {self._lacks(capability)}; {remedy}")
 
+    def _require_of_all(
+        self, capability: str, question: str, instead: str, outputs: Iterable[str] | None = None
+    ) -> None:
+        """Refuse a question that an output (or one of some) has no answer to; `instead` of probabilities, a tagger that
+        can be calibrated has this."""
+        self._check_fitted()
+        for name in self._outputs if outputs is None else outputs:
+            tagger, place = self._outputs[name], f"{question}: layer {name}" if name else question
+            calibrated = instead and capability == PROBABILITY and CONFIDENCE in tagger.can
+            scores = "use predict_nbest, which has scores" if capability == PROBABILITY else instead
+            tagger._require(capability, place, f"calibrate it and use {instead}" if calibrated else scores)
+
     @classmethod
     def _lacks(cls, capability: str) -> str:
         """Why a question is refused, in half a sentence."""
@@ -147,7 +275,7 @@ class Tagger(Estimator):
             return f"{name} has scores, not probabilities"
         if capability in (FORCED, RULES):
             return f"{name} takes no {'known labels' if capability == FORCED else 'rules'}"
-        return f"{name} has no {capability}"
+        return f"{name} has probabilities" if capability == CONFIDENCE else f"{name} has no {capability}"
 
     def _check_fitted(self) -> None:
         if not self._is_fitted():
@@ -155,49 +283,48 @@ class Tagger(Estimator):
                 f"this {type(self).__name__} is not trained yet: call fit, or labelwright.load a model file"
             )
 
-    # -- answers ------------------------------------------------------------------------------------------------------
-
-    def scored(self, X: Any, *, forced: Forced | None = None, constraints: str | None = None) -> Batch:
-        """All sentences, scored once: a batch that can be asked for labellings, probabilities, spans and samples.
-
-        X : sentences, a Corpus, or what `encode` returned
-        forced, constraints : as for `decode`; no rules here
-        """
-        self._check_fitted()
-        return joined(self._ask(X, lambda batch: [batch], forced, constraints))
+    # -- labels -------------------------------------------------------------------------------------------------------
 
     def decode(
         self,
         X: Any,
         decoder: str | None = None,
         *,
-        forced: Forced | None = None,
+        forced: ByOutput = None,
         constraints: Constraints = None,
         **options: Any,
-    ) -> list[Decoding]:
+    ) -> Answers:
         """The best labelling of each sentence with its score and probability (or confidence), as a Decoding.
 
         X : sentences, a Corpus, or what `encode` returned
-        decoder : one of the tagger's `decoders`
+        decoder : one of the tagger's `decoders`; of a cascade, one that all layers have
         forced : known labels: None where the tagger may choose, a list where several are possible
-        constraints : "scheme" allows only labellings that the label scheme permits; rules (labelwright.constraints)
-            only those that keep them, found in `time_limit` seconds for each sentence
+        constraints : "scheme" allows only labellings that the label scheme permits (of a cascade, in all layers that
+            follow one); rules (labelwright.constraints) only those that keep them, found in `time_limit` seconds for
+            each sentence
         options : go to the decoder
         """
         X = listed(X)
-        decoded, ruled, scheme = self._decoding(X, decoder, constraints, options)
-        return self._ask(X, lambda batch: decoded(ruled(batch)), forced, scheme)
+        decoded, schemes = self._decoding(X, decoder, constraints, options)
+        question = lambda name, _, batch: decoded(name, batch)[1]  # noqa: E731
+        return self._unwrapped(self._ask_outputs(X, question, self._by_output("forced", forced), schemes))
 
-    def predict(self, X: Any) -> Labellings:
-        """The best labels of each sentence: a list of lists, which NumPy takes for an array of lists.
+    def predict(self, X: Any, *, arrays: Sequence[Any] | None = None) -> Answers:
+        """The best labels of each sentence: a list of lists, which NumPy takes for an array of lists (of a cascade, for
+        an array of sentences, lists with a tuple for each token).
 
         X : sentences, a Corpus, or what `encode` returned
+        arrays : an array [tokens, D] of numbers for each sentence, of a model that was trained with them
         """
+        X = X if arrays is None else self._with_numbers(X, arrays)
         if isinstance(X, Iterator):
-            return Labellings(self.predict_stream(X))
-        return Labellings(d.labels for d in self.decode(X, probabilities=False))
+            rows = list(self._labelled_one_by_one(X, 1000))
+            answers = {name: [row[name] for row in rows] for name in self._outputs}
+        else:
+            answers = self._best_labels(X)
+        return self._unwrapped({name: Labellings(labels) for name, labels in answers.items()}, LayeredLabellings)
 
-    def predict_stream(self, X: Iterable[Any], batch_size: int = 1000) -> Iterator[list[str]]:
+    def predict_stream(self, X: Iterable[Any], batch_size: int = 1000) -> Iterator[Any]:
         """The best labels of each sentence, one after the other: sentences are read, and answered, `batch_size` at a
         time, so memory does not grow with their number.
 
@@ -210,19 +337,41 @@ class Tagger(Estimator):
         [['B', 'I'], ['B']]
         """
         self._check_fitted()
-        answers = in_batches(X, batch_size, lambda batch: self.decode(batch, probabilities=False))
-        return (decoding.labels for decoding in answers)
+        return map(self._unwrapped, self._labelled_one_by_one(X, batch_size))
+
+    def _labelled_one_by_one(self, X: Iterable[Any], batch_size: int) -> Iterator[dict[str, list[str]]]:
+        """The best labels of each sentence by output."""
+
+        def answer(batch: list[Any]) -> list[dict[str, list[str]]]:
+            labels = self._best_labels(batch)
+            return [dict(zip(labels, row, strict=True)) for row in zip(*labels.values(), strict=True)]
+
+        return in_batches(X, batch_size, answer)
+
+    def _best_labels(self, X: Any) -> dict[str, list[list[str]]]:
+        """The best labels of each sentence by output: no options and constraints to look at, for a service."""
+        self._check_fitted()
+        decoders = {name: tagger._checked_decoder(None) for name, tagger in self._outputs.items()}
+
+        def question(name: str, _: Tagger, batch: Batch) -> list[list[str]]:
+            return [record.labels for record in batch.decode(decoders[name], probabilities=False)]
+
+        return self._ask_outputs(listed(X), question)
+
+    def _with_numbers(self, X: Any, arrays: Sequence[Any]) -> Any:
+        """Encoded sentences with numbers beside their columns."""
+        raise OptionError(f"arrays: a {type(self).__name__} reads no arrays beside words and columns; leave them out")
 
     def predict_nbest(
         self,
         X: Any,
         n: int = 5,
         *,
-        forced: Forced | None = None,
+        forced: ByOutput = None,
         constraints: Constraints = None,
         max_expansions: int | None = None,
-        distinct: str | None = None,
-    ) -> list[list[tuple[list[str], float]]]:
+        distinct: ByOutput = None,
+    ) -> Answers:
         """Up to n labellings of each sentence, the best first, with their exact probabilities (or their scores).
 
         On a latent model a search that reaches `max_expansions` returns only what it has proven (at least one).
@@ -231,48 +380,70 @@ class Tagger(Estimator):
         n : how many
         forced, constraints : as for `decode`
         max_expansions : limit of the search of a latent model
-        distinct : the label that stands for nothing, such as "-" of a silent letter: labellings with the same output
+        distinct : the label that stands for nothing, such as "-" of a silent letter (of a cascade {layer: label}):
+            labellings with the same output
             (the other labels; K_S is K S) are one, the best of them, with the sum of their probabilities among the
             10 n best (at least 100): a lower bound of the probability of the output; of scores the best
         """
         check_whole("n", n, 1, MOST)
-        self._check_fitted()
-        return self._ask_under(X, lambda batch: batch.nbest(n, max_expansions, distinct), forced, constraints)
+        silent = self._by_output("distinct", distinct)
+        question = lambda name, _, batch: batch.nbest(n, max_expansions, silent.get(name))  # noqa: E731
+        return self._ask_under(X, question, forced, constraints)
 
-    def predict_marginals(
-        self, X: Any, *, forced: Forced | None = None, constraints: Constraints = None
-    ) -> list[list[dict[str, float]]]:
-        """The probability of every label at every token (among the labellings that satisfy the constraints).
+    def sample(
+        self,
+        X: Any,
+        n: int,
+        random_state: int | None = 0,
+        *,
+        forced: ByOutput = None,
+        constraints: Constraints = None,
+    ) -> Answers:
+        """n labellings of each sentence, drawn from their probabilities; equal ones once, with their share.
 
         X : sentences, a Corpus, or what `encode` returned
+        n : how many
+        random_state : the seed
         forced, constraints : as for `decode`
         """
-        self._check_fitted()
-        self._require(PROBABILITY, "predict_marginals", self._instead("predict_confidences"))
-        return self._ask_under(X, lambda batch: batch.marginals(), forced, constraints)
+        check_whole("n", n, 1, MOST)
+        check_whole("random_state", 0 if random_state is None else random_state, 0)
+        self._require_of_all(PROBABILITY, "sample", "predict_nbest")
+        return self._ask_under(X, lambda name, tagger, batch: batch.sample(n, random_state), forced, constraints)
 
-    def predict_spans(
-        self, X: Any, *, forced: Forced | None = None, constraints: Constraints = None
-    ) -> list[list[Span]]:
+    def scored(self, X: Any, *, forced: ByOutput = None, constraints: str | None = None) -> Any:
+        """All sentences, scored once: a batch that can be asked for labellings, probabilities, spans and samples.
+
+        X : sentences, a Corpus, or what `encode` returned
+        forced, constraints : as for `decode`; no rules here
+        """
+        self._check_fitted()
+        given = self._by_output("forced", forced), self._by_output("constraints", constraints)
+        batches = self._ask_outputs(X, lambda name, tagger, batch: [batch], *given)
+        return self._unwrapped({name: joined(parts) for name, parts in batches.items()})
+
+    # -- spans --------------------------------------------------------------------------------------------------------
+
+    def predict_spans(self, X: Any, *, forced: ByOutput = None, constraints: Constraints = None) -> Answers:
         """The spans (chunks, entities) of the best labelling, each with the probability that exactly this span is an
         entity; without one where the tagger has no probabilities (`span_confidences` gives their confidences, once it
-        is calibrated).
+        is calibrated); none where labels make no chunks.
 
         X : sentences, a Corpus, or what `encode` returned
         forced, constraints : as for `decode`
         """
         X = listed(X)
-        decoded, ruled, scheme = self._decoding(X, None, constraints, {"probabilities": False})
+        decoded, schemes = self._decoding(X, None, constraints, {"probabilities": False})
 
-        def question(batch: Batch) -> list[list[Span]]:
-            batch = ruled(batch)
-            return batch.spans([d.labels for d in decoded(batch)])
+        def question(name: str, _: Tagger, batch: Batch) -> list[list[Span]]:
+            batch, records = decoded(name, batch)
+            return batch.spans([record.labels for record in records])
 
-        return self._ask(X, question, forced, scheme)
+        return self._unwrapped(self._ask_outputs(X, question, self._by_output("forced", forced), schemes))
 
     def predict_confident(
-        self, X: Any, least: float, *, forced: Forced | None = None, constraints: Constraints = None
-    ) -> Labellings:
+        self, X: Any, least: float, *, forced: ByOutput = None, constraints: Constraints = None
+    ) -> Answers:
         """The best labels of each sentence without the entities that are less probable (or, of calibrated
         taggers without probabilities, less confident) than `least`: these are O, or _ where labels make no chunks.
 
@@ -287,17 +458,20 @@ class Tagger(Estimator):
         """
         check_least(least)
         X = listed(X)
-        decoded, ruled, scheme = self._decoding(X, None, constraints, {"probabilities": False})
-        if not self._is_sure:
-            self._require(PROBABILITY, "predict_confident", self._instead("predict_confident"))
+        decoded, schemes = self._decoding(X, None, constraints, {"probabilities": False})
+        unsure = [name for name, tagger in self._outputs.items() if not tagger._is_sure]
+        self._require_of_all(PROBABILITY, "predict_confident", "predict_confident", unsure)
 
-        def question(batch: Batch) -> list[list[str]]:
-            batch = ruled(batch)
-            return [labels for labels, _ in batch.confident([d.labels for d in decoded(batch)], least, self.scheme_)]
+        def question(name: str, tagger: Tagger, batch: Batch) -> list[list[str]]:
+            batch, records = decoded(name, batch)
+            return [
+                labels for labels, _ in batch.confident([record.labels for record in records], least, tagger.scheme_)
+            ]
 
-        return Labellings(self._ask(X, question, forced, scheme))
+        answers = self._ask_outputs(X, question, self._by_output("forced", forced), schemes)
+        return self._unwrapped({name: Labellings(labels) for name, labels in answers.items()}, LayeredLabellings)
 
-    def predict_entities(self, texts: Iterable[str], tokenizer: "Tokenizer | None" = None) -> "list[list[Entity]]":
+    def predict_entities(self, texts: Iterable[str], tokenizer: "Tokenizer | None" = None) -> Answers:
         """The entities of each text: start and end (in characters), type, text and probability (or confidence).
 
         texts : strings
@@ -309,53 +483,70 @@ class Tagger(Estimator):
         [(8, 11, 'PER', 'Ada')]
         """
         self._check_fitted()
-        return entities_in(self, texts, tokenizer)[""]
+        return self._unwrapped(entities_in(self, texts, tokenizer))
+
+    # -- probabilities ------------------------------------------------------------------------------------------------
+
+    def predict_marginals(
+        self, X: Any, *, latent: bool = False, forced: ByOutput = None, constraints: Constraints = None
+    ) -> Answers:
+        """The probability of every label at every token (among the labellings that satisfy the constraints).
+
+        X : sentences, a Corpus, or what `encode` returned
+        latent : of every latent state (`B-NP#2`) instead of every label
+        forced, constraints : as for `decode`; no rules with latent=True
+        """
+        self._require_of_all(PROBABILITY, "predict_marginals", "predict_confidences")
+        if not latent:
+            return self._ask_under(X, lambda name, tagger, batch: batch.marginals(), forced, constraints)
+        names = {name: tagger._state_names() for name, tagger in self._outputs.items()}
+
+        def question(name: str, _: Tagger, batch: Batch) -> list[list[dict[str, float]]]:
+            batch.check_possible()
+            rows: list[Any] = [[] if s is None else s.state_marginals().tolist() for s in batch.sure]  # type: ignore[attr-defined]
+            return [[dict(zip(names[name], row, strict=True)) for row in sentence] for sentence in rows]
+
+        given = self._by_output("forced", forced), self._by_output("constraints", constraints)
+        return self._unwrapped(self._ask_outputs(X, question, *given))
+
+    def _state_names(self) -> list[str]:
+        """The names of the latent states."""
+        raise OptionError(f"latent: a {type(self).__name__} has no latent states; leave it out, or train a LatentCRF")
 
     def span_probabilities(
-        self,
-        X: Any,
-        spans: Sequence[Sequence[Span]],
-        *,
-        forced: Forced | None = None,
-        constraints: Constraints = None,
-    ) -> list[list[Span]]:
+        self, X: Any, spans: ByOutput, *, forced: ByOutput = None, constraints: Constraints = None
+    ) -> Answers:
         """These spans of each sentence with their exact probabilities.
 
         X : sentences, a Corpus, or what `encode` returned
         spans : those of each sentence; the type "PER|ORG" stands for either of the two
         forced, constraints : as for `decode`
         """
-        self._check_fitted()
-        self._require(PROBABILITY, "span_probabilities", self._instead("span_confidences"))
-        return self._ask_about(X, spans, "spans", Batch.span_probabilities, forced, constraints)
+        self._require_of_all(PROBABILITY, "span_probabilities", "span_confidences")
+        return self._ask_about(X, "spans", spans, Batch.span_probabilities, forced, constraints)
 
-    def sequence_log_probabilities(
-        self,
-        X: Any,
-        y: Forced,
-        *,
-        forced: Forced | None = None,
-        constraints: Constraints = None,
-    ) -> list[float]:
-        """log P(y | x) of given labellings.
+    def likely_spans(
+        self, X: Any, least: float = 0.05, *, forced: ByOutput = None, constraints: Constraints = None
+    ) -> Answers:
+        """All spans of each sentence that are at least as probable as `least` (above 0), with exact probabilities,
+        whether they are in the best labelling or not.
 
         X : sentences, a Corpus, or what `encode` returned
-        y : labels of each sentence; where one is None or a set of labels, the answer is about all labellings that agree
-            with the rest
+        least : a probability
         forced, constraints : as for `decode`
         """
-        self._check_fitted()
-        self._require(PROBABILITY, "sequence_log_probabilities", self._instead("decode's confidence"))
-        return self._ask_about(X, y, "y", Batch.log_probabilities, forced, constraints)
+        self._require_of_all(PROBABILITY, "likely_spans", "span_confidences")
+        check_probability(least)
+        return self._ask_under(X, lambda name, tagger, batch: batch.likely_spans(least), forced, constraints)
 
     def occurrence_probabilities(
-        self, X: Any, types: str | Iterable[str], *, forced: Forced | None = None, constraints: Constraints = None
-    ) -> list[float]:
+        self, X: Any, types: ByOutput, *, forced: ByOutput = None, constraints: Constraints = None
+    ) -> Answers:
         """The exact probability that each sentence has at least one span of these types (of labels that make no chunks:
         at least one token with one of these labels).
 
         X : sentences, a Corpus, or what `encode` returned
-        types : one type, or several
+        types : one type, or several; of a cascade, those of the layers that are asked
         forced, constraints : as for `decode`
 
         >>> from labelwright import CRF
@@ -364,13 +555,31 @@ class Tagger(Estimator):
         [True, False]
         """
         self._check_fitted()
-        self._require(PROBABILITY, "occurrence_probabilities", self._instead("occurrence_confidences"))
-        wanted = [types] if isinstance(types, str) else list(types)
-        return self._ask_under(X, lambda batch: batch.occurrences(wanted), forced, constraints)
+        wanted = self._types(types)
+        self._require_of_all(PROBABILITY, "occurrence_probabilities", "occurrence_confidences", wanted)
+        question = lambda name, tagger, batch: batch.occurrences(wanted[name])  # noqa: E731
+        return self._ask_under(X, question, forced, constraints, wanted)
 
-    def sequence_entropies(
-        self, X: Any, *, forced: Forced | None = None, constraints: Constraints = None
-    ) -> list[float]:
+    def _types(self, types: ByOutput) -> dict[str, list[str]]:
+        given = self._by_output("types", types)
+        if not given:
+            raise OptionError(f"types: expected a type, or several, got {types!r}")
+        return {name: [some] if isinstance(some, str) else list(some) for name, some in given.items()}
+
+    def sequence_log_probabilities(
+        self, X: Any, y: ByOutput, *, forced: ByOutput = None, constraints: Constraints = None
+    ) -> Answers:
+        """log P(y | x) of given labellings.
+
+        X : sentences, a Corpus, or what `encode` returned
+        y : labels of each sentence; where one is None or a set of labels, the answer is about all labellings that agree
+            with the rest
+        forced, constraints : as for `decode`
+        """
+        self._require_of_all(PROBABILITY, "sequence_log_probabilities", "decode's confidence")
+        return self._ask_about(X, "y", y, Batch.log_probabilities, forced, constraints)
+
+    def sequence_entropies(self, X: Any, *, forced: ByOutput = None, constraints: Constraints = None) -> Answers:
         """How uncertain each sentence is as a whole: the entropy of all its labellings in nats.  Exact, but on latent
         models an unbiased estimate from 30 samples, since no sum over paths gives it.
 
@@ -383,55 +592,96 @@ class Tagger(Estimator):
         >>> sure < unsure
         True
         """
+        self._require_of_all(PROBABILITY, "sequence_entropies", "")
+        return self._ask_under(X, lambda name, tagger, batch: batch.entropies(), forced, constraints)
+
+    # -- calibration: changes no label, but what is said about labels -------------------------------------------------
+
+    @property
+    def _calibration(self) -> Calibration | None:
+        """How probabilities (or confidences) follow from scores; None before `calibrate`."""
+        record = self.__dict__.get("training_", {}).get("calibration")
+        return None if record is None else Calibration.of(record)
+
+    @property
+    def temperature_(self) -> Any:
+        """What scores are divided by; None before `calibrate`."""
         self._check_fitted()
-        self._require(PROBABILITY, "sequence_entropies", "use predict_nbest, which has scores")
-        return self._ask_under(X, lambda batch: batch.entropies(), forced, constraints)
-
-    def likely_spans(
-        self, X: Any, least: float = 0.05, *, forced: Forced | None = None, constraints: Constraints = None
-    ) -> list[list[Span]]:
-        """All spans of each sentence that are at least as probable as `least` (above 0), with exact probabilities,
-        whether they are in the best labelling or not.
-
-        X : sentences, a Corpus, or what `encode` returned
-        least : a probability
-        forced, constraints : as for `decode`
-        """
-        self._check_fitted()
-        self._require(PROBABILITY, "likely_spans", self._instead("span_confidences"))
-        check_probability(least)
-        return self._ask_under(X, lambda batch: batch.likely_spans(least), forced, constraints)
-
-    def sample(
-        self,
-        X: Any,
-        n: int,
-        random_state: int | None = 0,
-        *,
-        forced: Forced | None = None,
-        constraints: Constraints = None,
-    ) -> list[list[tuple[list[str], float]]]:
-        """n labellings of each sentence, drawn from their probabilities; equal ones once, with their share.
-
-        X : sentences, a Corpus, or what `encode` returned
-        n : how many
-        random_state : the seed
-        forced, constraints : as for `decode`
-        """
-        check_whole("n", n, 1, MOST)
-        check_whole("random_state", 0 if random_state is None else random_state, 0)
-        self._check_fitted()
-        self._require(PROBABILITY, "sample", "use predict_nbest")
-        return self._ask_under(X, lambda batch: batch.sample(n, random_state), forced, constraints)
+        found = {name: tagger._calibration for name, tagger in self._outputs.items()}
+        return self._unwrapped({name: None if each is None else each.temperature for name, each in found.items()})
 
     def calibrate(self, X: Any, y: Any = None, *, method: str = "temperature", folds: int | None = None) -> Self:
-        """Fit on held-out sentences how sure the tagger may be: for taggers that have sums over all labellings.
+        """Fit on held-out sentences how sure this tagger may be; every probability (or confidence) that it then gives
+        is calibrated, and no label changes, nor what the layers of a cascade pass upwards.
 
-        X, y : held-out sentences and their labels, or a Corpus
-        method : "temperature" or "isotonic"
-        folds : number of parts for cross-fitting on the training data
+        X, y : sentences that the tagger was not trained on, and their labels (or a Corpus)
+        method : "temperature": all scores are divided by the number under which the held-out labels are most likely;
+            "isotonic": in addition, probabilities of spans and of labels of tokens go through monotone maps
+        folds : X and y are the training data: so many copies are trained, each without one part of them, and judged on
+            that part (cross-fitting)
+
+        >>> from labelwright import CRF
+        >>> X, y = [["her", "brother"], ["he"], ["her"], ["brother"]], [["B", "I"], ["B"], ["B"], ["O"]]
+        >>> crf = CRF(max_iter=5, n_jobs=1).fit(X[:2], y[:2]).calibrate(X[2:], y[2:])
+        >>> crf.predict_marginals([["he"]])[0][0]["B"] < crf.uncalibrated().predict_marginals([["he"]])[0][0]["B"]
+        True
         """
-        raise OptionError(f"calibrate: {self._lacks(PROBABILITY)}, and no sums over all labellings; use a CRF")
+        begun = time.perf_counter()
+        self._check_fitted()
+        for tagger in self._outputs.values():
+            if not tagger.can & {PROBABILITY, CONFIDENCE}:
+                raise OptionError(
+                    f"calibrate: {tagger._lacks(PROBABILITY)}, and no sums over all labellings; use a CRF"
+                )
+        X, gold = self._labelled_by_output(*sentences_and_labels(X, y))
+        parts: dict[str, list[HeldOut]] = {name: [] for name in self._outputs}
+        for tagger, (rest, known) in self._held_out(X, gold, folds):
+            for name, output, data in tagger._readings(rest):
+                parts[name].append(held_out(output, data, known[name]))
+        records = {}
+        for name, held in parts.items():
+            try:
+                records[name] = fitted(held, method)
+            except OptionError as error:
+                raise OptionError(f"layer {name}: {error}" if name else str(error)) from None
+        self._set_calibrations(records, round(time.perf_counter() - begun, 3))
+        return self
+
+    def _labelled_by_output(self, X: Any, y: Any) -> tuple[Any, dict[str, Any]]:
+        """Sentences and their labels by output; None where a corpus has them itself."""
+        return X, {"": y}
+
+    def _held_out(
+        self, X: Any, gold: dict[str, Any], folds: int | None
+    ) -> "Iterator[tuple[Tagger, tuple[Any, dict[str, Any]]]]":
+        """Taggers, each with sentences and labels that it was not trained on: this one, or copies of it."""
+        if folds is None:
+            yield self, (X, gold)
+            return
+        for (train, labels), rest in folded(X, gold, folds):
+            yield uninterrupted(self._like().fit(train, self._unwrapped(labels))), rest  # type: ignore[attr-defined]
+
+    def _asker(self, X: Any) -> Callable[[Question], list[Any]]:
+        """What asks encoded sentences many questions, one after the other."""
+        return lambda question: self._ask(X, question)
+
+    def uncalibrated(self) -> Self:
+        """This tagger without its calibration: its probabilities are those of the model alone."""
+        self._check_fitted()
+        raw = copy.copy(self)
+        record = self.__dict__.get("training_", {})
+        raw.__dict__["training_"] = {name: value for name, value in record.items() if name != "calibration"}
+        return raw
+
+    def _set_calibrations(self, records: Mapping[str, dict[str, Any]], seconds: float) -> None:
+        """Keep the calibrations of the outputs, which took so long."""
+        self._set_calibration(records[""] | {"seconds": seconds})
+
+    def _set_calibration(self, record: dict[str, Any]) -> None:
+        """Take over a calibration, perhaps that of another copy of this tagger."""
+        self.__dict__["training_"] = {**self.__dict__.get("training_", {}), "calibration": record}
+
+    # -- explanations -------------------------------------------------------------------------------------------------
 
     def explain(
         self,
@@ -441,9 +691,13 @@ class Tagger(Estimator):
         against: str | None = None,
         constraints: str | None = None,
         flips: bool = True,
-    ) -> list[Explanation]:
+    ) -> Answers:
         """Why each token of one sentence (or this one token) has its label: the runner-up, their log-odds, and the
         contributions of features and transitions, which add up to the log-odds.
+
+        A layer of a cascade reads the labels below it as features, `y[0]=NN`, whose value is their probability: the
+        explanation of the layer below says where these come from.  `against` then counts in the layers that have this
+        label, and `constraints` in those whose labels follow a scheme.
 
         x : one sentence
         token : its number, from 0; None: all tokens
@@ -457,66 +711,47 @@ class Tagger(Estimator):
         >>> why.label, why.runner_up, round(why.log_odds - why.total, 9)
         ('I', 'B', 0.0)
         """
-        self._check_fitted()
-        self._require(EXPLANATION, "explain", "use predict_nbest")
+        self._require_of_all(EXPLANATION, "explain", "use predict_nbest")
         sentences = one_sentence(x, self.reads().kind)
-        asked = Asked(None if token is None else [token], against, constraints, flips)
-        return self._explained(sentences, shown_words(sentences), asked)
+        words = shown_words(sentences)
+        if not words:
+            return self._unwrapped({name: [] for name in self._outputs})
+        others, schemes = self._by_output("against", against), self._by_output("constraints", constraints)
+        tokens, explained = None if token is None else [token], {}
+        for name, tagger, data in self._readings(sentences):
+            asked = Asked(tokens, others.get(name), schemes.get(name), flips)
+            explained[name] = tagger._explained(data, words, asked)
+        return self._unwrapped(explained)
 
-    def _explained(self, X: Any, words: Sequence[str | None], asked: Asked) -> list[Explanation]:
-        """The explanation of the one sentence of X, whose words are these."""
-        raise NotImplementedError
-
-    def _passed_by(self, batch: Batch, cut: float) -> Passed:
-        """What it passes to a layer above it: every label at least as probable as `cut`, and pairs of them."""
-        return passed_by(batch, tuple(self.classes_), cut)
-
-    # -- steps of answers ---------------------------------------------------------------------------------------------
+    # -- decoders and constraints -------------------------------------------------------------------------------------
 
     def _decoding(
-        self, X: Any, decoder: str | None, constraints: Constraints, options: Mapping[str, Any]
-    ) -> tuple[Callable[[Batch], list[Decoding]], Callable[[Batch], Batch], str | None]:
-        """What decodes a batch of these sentences, what puts it under the rules before, and the label scheme under
-        which they are scored, all checked."""
+        self, X: Any, decoder: str | None, constraints: ByOutput, options: Mapping[str, Any]
+    ) -> tuple[Callable[[str, Batch], tuple[Batch, list[Decoding]]], dict[str, str]]:
+        """What decodes a batch of an output (and puts it under its rules before), and the label schemes that hold, all
+        checked; an option goes to the outputs that take it."""
         self._check_fitted()
+        limits, chosen, left = self._by_output("constraints", constraints), {}, set(options)
+        for name, tagger in self._outputs.items():
+            ruled = bool(rules_among(limits.get(name))[1])
+            its_decoder, given = chosen[name] = tagger._chosen(decoder, options, ruled)
+            tagger._check_constraints(its_decoder, limits.get(name))
+            tagger._check_options(its_decoder, (), ruled)
+            left -= given.keys() | tagger._further_options
+        tagger._check_options(its_decoder, [option for option in options if option in left], ruled)
+        _, under_rules, schemes = self._constrained_by(X, constraints)
+
+        def decoded(name: str, batch: Batch) -> tuple[Batch, list[Decoding]]:
+            batch, (its_decoder, given) = under_rules(name, batch), chosen[name]
+            return batch, batch.decode(its_decoder, **given)
+
+        return decoded, schemes
+
+    def _chosen(self, decoder: str | None, options: Mapping[str, Any], ruled: bool) -> tuple[str, dict[str, Any]]:
+        """The decoder, and those of the options that it takes."""
         name = self._checked_decoder(decoder)
-        self._check_constraints(name, constraints)
-        scheme, rules = rules_among(constraints)
-        self._check_options(name, options, bool(rules))
-        return lambda batch: batch.decode(name, **options), self._under_rules(X, rules), scheme
-
-    def _ask_about(
-        self,
-        X: Any,
-        given: Sequence[Any],
-        name: str,
-        question: Callable[[Batch, Sequence[Any]], list[R]],
-        forced: Forced | None,
-        constraints: Constraints,
-    ) -> list[R]:
-        """Ask a question about something given for each sentence, in the blocks of the sentences."""
-        X, ruled, scheme = self._constrained_by(X, constraints)
-        data = self.encode(X)
-        check_one_each(given, name, len(data))
-
-        def part(batch: Batch) -> list[R]:
-            part_given = given[batch.first : batch.first + len(batch)]
-            return question(ruled(batch), part_given)
-
-        return self._ask(data, part, forced, scheme)
-
-    def _ask_under(
-        self, X: Any, question: Callable[[Batch], list[R]], forced: Forced | None, constraints: Constraints
-    ) -> list[R]:
-        """`_ask` about the labellings that satisfy the constraints."""
-        X, ruled, scheme = self._constrained_by(X, constraints)
-        return self._ask(X, lambda batch: question(ruled(batch)), forced, scheme)
-
-    def _constrained_by(self, X: Any, constraints: Constraints) -> tuple[Any, Callable[[Batch], Batch], str | None]:
-        """The sentences, what puts a batch of them under the rules among the constraints, and the label scheme."""
-        scheme, rules = rules_among(constraints)
-        X = listed(X) if rules else X
-        return X, self._under_rules(X, rules), scheme
+        takes = self._rule_options if ruled else self._decoder_options(name)
+        return name, {option: value for option, value in options.items() if option in takes}
 
     def _check_constraints(self, decoder: str, constraints: Constraints) -> None:
         """Refuse constraints that a decoder cannot keep."""
@@ -525,18 +760,6 @@ class Tagger(Estimator):
         """Refuse rules that this tagger, or this decoder, does not take."""
         self._require(RULES, "constraints", "use 'scheme', forced=, or a CRF")
         self._check_options(decoder, (), True)
-
-    def _under_rules(self, X: Any, rules: list[Any]) -> Callable[[Batch], Batch]:
-        """What puts a batch of these sentences under rules, which may look at the words."""
-        if not rules:
-            return lambda batch: batch
-        self._require(RULES, "constraints", "use 'scheme', forced=, or a CRF")
-        words = rule_sentences(X)
-        return lambda batch: batch.under(rules, words)
-
-    def _instead(self, remedy: str) -> str:
-        """What to use where probabilities are asked for."""
-        return f"calibrate it and use {remedy}" if CONFIDENCE in self.can else "use predict_nbest, which has scores"
 
     def _checked_decoder(self, decoder: str | None) -> str:
         """The name of a decoder that this tagger has."""
@@ -572,3 +795,55 @@ class Tagger(Estimator):
         if self.scheme_ is not None and not same_rules(self.scheme_, scheme):
             raise OptionError(f"constraints: the labels follow {self.scheme_}, got {scheme!r}; use 'scheme'")
         return scheme
+
+
+class Confidences:
+    """Questions to taggers whose scores only order labellings.  `calibrate` finds the temperature at which
+    exp(score / temperature) says best how often they are right on held-out data: the answers are *confidences*, kept
+    apart from probabilities."""
+
+    def predict_confidences(self: Any, X: Any, *, forced: ByOutput = None, constraints: Constraints = None) -> Answers:
+        """The confidence in every label at every token, from a calibrated model without probabilities.
+
+        X : sentences, a Corpus, or what `encode` returned
+        forced, constraints : as for `decode`
+        """
+        self._check_calibrated("predict_confidences", "predict_marginals")
+        return self._ask_under(X, lambda name, tagger, batch: batch.sure.marginals(), forced, constraints)
+
+    def span_confidences(
+        self: Any, X: Any, spans: ByOutput, *, forced: ByOutput = None, constraints: Constraints = None
+    ) -> Answers:
+        """These spans of each sentence with the confidence in each in place of a probability.
+
+        X : sentences, a Corpus, or what `encode` returned
+        spans : those of each sentence
+        forced, constraints : as for `decode`
+        """
+        self._check_calibrated("span_confidences", "span_probabilities")
+        question = lambda batch, part: batch.sure.span_probabilities(part)  # noqa: E731
+        return self._ask_about(X, "spans", spans, question, forced, constraints)
+
+    def occurrence_confidences(
+        self: Any, X: Any, types: ByOutput, *, forced: ByOutput = None, constraints: Constraints = None
+    ) -> Answers:
+        """The confidence that each sentence has at least one span of these types.
+
+        X : sentences, a Corpus, or what `encode` returned
+        types : one type, or several
+        forced, constraints : as for `decode`
+        """
+        self._check_calibrated("occurrence_confidences", "occurrence_probabilities")
+        wanted = self._types(types)
+        question = lambda name, tagger, batch: batch.sure.occurrences(wanted[name])  # noqa: E731
+        return self._ask_under(X, question, forced, constraints, wanted)
+
+    def _check_calibrated(self: Any, question: str, instead: str) -> None:
+        self._require_of_all(CONFIDENCE, question, f"use {instead}")
+        for tagger in self._outputs.values():
+            if tagger._calibration is None:
+                raise OptionError(f"{tagger._lacks(PROBABILITY)}; calibrate it on held-out data first")
+
+
+def _as_it_is(name: str, batch: Batch) -> Batch:
+    return batch

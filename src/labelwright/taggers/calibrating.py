@@ -1,10 +1,8 @@
 """How a tagger is calibrated: the temperature and the maps under which held-out data are said best."""
 
-import copy
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,8 +18,6 @@ from labelwright.decode.checks import MOST, check_whole
 from labelwright.errors import OptionError
 from labelwright.evaluate.calibration import judged
 from labelwright.taggers.arguments import true_labels
-from labelwright.taggers.base import Tagger
-from labelwright.taggers.estimator import uninterrupted
 
 Array = NDArray[Any]
 Question = Callable[[Batch], list[Any]]
@@ -36,93 +32,17 @@ LIKELY = 0.01  # labels of tokens that are less probable do not shape the map
 class HeldOut(NamedTuple):
     """Sentences that a tagger was not trained on."""
 
-    tagger: "Calibratable"
+    tagger: Any
     X: Any  # encoded
     y: list[list[Any]]
     ask: Callable[[Question], list[Any]]  # a question about all of them
 
 
-class Calibratable(Tagger):
-    """A tagger whose scores can be divided by a temperature.  Calibration changes no label: it changes what is said
-    about labels."""
-
-    @property
-    def _calibration(self) -> Calibration | None:
-        """How probabilities (or confidences) follow from scores; None before `calibrate`."""
-        record = self.__dict__.get("training_", {}).get("calibration")
-        return None if record is None else Calibration.of(record)
-
-    @property
-    def temperature_(self) -> float | None:
-        """What scores are divided by; None before `calibrate`."""
-        self._check_fitted()
-        calibration = self._calibration
-        return None if calibration is None else calibration.temperature
-
-    def calibrate(
-        self,
-        X: Any,
-        y: Sequence[Sequence[Any]] | None = None,
-        *,
-        method: str = "temperature",
-        folds: int | None = None,
-    ) -> Self:
-        """Fit on held-out sentences how sure this tagger may be; every probability (or confidence) that it then gives
-        is calibrated, and no label changes.
-
-        X, y : sentences that the tagger was not trained on, and their labels (or a Corpus)
-        method : "temperature": all scores are divided by the number under which the held-out labels are most likely;
-            "isotonic": in addition, probabilities of spans and of labels of tokens go through monotone maps
-        folds : X and y are the training data: so many copies are trained, each without one part of them, and judged on
-            that part (cross-fitting)
-
-        >>> from labelwright import CRF
-        >>> X, y = [["her", "brother"], ["he"], ["her"], ["brother"]], [["B", "I"], ["B"], ["B"], ["O"]]
-        >>> crf = CRF(max_iter=5, n_jobs=1).fit(X[:2], y[:2]).calibrate(X[2:], y[2:])
-        >>> crf.predict_marginals([["he"]])[0][0]["B"] < crf.uncalibrated().predict_marginals([["he"]])[0][0]["B"]
-        True
-        """
-        begun = time.perf_counter()
-        self._check_fitted()
-        X, y = sentences_and_labels(X, y)
-        parts = [held_out(self, X, y)] if folds is None else self._crossed(X, y, folds)
-        record = fitted(parts, method)
-        self._set_calibration(record | {"seconds": round(time.perf_counter() - begun, 3)})
-        return self
-
-    def uncalibrated(self) -> Self:
-        """This tagger without its calibration: its probabilities are those of the model alone."""
-        self._check_fitted()
-        raw = copy.copy(self)
-        raw.__dict__["training_"] = {
-            name: value for name, value in self.__dict__.get("training_", {}).items() if name != "calibration"
-        }
-        return raw
-
-    def _set_calibration(self, record: dict[str, Any]) -> None:
-        """Take over the calibration of another copy of this tagger."""
-        self.__dict__["training_"] = {**self.__dict__.get("training_", {}), "calibration": record}
-
-    def _asker(self, X: Any) -> Callable[[Question], list[Any]]:
-        """What asks encoded sentences many questions, one after the other."""
-        return lambda question: self._ask(X, question)
-
-    def _crossed(self, X: Any, y: Sequence[Sequence[Any]] | None, folds: int) -> "list[HeldOut]":
-        """Copies of this tagger, each with the part of the training data that it was not trained on."""
-        fresh: Callable[[], Any] | None = getattr(self, "_like", None)
-        if fresh is None:
-            raise OptionError(f"folds: a {type(self).__name__} cannot be trained again; give held-out data")
-        return [held_out(uninterrupted(fresh().fit(*train)), *rest) for train, rest in folded(X, y, folds)]
-
-
 # -- held-out data ----------------------------------------------------------------------------------------------------
 
 
-Labelled = tuple[Any, Sequence[Sequence[Any]] | None]  # a corpus has its labels itself
-
-
-def sentences_and_labels(X: Any, y: Any) -> Labelled:
-    """Sentences and their labels, given as two, as a pair or as a corpus."""
+def sentences_and_labels(X: Any, y: Any) -> tuple[Any, Any]:
+    """Sentences and their labels, given as two, as a pair or as a corpus, which has its labels itself."""
     X = listed(X)
     if y is None and isinstance(X, tuple | list) and len(X) == 2:
         return listed(X[0]), listed(X[1])
@@ -131,7 +51,7 @@ def sentences_and_labels(X: Any, y: Any) -> Labelled:
     return X, listed(y)
 
 
-def held_out(tagger: Calibratable, X: Any, y: Sequence[Sequence[Any]] | None) -> HeldOut:
+def held_out(tagger: Any, X: Any, y: Sequence[Sequence[Any]] | None) -> HeldOut:
     """Sentences, encoded, after a check that they fit their labels."""
     y = left_open(true_labels("calibrate", X, y, complete=False), tagger.classes_)
     data = tagger.encode(X)
@@ -141,22 +61,26 @@ def held_out(tagger: Calibratable, X: Any, y: Sequence[Sequence[Any]] | None) ->
     return HeldOut(tagger, data, y, ask)
 
 
-def folded(X: Any, y: Sequence[Sequence[Any]] | None, folds: int) -> list[tuple[Labelled, Labelled]]:
-    """For each of so many parts of the sentences: all others with their labels, and the part with its own."""
+def folded(
+    X: Any, gold: Mapping[str, Any], folds: int
+) -> Iterator[tuple[tuple[Any, dict[str, Any]], tuple[Any, dict[str, Any]]]]:
+    """For each of so many parts of the sentences: all others with their labels (by output), and the part with its
+    own."""
     check_whole("folds", folds, 2, MOST)
     n = len(X)
     if n < folds:
         raise OptionError(f"folds: expected {folds} sentences at least, got {n}")
-    if y is not None:
-        lengths = np.diff(X.offsets).tolist() if isinstance(X, Corpus) else [len(sentence) for sentence in X]
-        check_lengths(y, lengths, place="calibrate: y")
+    lengths = np.diff(X.offsets).tolist() if isinstance(X, Corpus) else [len(sentence) for sentence in X]
+    for y in gold.values():
+        if y is not None:
+            check_lengths(y, lengths, place="calibrate: y")
 
-    def part(rows: list[int]) -> Labelled:
+    def part(rows: list[int]) -> tuple[Any, dict[str, Any]]:
         some = X.take(rows) if isinstance(X, Corpus) else [X[row] for row in rows]
-        return some, None if y is None else [y[row] for row in rows]
+        return some, {name: None if y is None else [y[row] for row in rows] for name, y in gold.items()}
 
-    bounds = np.linspace(0, n, folds + 1).astype(int).tolist()
-    return [(part([*range(a), *range(b, n)]), part([*range(a, b)])) for a, b in pairwise(bounds)]
+    for a, b in pairwise(np.linspace(0, n, folds + 1).astype(int).tolist()):
+        yield part([*range(a), *range(b, n)]), part([*range(a, b)])
 
 
 # -- fitting ----------------------------------------------------------------------------------------------------------

@@ -2,61 +2,122 @@
 
 import copy
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from labelwright import __version__
+from labelwright.answers.batch import Batch
 from labelwright.corpus.table import Corpus
+from labelwright.corpus.token_records import listed
 from labelwright.engine.choice import expect_much
-from labelwright.errors import OptionError, TemplateError
+from labelwright.errors import CorpusError, ModelFileError, OptionError, TemplateError
 from labelwright.evaluate import evaluate
-from labelwright.features.layered import check_layers_read, refuse_labels
-from labelwright.features.lexicon import Lexicon, read_lexicon
+from labelwright.features.extract import few_tokens, kind_of
+from labelwright.features.layered import check_layers_read, lower_layers_read, refuse_labels
+from labelwright.features.sources import Lexicon, read_lexicon
 from labelwright.inspection import facts
-from labelwright.learn.checkpoint import EVERY, Checkpoints
 from labelwright.learn.joint import Joint
 from labelwright.learn.lbfgs import lbfgs
-from labelwright.learn.monitor import Monitor, ProgressBar, Record
+from labelwright.learn.monitor import EVERY, Checkpoints, Monitor, ProgressBar, Record
+from labelwright.modelfile import pack_strings
 from labelwright.parallel import Workers
-from labelwright.structures.passing import Passed, joined, over
-from labelwright.taggers import declared
+from labelwright.settings import AtLeast, Below, Default, Help, OfTheRun, OneOf, RecipeOnly, settings_of
+from labelwright.structures.passing import Passed, certain, joined, mixed, over
+from labelwright.taggers import declared, registry
+from labelwright.taggers.arguments import Forced
 from labelwright.taggers.base import (
+    CONFIDENCE,
     EXPLANATION,
     FORCED,
     JOINT,
+    LAYER,
     NBEST,
     PROBABILITY,
     RULES,
     SHARES,
+    Confidences,
+    Tagger,
 )
-from labelwright.taggers.cascade_answers import columns_of_input
-from labelwright.taggers.cascade_calibrating import CalibratedLayers
-from labelwright.taggers.cascade_files import check_inputs, check_layer_scores, pack_layers, read_layers
-from labelwright.taggers.cascade_settings import Cut, Jackknife, Layers, LayerShares, LexiconOf, Passing
-from labelwright.taggers.estimator import Summary
-from labelwright.taggers.layer_labels import labelled_layers
-from labelwright.taggers.layer_runs import LayerRun, grown_layers
-from labelwright.taggers.layers import layer_names, layer_settings
-from labelwright.taggers.packing import TIMED, Packed, check_run, read_record, settings_in
-from labelwright.taggers.sample_weights import listed_weights
-from labelwright.taggers.signature import signature
-from labelwright.taggers.stacks import Version, joint_fingerprint, some, stacks
-from labelwright.taggers.training import TrainableModel, labelled_pair
+from labelwright.taggers.estimator import InputSchema, Summary, untrained
+from labelwright.taggers.kinds import Shares
+from labelwright.taggers.layers import (
+    LayerRun,
+    LayerTables,
+    Version,
+    joint_fingerprint,
+    labelled_layers,
+    layer_names,
+    layer_settings,
+    some,
+    stacks,
+)
+from labelwright.taggers.packing import TIMED, Packed, as_json, check_run, read_record, settings_in, stored_settings
+from labelwright.taggers.training import labelled_pair, listed_weights
 from labelwright.validation import HeaderReader, TensorReader
 from labelwright.wording import counted, either
 
 Array = NDArray[Any]
+R = TypeVar("R")
 FOLDS = 5
+READINGS = 10  # labellings passed by "sample" and "nbest"
 NOT_JOINT = (  # settings of a layer: what joint training does not have, and their values without it
     ("l1", "L1 penalty", 0), ("prune_labels", "pruned labels", "off", "auto"), ("entity_rate", "entity rate", None),
 )  # fmt: skip
-ANSWERED = frozenset(
-    {NBEST, FORCED, PROBABILITY, EXPLANATION}
-)  # of what layers can do, what is asked of all of them at once
+ANSWERED = frozenset({NBEST, FORCED, PROBABILITY, CONFIDENCE, EXPLANATION})  # what is asked of all layers at once
+REFUSED = {  # arguments and settings of other taggers, and what to do instead
+    "label": "a cascade has a label column for each layer; name them in the [[layers]] of the recipe",
+    "scheme": "a cascade has labels in each layer; write scheme = ... in a table of [[layers]]",
+    "arrays": "the layers of a cascade read columns and labels, and no arrays; leave it out",
+    "dev_arrays": "the layers of a cascade read columns and labels, and no arrays; leave it out",
+    "allowed_labels": "a cascade has labels in each layer; write them in the file, as in NN|VB",
+    "unmarked": "a cascade has labels in each layer; write _ in the file where they are unknown",
+}
+
+Layers = Annotated[
+    Sequence[tuple[str, Any]],
+    LayerTables(),
+    RecipeOnly(),
+    Help(
+        "Pairs of a name and a tagger, the lowest first: CRF, LatentCRF, SemiCRF; with passing best also perceptrons, "
+        "with best and marginal memory-based and n-gram taggers; LatticeTagger, with joint only as the lowest. "
+        "Templates read the labels below by %y[row] or %y[row,NAME]; one without it gets the usual lines."
+    ),
+]
+Passing = Annotated[
+    str,
+    OneOf("best", "marginal", "joint", "sample", "nbest"),
+    Help(
+        "What a layer passes upwards: its best labels, all likely labels by their marginal probabilities, joint (the "
+        "same, then all layers learn together), labels of a sample of labellings, or of the nbest."
+    ),
+]
+LayerShares = Annotated[
+    Mapping[str, float] | None,
+    Shares(),
+    RecipeOnly(),
+    Help("Weight of the loss of each layer in joint training, by name."),
+    Default("1 each"),
+]
+Jackknife = Annotated[
+    bool,
+    Help(
+        "Train upper layers on labels of sentences that the lower layers were not trained on (5 parts); above "
+        "memory-based and n-gram taggers that is always so."
+    ),
+]
+Cut = Annotated[float, AtLeast(0), Below(1), RecipeOnly(), Help("Labels less probable than this are not passed.")]
+LexiconOf = Annotated[
+    str | None,
+    RecipeOnly(),
+    Help(
+        "Name of a layer: the labels of it that each word had in training become one more column, as in NN|VB, which "
+        "%each reads."
+    ),
+]
 
 
 class _OfItsLayers:
@@ -70,8 +131,10 @@ class _OfItsLayers:
         return ANSWERED.intersection(*abilities) | frozenset().union(*abilities) & {RULES}
 
 
-class Cascade(CalibratedLayers):
+class Cascade(Confidences, Tagger):
     """Layers of taggers over the same sentences, the lowest first; each reads the input and the labels below it.
+
+    Every answer is {layer: answer}; probabilities are those of a layer given what it is passed.
 
     >>> X = [["the", "dog", "barks"], ["a", "bird", "sings"]]
     >>> y = {"pos": [["D", "N", "V"]] * 2, "chunk": [["B-NP", "I-NP", "B-VP"]] * 2}
@@ -84,7 +147,9 @@ class Cascade(CalibratedLayers):
     _training_options: ClassVar[frozenset[str]] = frozenset(
         {"dev", "progress", "layer_progress", "checkpoint", "sample_weight", "partial_labels", "partial_fit"}
     )
-    training_: dict[str, Any]
+    layers_: dict[str, Any]
+    inputs_: tuple[str, ...]  # names of the columns of input
+    lexicon_: Lexicon | None
     history_: list[dict[str, Any]]  #: a record of each iteration, or of each pass
 
     def __init__(
@@ -113,7 +178,7 @@ class Cascade(CalibratedLayers):
         self.random_state = random_state
         self.verbose = verbose
 
-    # -- training ---------------------------------------------------------------------------------------------
+    # -- training -----------------------------------------------------------------------------------------------------
 
     def fit(
         self,
@@ -125,7 +190,7 @@ class Cascade(CalibratedLayers):
         checkpoint_every: float = EVERY,
         resume: bool = False,
         progress: Callable[[Record, int], None] | None = None,
-        layer_progress: Callable[[str, TrainableModel], Any] | None = None,
+        layer_progress: Callable[[str, Any], Any] | None = None,
         sample_weight: Sequence[Any] | None = None,
     ) -> Self:
         """Train on sentences X and the labels of every layer: y = {name: labels}, or a Corpus with columns so named.
@@ -159,7 +224,7 @@ class Cascade(CalibratedLayers):
         self.lexicon_ = None
         source = self._input(X)
         if self.lexicon is not None:
-            self.lexicon_, source = Lexicon.learn(columns_of_input(X), gold[self.lexicon])
+            self.lexicon_, source = Lexicon.learn(_columns(X), gold[self.lexicon])
         run = LayerRun(self._fresh, layer_progress, sample_weight, places)
         by_layer = None if self.learns_together else development
         self.layers_, inputs, versions = self._train_layers(run, source, gold, by_layer)
@@ -186,14 +251,20 @@ class Cascade(CalibratedLayers):
 
         X, y, sample_weight : as in `fit`
         """
-        if "layers_" not in vars(self):
+        if not self._is_fitted():
             return self.fit(X, y, sample_weight=sample_weight)
         self._check_parameters()
         if self.lexicon is not None:
             raise OptionError("partial_fit: the lexicon is of all training data; fit the cascade again")
         X, gold = labelled_layers(X, y, list(self.layers_), partial=True)
-        self.layers_ = grown_layers(self.layers_, self._passed, self._input(X), gold, sample_weight)
-        self.training_ = self.training_ | {"layers": {name: layer.training_ for name, layer in self.layers_.items()}}
+        grown, read = dict[str, Any](), self._input(X)
+        for name, model in self.layers_.items():
+            if not hasattr(model, "partial_fit"):
+                raise OptionError(f"partial_fit: the layer {name} is a {type(model).__name__}, which cannot; fit again")
+            grown[name] = copy.copy(model).partial_fit(read, gold[name], sample_weight=sample_weight)
+            if len(grown) < len(self.layers_):
+                read = over(read, name, self._passed(grown[name], read))
+        self._set_layers(grown)
         return self
 
     def _check_parameters(self) -> None:
@@ -247,16 +318,8 @@ class Cascade(CalibratedLayers):
 
     @classmethod
     def _refusal(cls, setting: str) -> str | None:
-        known = {
-            "label": "a cascade has a label column for each layer; name them in the [[layers]] of the recipe",
-            "scheme": "a cascade has labels in each layer; write scheme = ... in a table of [[layers]]",
-            "arrays": "the layers of a cascade read columns and labels, and no arrays; leave it out",
-            "dev_arrays": "the layers of a cascade read columns and labels, and no arrays; leave it out",
-            "allowed_labels": "a cascade has labels in each layer; write them in the file, as in NN|VB",
-            "unmarked": "a cascade has labels in each layer; write _ in the file where they are unknown",
-        }
-        if setting in known:
-            return known[setting]
+        if setting in REFUSED:
+            return REFUSED[setting]
         of_layers = any(setting in layer_settings(name) for name in layer_names())
         return "belongs to a layer; write it in a table of [[layers]]" if of_layers else None
 
@@ -303,7 +366,7 @@ class Cascade(CalibratedLayers):
         reasons = [f"{name}: {reason}" for name, reason in stops.items() if reason]
         return Summary(sizes, run, str(joint["stopped"]) if joint else "; ".join(reasons))
 
-    def _fresh(self, model: TrainableModel) -> TrainableModel:
+    def _fresh(self, model: Any) -> Any:
         """An untrained copy, with this cascade's threads and seed where it has none of its own."""
         fresh = model._untrained()
         for name in ("n_jobs", "random_state"):
@@ -320,10 +383,10 @@ class Cascade(CalibratedLayers):
         source: Any,
         gold: Mapping[str, Sequence[Sequence[str]]],
         development: tuple[Any, dict[str, Any]] | None,
-    ) -> tuple[dict[str, TrainableModel], list[Any], list[list[Version]]]:
+    ) -> tuple[dict[str, Any], list[Any], list[list[Version]]]:
         """The layers, trained one after the other, with what each reads and (but of the last) which models say what it
         passes."""
-        trained, inputs, versions = dict[str, TrainableModel](), [source], []
+        trained, inputs, versions = dict[str, Any](), [source], []
         held_out = None if development is None else self._input(development[0])
         for k, (name, model) in enumerate(self.layers):
             read = None if held_out is None else self._read(held_out, trained)
@@ -335,7 +398,7 @@ class Cascade(CalibratedLayers):
                 inputs.append(over(inputs[k], name, passed))
         return trained, inputs, versions
 
-    def _read(self, source: Any, lower: Mapping[str, TrainableModel]) -> Any:
+    def _read(self, source: Any, lower: Mapping[str, Any]) -> Any:
         """What a layer reads over these trained layers."""
         X = source
         for name, model in lower.items():
@@ -343,7 +406,7 @@ class Cascade(CalibratedLayers):
         return X
 
     def _trained_passing(
-        self, run: LayerRun, name: str, trained: TrainableModel, X: Any, gold: Sequence[Sequence[str]]
+        self, run: LayerRun, name: str, trained: Any, X: Any, gold: Sequence[Sequence[str]]
     ) -> tuple[Passed, list[Version]]:
         """What a layer passes of its training data, and the models that say so of which sentences."""
         n = len(gold)
@@ -425,26 +488,200 @@ class Cascade(CalibratedLayers):
 
         return score
 
+    # -- outputs ------------------------------------------------------------------------------------------------------
+
+    def _is_fitted(self) -> bool:
+        return "layers_" in vars(self)
+
+    @property
+    def _outputs(self) -> dict[str, Any]:
+        self._check_fitted()
+        return self.layers_
+
+    @property
+    def classes_(self) -> dict[str, list[str]]:  # type: ignore[override]
+        """The labels of each layer."""
+        return {name: layer.classes_ for name, layer in self._outputs.items()}
+
+    def encode(self, X: Any) -> Any:
+        """Refused: what a layer reads depends on those below.
+
+        X : sentences, or a Corpus
+        """
+        self._check_fitted()
+        raise OptionError("encode: each layer of a cascade encodes what those below pass; give the sentences")
+
+    def _sized(self, X: Any) -> Any:
+        return listed(X)
+
+    def _unwrapped(self, answers: Mapping[str, Any], kind: type[dict[str, Any]] = dict) -> Any:
+        return kind(answers)
+
+    def _by_output(self, word: str, given: Any) -> Mapping[str, Any]:
+        """What is given for each layer.  One scheme for all holds in those whose labels follow one, and one label to
+        compare with in those that have it."""
+        layers = self._outputs
+        if word == "constraints" and isinstance(given, str):
+            return {name: given for name, layer in layers.items() if layer.scheme_ is not None}
+        if word == "against" and given is not None:
+            having = {name: given for name, layer in layers.items() if given in layer.classes_}
+            if not having:
+                raise OptionError(f"against: no layer has a label {given!r}")
+            return having
+        if given is not None and not isinstance(given, Mapping):
+            got = type(given).__name__
+            raise OptionError(f"{word}: expected {{layer: ...}}, one of {', '.join(layers)}, got {got}")
+        for name in given or ():
+            if name not in layers:
+                raise OptionError(f"{word}: no layer {name!r}, expected one of {', '.join(layers)}")
+        return given or {}
+
+    def _ask_outputs(
+        self,
+        X: Any,
+        question: Callable[[str, Any, Batch], list[R]],
+        forced: Mapping[str, Forced] | None = None,
+        constraints: str | Mapping[str, str] | None = None,
+    ) -> dict[str, list[R]]:
+        """question(name, layer, batch) for every layer, the lowest first: the answers about all sentences, by layer.
+
+        A layer is encoded once, and scored once for its answers and for what it passes on (again only under
+        constraints, which what is passed on knows nothing of).
+
+        forced : known labels of some layers, {name: as `decode` of a single tagger takes them}; those above know them
+        constraints : one name holds for the layers whose labels follow a scheme"""
+        known, schemes = self._by_output("forced", forced), self._by_output("constraints", constraints)
+        X = listed(X)
+        if isinstance(X, list | tuple) and not X:
+            return {name: question(name, model, Batch([])) for name, model in self.layers_.items()}
+        few = self.lexicon_ is None and few_tokens(X, len(self.inputs_)) is not None
+        read = X if few else self._input(X)  # a few tokens in plain lists are read fastest as they are
+        answers: dict[str, list[R]] = {}
+        last = list(self.layers_)[-1]
+        for name, model in self.layers_.items():
+            data, scheme = self._encoded(model, read), schemes.get(name)
+            passes = name != last and scheme is None
+
+            def block(
+                batch: Batch, name: str = name, model: Any = model, passes: bool = passes
+            ) -> list[tuple[list[R], Passed | None]]:
+                return [(question(name, model, batch), self._layer_passes(model, batch) if passes else None)]
+
+            blocks = model._ask(data, block, known.get(name), scheme)
+            answers[name] = [answer for part, _ in blocks for answer in part]
+            if passes:
+                read = over(read, name, joined([part for _, part in blocks if part is not None]))
+            elif name != last:
+                read = over(read, name, self._passed(model, data, known.get(name)))
+        return answers
+
+    def _readings(self, X: Any) -> Iterator[tuple[str, Any, Any]]:
+        """Every layer with what it reads of sentences, the lowest first."""
+        read, last = self._input(X), list(self.layers_)[-1]
+        for name, layer in self.layers_.items():
+            data = self._encoded(layer, read)
+            yield name, layer, data
+            if name != last:
+                read = over(read, name, self._passed(layer, data))
+
+    def _input(self, X: Any) -> Any:
+        """What the lowest layer reads."""
+        if isinstance(X, Corpus):
+            names: Sequence[str] = self.inputs_
+            if not set(names) <= set(X.names):  # under other names, as many
+                names = [name for name in X.input_names if name not in dict(self.layers)]
+            if len(names) != len(self.inputs_):
+                raise CorpusError(
+                    f"{X.source}: the cascade reads the columns {','.join(self.inputs_)}, got {','.join(X.names)}"
+                )
+            X = X.select(names)
+        elif kind_of(X) == "columns":
+            X = Corpus.from_sequences(X, reads=self.inputs_)
+        return X if self.lexicon_ is None else self.lexicon_.column(_columns(X))
+
+    def _encoded(self, model: Any, X: Any) -> Any:
+        """What a layer reads, encoded once; shares of votes come only from the sentences themselves."""
+        return X if SHARES in model.can else model.encode(X)
+
+    def _passed(self, model: Any, X: Any, forced: Forced | None = None) -> Passed:
+        """What a trained layer passes to the next."""
+        return joined(model._ask(X, lambda batch: [self._layer_passes(model, batch)], forced))
+
+    def _layer_passes(self, model: Any, batch: Batch) -> Passed:
+        """What a trained layer passes of sentences that it has scored."""
+        labels = tuple(model.classes_)
+        if self.passing == "best":
+            records = batch.decode(model._checked_decoder(None), probabilities=False)
+            return certain(labels, [record.labels for record in records])
+        if self.passing == "nbest":
+            return mixed(labels, [_normalised(readings) for readings in batch.raw.nbest(READINGS)])
+        if self.passing == "sample":
+            return mixed(labels, batch.raw.sample(READINGS, self.random_state))
+        passed: Passed = model._passed_by(batch, self.cut)
+        return passed
+
+    def reads(self) -> InputSchema:
+        lowest = next(iter(self._outputs.values())).reads()
+        return InputSchema(lowest.kind, tuple(self.inputs_))
+
+    def input_of_lowest(self, X: Any) -> Any:
+        """What the lowest layer reads of sentences."""
+        self._check_fitted()
+        return self._input(X)
+
+    def set_params(self, **parameters: Any) -> Self:
+        """Change parameters by name, those of layers as in `pos__l2`.  What belongs to the run, as `pos__n_jobs` and
+        `word__lattices`, holds for trained layers, too.
+
+        **parameters : settings and their new values
+        """
+        super().set_params(**parameters)
+        for name, layer in vars(self).get("layers_", {}).items():
+            of_run = [setting.name for setting in settings_of(type(layer)).values() if setting.has(OfTheRun)]
+            given = {each: parameters[f"{name}__{each}"] for each in of_run if f"{name}__{each}" in parameters}
+            layer.set_params(**given)
+        return self
+
+    # -- calibration --------------------------------------------------------------------------------------------------
+
+    def _like(self) -> Self:
+        part: Self = untrained(self, part=True)
+        return part
+
+    def _labelled_by_output(self, X: Any, y: Any) -> tuple[Any, dict[str, Any]]:
+        return labelled_layers(X, y, list(self.layers_), "calibrate: " if y is not None else "", partial=True)
+
+    def _set_calibrations(self, records: Mapping[str, dict[str, Any]], seconds: float) -> None:
+        calibrated = {name: copy.copy(layer) for name, layer in self.layers_.items()}
+        for name, layer in calibrated.items():
+            layer._set_calibration(records[name])
+        self._set_layers(calibrated)
+
+    def uncalibrated(self) -> Self:
+        """This cascade without the calibration of its layers."""
+        self._check_fitted()
+        raw = copy.copy(self)
+        raw._set_layers({name: layer.uncalibrated() for name, layer in self.layers_.items()})
+        return raw
+
+    def _set_layers(self, layers: dict[str, Any]) -> None:
+        self.layers_ = layers
+        self.training_ = {**self.training_, "layers": {name: layer.training_ for name, layer in layers.items()}}
+
     # -- what was learnt, for people ----------------------------------------------------------------------------------
 
     def describe(self, top: int = 5) -> dict[str, Any]:
         self._check_fitted()
-        return facts.layered(self, {name: signature(layer) for name, layer in self.layers_.items()})
+        return facts.layered(self, {name: layer._signature() for name, layer in self.layers_.items()})
 
     def _signature(self) -> str:
         """One line that says how each layer was made."""
-        layers = [f"{name}:{signature(layer)}" for name, layer in self.layers_.items()]
+        layers = [f"{name}:{layer._signature()}" for name, layer in self.layers_.items()]
         return "|".join(["cascade", f"passing:{self.passing}", *layers])
 
     def knows(self, words: Sequence[str]) -> list[bool] | None:
-        self._check_fitted()
-        return next(iter(self.layers_.values())).knows(words)
-
-    # -- files ------------------------------------------------------------------------------------------------
-
-    def pack(self) -> Packed:
-        """The tensors and the header of the model file: layer{i}.* are those of each layer."""
-        return pack_layers(self)
+        lowest: Tagger = next(iter(self._outputs.values()))
+        return lowest.knows(words)
 
     def _compressed(self, prune: float, bits: int) -> Self:
         smaller = copy.copy(self)
@@ -464,19 +701,100 @@ class Cascade(CalibratedLayers):
         layers = enumerate(self.layers_.values())
         return frozenset(f"layer{i}.{name}" for i, layer in layers for name in layer._weight_names())
 
+    # -- files --------------------------------------------------------------------------------------------------------
+
+    def pack(self) -> Packed:
+        """The tensors and the header of the model file: layer{i}.* are those of each layer."""
+        tensors: dict[str, Array] = {}
+        layers: list[dict[str, Any]] = []
+        for i, (name, layer) in enumerate(self.layers_.items()):
+            stored, header = layer.pack()
+            tensors |= {f"layer{i}.{key}": tensor for key, tensor in stored.items()}
+            layers.append({"name": name, "model": header})
+        if self.lexicon_ is not None:
+            words = self.lexicon_.words
+            tensors["lexicon.text"], tensors["lexicon.offsets"] = pack_strings(list(words))
+            tensors["lexicon.had"], tensors["lexicon.had.offsets"] = pack_strings(list(words.values()))
+        settings = {k: as_json(v) for k, v in stored_settings(self).items() if k not in ("layers", "shares")}
+        records = {name: layer.training_ for name, layer in self.layers_.items()}
+        return tensors, {
+            "kind": type(self).__name__,
+            "labelwright": __version__,
+            "signature": self._signature(),
+            "parameters": settings | {"shares": dict(self.shares) if self.shares else None},
+            "inputs": list(self.inputs_),
+            "layers": layers,
+            "training": self.training_ | {"layers": records},
+            "history": self.history_,
+        }
+
     @classmethod
     def unpack(cls, tensors: Mapping[str, Array], header: Mapping[str, Any]) -> Self:
         """The cascade that `pack` stored; each layer is read by its own model."""
         tensors, header = TensorReader.of(tensors), HeaderReader.of(header)
-        layers = read_layers(tensors, header)
+        layers: dict[str, Any] = {}
+        for i, layer in enumerate(header.parts("layers")):
+            model = layer.part("model")
+            kind = registry.class_named(model.text("kind"))
+            if LAYER not in getattr(kind, "can", ()) or not hasattr(kind, "unpack"):
+                raise model.refuse("kind", "a tagger that can be a layer")
+            tagger = kind.unpack(tensors.part(f"layer{i}."), model)
+            if not tagger.training_ or "imported_from" in tagger.training_:
+                raise model.refuse("training", "the record of a layer that was trained")
+            _check_layer(i, tagger, list(layers))
+            layers[layer.text("name")] = tagger
+        if not layers or len(layers) != len(header.listed("layers")):
+            raise header.refuse("layers", "one layer or more, each with a name of its own")
         check_run(header.part("parameters"))
-        untrained = [(name, model._untrained()) for name, model in layers.items()]
-        cascade = cls(**settings_in(header.part("parameters"), cls) | {"layers": untrained})
+        layers_to_train = [(name, model._untrained()) for name, model in layers.items()]
+        cascade = cls(**settings_in(header.part("parameters"), cls) | {"layers": layers_to_train})
         cascade._check_parameters()
         cascade.layers_, cascade.inputs_ = layers, tuple(header.names("inputs"))
         cascade.lexicon_ = read_lexicon(tensors) if "lexicon.text" in tensors else None
-        check_inputs(header, next(iter(layers.values())), cascade.lexicon_ is not None)
+        lowest = next(iter(layers.values())).reads()  # which may also read the column of the lexicon
+        n = len(lowest.columns) - (cascade.lexicon_ is not None) if lowest.kind == "columns" else 0
+        if len(cascade.inputs_) != n:
+            raise header.refuse("inputs", f"{n} columns, as the lowest layer reads them")
         training, cascade.history_ = read_record(header, TIMED, of_layers=True)
-        check_layer_scores(header, list(layers))
+        _check_scores(header, list(layers))
         cascade.training_ = training | {"layers": {name: layer.training_ for name, layer in layers.items()}}
         return cascade
+
+
+def _check_layer(i: int, layer: Any, lower: Sequence[str]) -> None:
+    """Refuse a layer of a file that reads the labels of others than these."""
+    if getattr(layer, "_labels_as_columns", False):
+        columns = layer.reads().columns
+        if layer.reads().kind == "columns" and lower and tuple(columns[-i:]) != tuple(lower):
+            raise ModelFileError(f"layer {i + 1}: expected the columns {', '.join(lower)} of labels below")
+        return
+    reads_labels = "above" in layer._extractor.header()
+    if reads_labels != (i > 0):
+        raise ModelFileError(f"layer {i + 1}: expected features that {'' if i else 'do not '}read labels below")
+    try:
+        lower_layers_read(layer._extractor, lower)
+    except TemplateError as error:
+        raise ModelFileError(f"layer {i + 1}: {error}") from None
+
+
+def _check_scores(header: HeaderReader, layers: Sequence[str]) -> None:
+    """The record of a cascade tells the scores of its own layers, and of joint training all iterations."""
+    training = header.part("training")
+    scores = training.part("dev") if "dev" in training else {}
+    for when in ("before", "after"):
+        if not set(scores.get(when, {})) <= set(layers):
+            raise training.part("dev").refuse(when, f"scores of {', '.join(layers)}")
+    if "joint" in training and not header.listed("history"):
+        raise header.refuse("history", "the iterations of joint training")
+
+
+def _columns(X: Any) -> Corpus:
+    if not isinstance(X, Corpus):
+        raise OptionError("lexicon: only words and columns have one, got feature dicts or arrays")
+    return X
+
+
+def _normalised(readings: list[tuple[list[str], float]]) -> list[tuple[list[str], float]]:
+    """The shares of n-best labellings; equal ones where all are too improbable for a number."""
+    whole = sum(p for _, p in readings)
+    return [(labels, p / whole if whole > 0 else 1 / len(readings)) for labels, p in readings]

@@ -14,8 +14,7 @@ from labelwright.errors import OptionError
 from labelwright.scoring.lattice_scores import bounds_of
 from labelwright.structures.states import StateSpace, state_space
 from labelwright.taggers.arguments import Forced, permitted_labels
-from labelwright.taggers.base import FORCED, NBEST, PROBABILITY, RULES
-from labelwright.taggers.calibrating import Calibratable
+from labelwright.taggers.base import FORCED, NBEST, PROBABILITY, RULES, Tagger
 
 Array = NDArray[Any]
 R = TypeVar("R")
@@ -41,7 +40,7 @@ class ScoredSentences:
         return len(self.scores.offsets) - 1
 
 
-class ChainTagger(Calibratable):
+class ChainTagger(Tagger):
     """A tagger over a chain of labels; subclasses learn (labels_, scheme_), and score sentences (`label_scores`)."""
 
     can: ClassVar[frozenset[str]] = frozenset({PROBABILITY, NBEST, FORCED, RULES})

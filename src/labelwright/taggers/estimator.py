@@ -1,18 +1,24 @@
 """scikit-learn's estimator conventions without scikit-learn: parameters are what the constructor names."""
 
 import copy
+import hashlib
 import inspect
 import itertools
 import textwrap
 from collections.abc import Mapping, Sequence
 from numbers import Integral
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeVar
 
-from labelwright import modelfile
+import numpy as np
+
+from labelwright import __version__, modelfile
+from labelwright.corpus.table import taken
 from labelwright.corpus.token_records import listed
 from labelwright.engine.choice import load_wanted
 from labelwright.errors import ModelFileError, NotFittedError, OptionError
 from labelwright.evaluate.scorers import Scoring, scorer_of
+from labelwright.features.builtin import BUILTIN
 from labelwright.inspection import facts, use
 from labelwright.modelfile import BITS
 from labelwright.settings import NOT_NEGATIVE, Help, OfTheRun, Signed, plain_signature, settings_of
@@ -68,6 +74,10 @@ class Estimator:
             parameters = textwrap.indent("\n".join(["Parameters", "----------", *lines]), "    ")
             cls.__doc__ = f"{(cls.__doc__ or '').rstrip()}\n\n{parameters}\n    "
 
+    def _store(self, settings: Mapping[str, Any]) -> None:
+        """What a constructor does: keep the settings, which are its `locals()`, as attributes."""
+        vars(self).update({name: value for name, value in settings.items() if name not in ("self", "__class__")})
+
     @classmethod
     def _parameter_names(cls) -> list[str]:
         return list(settings_of(cls))
@@ -77,9 +87,27 @@ class Estimator:
         for name, setting in settings_of(type(self)).items():
             setting.check(getattr(self, name))
 
-    def _signed_settings(self) -> dict[str, Any]:
-        """The settings that a signature shows."""
-        return {name: getattr(self, name) for name, s in settings_of(type(self)).items() if s.has(Signed)}
+    def _signature(self) -> str:
+        """One line that says how the model was made: its kind, its template and its settings, as in
+        crf|template:default|order:1|...|labelwright:0.1.0; or the program that it was imported from."""
+        signed = {name: getattr(self, name) for name, s in settings_of(type(self)).items() if s.has(Signed)}
+        shown = [f"template:{_template_name(*self._features_read())}"]
+        program = getattr(self, "training_", {}).get("imported_from")
+        for name, value in ({"imported_from": program} if program else signed).items():
+            if isinstance(value, Mapping):
+                shown.append(f"{name}:{','.join(f'{key}={number:g}' for key, number in value.items())}")
+            elif isinstance(value, Sequence | np.ndarray) and not isinstance(value, str):
+                shown.append(f"{name}:{','.join(map(str, value))}")
+            elif value not in (None, 0.0, "none"):
+                shown.append(f"{name}:{value}")
+        shown += [
+            f"{name}:{value:g}" for name, value in self._compression.items() if (name, value) != ("bits", 32) and value
+        ]
+        return "|".join([type(self).__name__.lower(), *shown, f"labelwright:{__version__}"])
+
+    def _features_read(self) -> tuple[str, Mapping[str, str] | None]:
+        """The kind of features, and the name and text of their template."""
+        raise NotImplementedError
 
     @classmethod
     def _why_not_from(cls, old: Any) -> str | None:
@@ -114,10 +142,10 @@ class Estimator:
 
     def _tokenizer_of(self, X: Any) -> "Tokenizer | None":
         """How the texts of training data are split, where that is known; refused if no model could remember it."""
-        from labelwright.corpus.tokenizer import check_remembered, shown_by
+        from labelwright.corpus.tokenizer import shown_by
 
         tokenizer: Tokenizer | None = getattr(X, "tokenizer", None) or shown_by(X)
-        return None if tokenizer is None else check_remembered(tokenizer)
+        return None if tokenizer is None else tokenizer.check()
 
     def _remember_tokenizer(self, tokenizer: Any) -> None:
         """Keep in the record how the texts of the training data were split."""
@@ -208,14 +236,20 @@ class Estimator:
         """Load the machine code for labels, spans and marginals before a service takes requests.  Otherwise NumPy
         answers them until it pays to load machine code in the background.
 
-        X : sentences like those of requests; needed where these are neither words nor columns nor feature dicts
+        X : sentences like those of requests, or a Corpus; needed where these are neither words nor columns nor dicts
         """
         self._check_fitted()
-        some = [[("a",) * (len(self.reads().columns) or 1)] * 9] if X is None else list(listed(X))
+        schema = self.reads()
+        tokens = {"columns": ("a",) * (len(schema.columns) or 1), "dicts": {"a": 1.0}}
+        if X is None and schema.kind not in tokens:
+            raise OptionError(f"X: the model reads {schema.kind}; give warm_up some like those of requests")
+        some = [[tokens[schema.kind]] * 9] if X is None else listed(X)
+        numbers = [*range(len(some))]
         questions = ["predict", "predict_spans", *["predict_marginals"] * ("probability" in self.can)]
         load_wanted()  # Numba itself,
-        for question, sentences in itertools.product(questions, (some[:1], some * 8)):  # one is not answered as several
-            getattr(self, question, list)(sentences)
+        for question, which in itertools.product(questions, (numbers[:1], numbers * 8)):  # one is not asked as several
+            if hasattr(self, question):
+                getattr(self, question)(taken(some, which))
         load_wanted()  # then what kernels lacked
         return self
 
@@ -429,3 +463,13 @@ def _equal(a: Any, b: Any) -> bool:
     """Are two parameters the same?  Arrays are, where all their numbers are."""
     same = a == b
     return bool(same if isinstance(same, bool) else getattr(same, "all", lambda: same)())
+
+
+def _template_name(kind: str, template: Mapping[str, str] | None) -> str:
+    """The name of a built-in template; a file's name with a hash of its text; or the kind of features."""
+    if template is None:
+        return kind
+    if template["name"] in BUILTIN:
+        return template["name"]
+    digest = hashlib.sha256(template["text"].encode()).hexdigest()[:8]
+    return f"{Path(template['name']).stem}@{digest}"

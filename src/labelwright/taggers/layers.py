@@ -1,15 +1,33 @@
-"""The layers of a cascade as a recipe writes them: tables [[layers]], each with a name, a tagger and its settings."""
+"""The layers of a cascade: as a recipe writes them, their labels, their training one after the other and together."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
-from labelwright.errors import OptionError
+import numpy as np
+
+from labelwright.answers.batch import check_lengths
+from labelwright.corpus.labels import labels_by_layer
+from labelwright.corpus.partial_labels import check_known
+from labelwright.corpus.table import Corpus
+from labelwright.corpus.tabular import is_missing
+from labelwright.corpus.token_records import listed
+from labelwright.errors import CorpusError, OptionError
+from labelwright.features.extract import kind_of
+from labelwright.features.layered import lower_layers_read
+from labelwright.learn.joint import Stack
+from labelwright.learn.monitor import Checkpoints
+from labelwright.parallel import Workers
 from labelwright.settings import Kind, OfTheRun, Place, Setting, read_table, settings_of, without_use
+from labelwright.structures.passing import Layered, joined, part
 from labelwright.taggers import registry
 from labelwright.taggers.base import LAYER
+from labelwright.taggers.training import fingerprint
 from labelwright.wording import did_you_mean, either, shown
 
 OF_A_LAYER = ("name", "model", "scheme")  # keys of a table beside the settings of its tagger
+
+# -- tables [[layers]] of a recipe, each with a name, a tagger and its settings ---------------------------------------
 
 
 class LayerTables(Kind):
@@ -74,8 +92,7 @@ def _layer(file: str, number: int, table: Any) -> tuple[str, Any]:
         return f"unknown key {key!r}{did_you_mean(key, [*settings, *OF_A_LAYER])}"
 
     tagger = kind(**read_table(given, settings, file, unknown, part))
-    for setting in without_use(tagger.get_params(deep=False), settings, given):
-        wanted = setting.only_with
+    for setting, wanted in without_use(tagger.get_params(deep=False), settings, given):
         value = getattr(tagger, wanted.setting)
         choices = " or ".join(map(repr, wanted.values))
         raise OptionError(f"{file}: {part}{setting.name}: only with {wanted.setting} = {choices}, got {value!r}")
@@ -102,3 +119,225 @@ def _files(table: dict[str, Any], place: Place) -> list[str]:
     model = table.get("model", "crf")
     settings = layer_settings(model) if model in layer_names() else {}
     return [file for key, s in settings.items() if key in table for file in s.kind.files(table[key], place)]
+
+
+# -- the labels of the layers, checked and apart from the input --------------------------------------------------------
+
+
+def labelled_layers(
+    X: Any, y: Any, names: list[str], place: str = "", partial: bool = False
+) -> tuple[Any, dict[str, Sequence[Sequence[str]]]]:
+    """The input without labels, and the labels of every layer; `place` is what errors begin with, and `partial` labels
+    may be unknown, or sets."""
+    X = listed(X)
+    if y is None and isinstance(X, Corpus):
+        missing = [name for name in names if name not in X.names]
+        if missing:
+            raise CorpusError(
+                f"{X.source}: no column for the layer {missing[0]!r}, expected it among {', '.join(X.names)}"
+            )
+        y = {name: X.column(name) for name in names}
+        place = f"{X.source}: column "
+    elif not place:
+        place = "y: "
+    if y is None or isinstance(y, str) or not isinstance(y, Iterable):
+        raise OptionError(f"{place}expected the labels of every layer, {{{names[0]!r}: [...], ...}}")
+    kind, labels = kind_of(X), labels_by_layer(y, names, place)
+    _check_names(labels, names, place)
+    if isinstance(X, Corpus):
+        X = X.select([n for n in X.names if n not in names and n != X.label])
+        if not X.names:
+            raise CorpusError(f"{X.source}: no column is left to read beside those of the layers")
+    elif kind == "columns":
+        X = Corpus.from_sequences(X)
+    lengths = np.diff(X.offsets).tolist() if isinstance(X, Corpus) else [len(sentence) for sentence in X]
+    for name in names:
+        _check_labels(labels[name], lengths, f"{place}{name}", partial)
+    return X, labels
+
+
+def _check_names(labels: Mapping[str, Any], names: Sequence[str], place: str) -> None:
+    """Refuse labels of other layers than these."""
+    for name in names:
+        if name not in labels:
+            raise OptionError(f"{place}no labels for the layer {name!r}, got those of {', '.join(labels) or 'none'}")
+    for name in labels:
+        if name not in names:
+            raise OptionError(f"{place}no layer {name!r}, expected {', '.join(names)}")
+
+
+def _check_labels(labellings: Any, lengths: Sequence[int], place: str, partial: bool) -> None:
+    """Refuse labels of a layer that do not fit its sentences, or are missing."""
+    if not isinstance(labellings, Sequence) or isinstance(labellings, str):
+        raise OptionError(f"{place}: expected a list of labels for each sentence, got {labellings!r:.40}")
+    check_lengths(labellings, lengths, place=place)
+    for n, labels in enumerate(labellings):
+        if any(label == "" or (label is not None and is_missing(label)) for label in labels):
+            raise CorpusError(f"{place}: sentence {n} has a token without a label; label it, or leave the sentence out")
+    if not partial:
+        check_known(labellings, place)
+
+
+# -- layers trained one after the other --------------------------------------------------------------------------------
+
+
+class LayerRun:
+    """Trains fresh copies of layers and shows it; after Ctrl-C the rest is trained for one iteration only."""
+
+    def __init__(
+        self,
+        fresh: Callable[[Any], Any],
+        progress: Callable[[str, Any], Any] | None,
+        sample_weight: list[Any] | None = None,
+        places: Checkpoints | None = None,
+    ):
+        self.fresh, self.progress, self.sample_weight, self.places = fresh, progress, sample_weight, places
+        self.interrupted = False
+        self._trained: Counter[str] = Counter()  # how often each layer was trained: once, then for the jackknife
+
+    def _place(self, name: str) -> Checkpoints | None:
+        """The checkpoints of the next training of a layer; none where it stands on layers that were interrupted."""
+        number = self._trained[name]
+        self._trained[name] += 1
+        if self.places is None or self.interrupted:
+            return None
+        of_layer = self.places.part(f"layer{len(self._trained)}")
+        return of_layer if number == 0 else of_layer.part(f"part{number}")
+
+    def train(
+        self,
+        name: str,
+        model: Any,
+        X: Any,
+        gold: Sequence[Sequence[Any]],
+        left_out: tuple[int, int] = (0, 0),
+        dev: tuple[Any, Any] | None = None,
+    ) -> Any:
+        """A layer, trained on all sentences but begin:end of `left_out`; `dev` are what it reads of development data,
+        and their labels."""
+        layer, weights = self.fresh(model), self.sample_weight
+        if weights is not None:
+            weights = [*weights[: left_out[0]], *weights[left_out[1] :]]
+        if "progress" not in layer._training_options:  # it learns at once
+            layer.fit(X, gold, sample_weight=weights)
+            return layer
+        limit = layer.max_iter
+        layer.max_iter = 1 if self.interrupted else limit
+        shown = self.progress(name, layer) if self.progress is not None else None
+        place = self._place(name)
+        saved: dict[str, Any] = {"checkpoint": place} if "checkpoint" in layer._training_options else {}
+        try:
+            layer.fit(X, gold, dev=dev, progress=shown, sample_weight=weights, **saved)
+        finally:
+            layer.max_iter = limit
+            getattr(shown, "close", lambda: None)()
+        self.interrupted |= layer.training_["stopped"] == "interrupted"
+        return layer
+
+
+# -- layers trained together -------------------------------------------------------------------------------------------
+
+
+class Version(NamedTuple):
+    """A model, and the sentences begin:end of which it says what is passed."""
+
+    begin: int
+    end: int
+    model: Any
+
+
+def joint_fingerprint(
+    settings: Mapping[str, Any],
+    models: Mapping[str, Any],
+    versions: Sequence[Sequence[Version]],
+    development: Sequence[Mapping[str, Sequence[Sequence[Any]]]],
+) -> str:
+    """A hash of all that decides the course of joint training: the settings of the cascade, its layers, and of
+    development data their labels and those that the layers predict.  The weights of the layers stand for the sentences
+    and labels that they were trained on."""
+    idle = "layers", "n_jobs", "verbose", "max_iter"
+    kept = {name: value for name, value in settings.items() if name not in idle}
+    facts: list[Any] = [kept, [model._signature() for model in models.values()]]
+    all_models = [*models.values(), *(version.model for of_layer in versions for version in of_layer)]
+    for by_layer in development:
+        facts.append({name: [list(labels) for labels in labellings] for name, labellings in by_layer.items()})
+    return fingerprint(facts, [model.weights_ for model in all_models])
+
+
+def some(X: Any, ranges: Sequence[tuple[int, int]]) -> Any:
+    """The sentences in these ranges."""
+    if isinstance(X, Layered):
+        parts = {name: joined([part(passed, a, b) for a, b in ranges if a < b]) for name, passed in X.passed.items()}
+        return Layered(some(X.X, ranges), parts)
+    if isinstance(X, Corpus):
+        return X.take(np.concatenate([np.arange(a, b) for a, b in ranges]))
+    return [sentence for a, b in ranges for sentence in X[a:b]]
+
+
+def stacks(
+    models: Mapping[str, Any],
+    inputs: Sequence[Any],
+    gold: Mapping[str, Sequence[Sequence[str]]],
+    versions: Sequence[Sequence[Version]],
+    shares: Mapping[str, float],
+    workers: Workers,
+    dtype: Any = np.float32,
+    sample_weight: list[Any] | None = None,
+) -> list[Stack]:
+    """All layers over all sentences, with their shares of the loss.
+
+    With a jackknife (several versions of each lower layer), a stack for every layer and every part of the sentences:
+    the loss of the layer itself, on what the layers below say of that part without having seen it."""
+    weights = {name: model._label_weights(gold[name]) for name, model in models.items()}
+    counted = [float(shares.get(name, 1.0)) for name in models]
+    parts = [(version.begin, version.end) for version in versions[0]]
+    top = len(models) - 1
+    if len(parts) == 1:
+        return [
+            _stack(models, inputs, gold, None, top, workers, dtype, sample_weight, weights)._replace(shares=counted)
+        ]
+    made = [_stack(models, inputs, gold, None, 0, workers, dtype, sample_weight, weights)._replace(shares=counted[:1])]
+    for k in range(1, top + 1):
+        for i in range(len(parts)):
+            below = [of_layer[i] for of_layer in versions[:k]]
+            stack = _stack(models, inputs, gold, below, k, workers, dtype, sample_weight, weights)
+            made.append(stack._replace(shares=[0.0] * k + counted[k : k + 1]))
+    return made
+
+
+def _stack(
+    models: Mapping[str, Any],
+    inputs: Sequence[Any],
+    gold: Mapping[str, Sequence[Sequence[str]]],
+    below: Sequence[Version] | None,
+    top: int,
+    workers: Workers,
+    dtype: Any,
+    sample_weight: list[Any] | None,
+    class_weight: Mapping[str, Mapping[Any, float] | None],
+) -> Stack:
+    """The layers up to `top`, over all sentences or over those of these versions of the layers below."""
+    a, b = (0, len(inputs[0])) if below is None else (below[0].begin, below[0].end)
+    weights = None if sample_weight is None else sample_weight[a:b]
+    names = list(models)[: top + 1]
+    read = {lower for name in names for lower in lower_layers_read(models[name]._extractor, names[: names.index(name)])}
+    X = inputs[top] if below is None else some(inputs[top], [(a, b)])
+    layers, reads, values, shifts = [], list[list[int]](), [], []
+    for k, name in enumerate(names):
+        model = models[name]
+        above = X.passed[name].candidates if name in read else None
+        given = workers, above, dtype, weights, class_weight[name]
+        layer, made = model._joint_objective(_up_to(X, names[:k]), gold[name][a:b], *given)
+        layers.append(layer)
+        values.append(made)
+        reads.append([names.index(lower) for lower in made.layers])
+        other = model if below is None or k == top else below[k].model
+        shifts.append(None if other is model else model._weights_of(other) - model.weights_)
+    return Stack(layers, reads, values, [1.0] * (top + 1), shifts)
+
+
+def _up_to(X: Any, lower: Sequence[str]) -> Any:
+    """What a layer over these lower layers reads, from what a higher layer reads."""
+    if not isinstance(X, Layered):
+        return X
+    return Layered(X.X, {name: X.passed[name] for name in lower}) if lower else X.X

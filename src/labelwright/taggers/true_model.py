@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 from numpy.typing import NDArray
 
-from labelwright.corpus.synthetic import STATES, make_hmm
+from labelwright.corpus.generated import STATES, make_hmm
 from labelwright.corpus.table import Corpus
 from labelwright.errors import OptionError
 from labelwright.evaluate import evaluate
@@ -13,7 +13,7 @@ from labelwright.features.extract import learn
 from labelwright.scoring.parameters import make_parameters
 from labelwright.scoring.trained import Trained
 from labelwright.structures.states import state_space
-from labelwright.taggers.latent_crf import LatentCRF
+from labelwright.taggers.crf import LatentCRF
 
 TEMPLATE = "U:%x[0,0]\nB"
 LONGEST = 16  # tokens, all of whose sequences of two symbols are enumerated

@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from labelwright.kernels.logs import trusted_range
+from labelwright.kernels.common import trusted_range
 
 _LOWEST = np.float32(-87.0)  # the logarithm of the smallest float32 that is normal
 
@@ -177,16 +177,6 @@ def _exponentiate(x, top, width, lowest):
         x[~known] = 0
 
 
-def sum_at(x, places):
-    """The sum of x[places], in float64."""
-    return float(x.take(places).sum(dtype=np.float64))
-
-
-def subtract_at(x, places):
-    """x[places] -= 1; no place comes twice."""
-    x[places] -= 1
-
-
 def exponentiate_arcs(arc, E, top):
     """E [T or 1, A] = exp(arc - top), top [T or 1] = the maximum of a row; with a row per token, the first is 0."""
     begin = 1 if len(arc) > 1 else 0
@@ -236,13 +226,6 @@ def spread_exponentials(rows, used, base, out):
     column[used[known]] = known
     rows.take(column, axis=1, out=out, mode="clip")
     out *= base
-
-
-def sum_rows(rows, out):
-    """out [A] += the sum of rows [T, A], added up in runs of 64, so that no digits are lost."""
-    whole = len(rows) // 64 * 64
-    out += rows[:whole].reshape(-1, 64, rows.shape[1]).sum(axis=1).sum(axis=0, dtype=np.float64)
-    out += rows[whole:].sum(axis=0)
 
 
 def gather_arcs(arcs, used, rows):

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from labelwright.kernels.logs import trusted_range
+from labelwright.kernels.common import trusted_range
 from labelwright.kernels.search import LEAST, SAFE_RANGE
 from labelwright.kernels.vectorised.chain import _time_order
-from labelwright.kernels.vectorised.logs import _largest, _log_sums, _softmax
+from labelwright.kernels.vectorised.common import _largest, _log_sums, _softmax
 
 
 def _contexts_of(label, contexts, order):

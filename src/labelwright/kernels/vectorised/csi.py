@@ -1,207 +1,15 @@
-"""Proposals of label n-grams in NumPy: all tokens at once, and the best labellings of many sentences step by step.
+"""The best labellings of many sentences in NumPy: only the recurrence of kernels.csi goes token by token, for all
+sentences that have so many tokens."""
 
-The gain of a candidate depends on the few labels before it alone, so the gains of all arcs (a state of the token before
-and a candidate) of all sentences are computed together; only the recurrence of kernels.csi goes token by token, for all
-sentences that have so many tokens.
-"""
-
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from labelwright.kernels.csi import TIE
+from labelwright.kernels.csi import TIE, arcs_of, sizes_of, targets_of
 
 Array = NDArray[Any]
 ARCS = 1 << 19  # of the sentences that are searched together
-OUTSIDE = -2  # the label before the first token: no prediction has it
-
-
-class _Sentence(NamedTuple):
-    """Where the sentence of each token begins and ends [T]."""
-
-    begin: Array
-    end: Array
-
-
-def _sentences(offsets: Array) -> _Sentence:
-    lengths = np.diff(offsets)
-    return _Sentence(np.repeat(offsets[:-1], lengths), np.repeat(offsets[1:], lengths))
-
-
-def _proposed(grams: Array, inside: _Sentence, t: Array, o: int) -> Array:
-    """The label that token t + o predicts for t; -1: none, or that token is not in the sentence."""
-    p = t + o
-    there = (inside.begin[t] <= p) & (p < inside.end[t])
-    return np.where(there, grams[np.where(there, p, t), grams.shape[1] // 2 - o], -1)
-
-
-def propose(
-    table: Array, best: Array, ptr: Array, classes: Array, w: Array, offsets: Array, grams: Array, confidence: Array,
-    weights: Array, domains: Array, sizes: Array,
-) -> None:  # fmt: skip
-    """Predicted classes best [T] (rows of table [C, n]) and distributions over classes become, for every token:
-    grams [T, n], the confidence [T] of the class, weights [T, n, n] (0 where nothing is predicted), and the candidates
-    domains[t, :sizes[t]]: the token's own prediction, then those of its neighbours, the nearest and the left first."""
-    T, n = grams.shape
-    inside, t, h = _sentences(offsets), np.arange(T), n // 2
-    for k in range(n):
-        at = t + k - h
-        grams[:, k] = np.where((inside.begin <= at) & (at < inside.end), table[best, k], -1)
-    token = np.repeat(t, np.diff(ptr))
-    total = np.bincount(token, w, T)
-    share = np.divide(w, total[token], out=np.zeros(len(w)), where=total[token] > 0)
-    confidence[:] = np.bincount(token, share * (classes == best[token]), T)
-    predicted = grams[token]
-    agrees = (predicted >= 0) & (predicted == table[classes])  # [E, n]
-    weights[:] = 0.0
-    for i in range(n):
-        held = share
-        for j in range(i, n):
-            held = held * agrees[:, j]
-            weights[:, i, j] = np.bincount(token, held, T)
-    domains[:], sizes[:] = -1, 0
-    for k in range(n):  # 0, -1, 1, -2, 2, ...
-        label = _proposed(grams, inside, t, (k + 1) // 2 * (-1 if k % 2 == 1 else 1))
-        new = np.flatnonzero((label >= 0) & ~(domains == label[:, None]).any(axis=1))
-        domains[new, sizes[new]] = label[new]
-        sizes[new] += 1
-
-
-def vote(proposals: Any, labels: Array) -> None:
-    """labels [T]: the candidate that most of the overlapping predictions name; a tie goes to the one that the most
-    confident of them names, then to the first."""
-    _, grams, confidence, _, domains, sizes, offsets = proposals
-    n = grams.shape[1]
-    inside, t = _sentences(offsets), np.arange(len(grams))
-    predicted = [_proposed(grams, inside, t, o) for o in range(-(n // 2), n // 2 + 1)]
-    sure_of = [confidence[np.clip(t + o, 0, max(len(t) - 1, 0))] for o in range(-(n // 2), n // 2 + 1)]
-    most, surest = np.zeros(len(t), np.int64), np.zeros(len(t))
-    for i in range(domains.shape[1]):
-        count, sure = np.zeros(len(t), np.int64), np.zeros(len(t))
-        for label, confident in zip(predicted, sure_of, strict=True):
-            same = label == domains[:, i]
-            count += same
-            sure = np.where(same, np.maximum(sure, confident), sure)
-        better = (i < sizes) & ((count > most) | ((count == most) & (sure > surest + TIE)))
-        most, surest = np.where(better, count, most), np.where(better, sure, surest)
-        labels[better] = domains[better, i]
-
-
-def _gains(grams: Array, weights: Array, inside: _Sentence, t: Array, window: list[Array]) -> Array:
-    """The weight of all constraints that hold and end at t; window[k] has the labels of t - k, for each of t."""
-    n = grams.shape[1]
-    total = np.zeros(len(t))
-    for o in range(-(n // 2), n // 2 + 1):
-        p, j = t + o, n // 2 - o
-        holds = (inside.begin[t] <= p) & (p < inside.end[t])
-        p = np.where(holds, p, t)
-        for i in range(j, -1, -1):
-            holds = holds & (grams[p, i] == window[j - i])
-            total += np.where(holds, weights[p, i, j], 0.0)
-    return total
-
-
-def satisfied(proposals: Any, labels: Array, window: Array, scores: Array) -> None:
-    """scores [N]: the weight of all constraints that hold under labels [T]; window [m+1] is scratch."""
-    _, grams, _, weights, _, _, offsets = proposals
-    inside, t = _sentences(offsets), np.arange(len(grams))
-    labelled = [np.where(t - k >= inside.begin, labels[np.maximum(t - k, 0)], OUTSIDE) for k in range(len(window))]
-    sentence = np.repeat(np.arange(len(scores)), np.diff(offsets))
-    scores[:] = np.bincount(sentence, _gains(grams, weights, inside, t, labelled), len(scores))
-
-
-def _states(sizes: Array, begin: Array, t: Array, m: int) -> Array:
-    """The number of states of m tokens up to t, as floats."""
-    count = np.ones(len(t))
-    for k in range(m):
-        count *= np.where(t - k >= begin, sizes[np.maximum(t - k, 0)], 1)
-    return count
-
-
-def sizes_of(proposals: Any, m: int, states: Array, arcs: Array) -> None:
-    """The numbers of states and arcs of each sentence [N]; as floats, since they may exceed an integer."""
-    sizes, offsets = proposals.sizes, proposals.offsets
-    t, begin = np.arange(len(sizes)), _sentences(offsets).begin
-    sentence = np.repeat(np.arange(len(states)), np.diff(offsets))
-    count = _states(sizes, begin, t, m)
-    before = np.where(t > begin, np.append(1.0, count[:-1])[: len(t)], 1.0)
-    states[:] = np.bincount(sentence, count, len(states))
-    arcs[:] = np.bincount(sentence, before * sizes, len(states))
-
-
-class _Arcs(NamedTuple):
-    """The arcs of some sentences: all of their first tokens, all of their second tokens, ...; those out of one state
-    together."""
-
-    token: Array  # [T]  in this order,
-    begin: Array  # [T]  the first arc of each,
-    source: Array  # [T]  the first of the nodes that its arcs leave,
-    target: Array  # [T]  the first of those that they lead to,
-    keep: Array  # [T]  and by what a state is divided when the first of its tokens is dropped
-    steps: Array  # [longest + 1]  the tokens of each step
-    arc_steps: Array  # [longest + 1]  and their arcs
-    of: Array  # [A]  the token of each arc, as a place in `token`,
-    state: Array  # [A]  the state before it,
-    choice: Array  # [A]  its candidate,
-    label: Array  # [A]  that candidate's label,
-    gain: Array  # [A]  and the weight of what it satisfies; minus infinity where it is forbidden
-    n_nodes: int  # the first ones are the beginnings of the sentences
-
-
-def _arcs_of(proposals: Any, allowed: Any, m: int, begins: Array, ends: Array) -> _Arcs:
-    """The arcs of the sentences begins:ends, none of which is empty, the longest first."""
-    _, grams, _, weights, domains, sizes, _ = proposals
-    N, lengths = len(begins), ends - begins
-    going = np.searchsorted(-lengths, -np.arange(int(lengths[0])), side="left")
-    steps = np.append(0, np.cumsum(going))
-    rank = np.arange(steps[-1]) - np.repeat(steps[:-1], going)
-    token = begins[rank] + np.repeat(np.arange(len(going)), going)
-    inside = _Sentence(np.zeros(len(sizes), np.int64), np.zeros(len(sizes), np.int64))
-    inside.begin[token], inside.end[token] = begins[rank], ends[rank]
-    size = sizes[token].astype(np.int64)
-    at_start = token == begins[rank]
-    keep = np.where(at_start, 1, _states(sizes, begins[rank], np.maximum(token - 1, 0), m - 1)).astype(np.int64)
-    before = np.where(at_start, 1, _states(sizes, begins[rank], np.maximum(token - 1, 0), m)).astype(np.int64)
-    n_arcs, n_states = before * size, keep * size
-    begin = np.cumsum(n_arcs) - n_arcs
-    target = N + np.cumsum(n_states) - n_states
-    source = rank.copy()
-    previous = np.repeat(steps[:-2], going[1:]) + rank[N:]  # the place of the token before
-    source[N:] = target[previous]
-    of = np.repeat(np.arange(len(token)), n_arcs)
-    state, choice = np.divmod(np.arange(len(of)) - begin[of], size[of])
-    t = token[of]
-    window, left = [domains[t, choice]], state.copy()
-    for k in range(1, m + 1):
-        there = t - k >= inside.begin[t]
-        back = np.where(there, t - k, t)
-        base = np.where(there, sizes[back], 1)
-        left, digit = np.divmod(left, base)
-        window.append(np.where(there, domains[back, digit], OUTSIDE))
-    gain = _gains(grams, weights, inside, t, window)
-    gain[~_may(allowed, inside, t, window)] = -np.inf
-    arc_steps = np.append(begin, len(of))[steps]
-    return _Arcs(
-        token, begin, source, target, keep, steps, arc_steps, of, state, choice, window[0], gain,
-        N + int(n_states.sum()),
-    )  # fmt: skip
-
-
-def _may(allowed: Any, inside: _Sentence, t: Array, window: list[Array]) -> Array:
-    """Which of the last labels may stand at t, after the ones before them?  Empty tables permit everything."""
-    start, arc, end = allowed
-    if not len(start):
-        return np.ones(len(t), np.bool_)
-    label, at_start = window[0], t == inside.begin[t]
-    follows = np.where(at_start, start[label], arc[np.where(at_start, 0, window[1]), label])
-    return np.asarray(follows & ((t < inside.end[t] - 1) | end[label]))
-
-
-def _targets(made: _Arcs, sizes: Array) -> Array:
-    """The node that each arc leads to."""
-    of = made.of
-    return np.asarray(made.target[of] + (made.state % made.keep[of]) * sizes[made.token[of]] + made.choice)
 
 
 def best_labellings(
@@ -211,24 +19,22 @@ def best_labellings(
 
     Of labellings that tie it takes, token by token from the left, the first candidate that attains the best score.
     allowed (start [L], arc [L, L], end [L]) says what may follow what, empty: everything; value is not needed here."""
-    offsets, m = proposals.offsets, len(scratch.window) - 1
-    n_arcs = np.empty(len(offsets) - 1)
-    sizes_of(proposals, m, np.empty(len(offsets) - 1), n_arcs)
+    offsets, n_arcs = proposals.offsets, sizes_of(proposals)[1]
     lengths = np.diff(offsets)
     scores[begin:stop] = 0.0
     waiting = begin + np.flatnonzero(lengths[begin:stop] > 0)
     while len(waiting):
         n = max(1, int(np.searchsorted(np.cumsum(n_arcs[waiting]), ARCS, side="right")))
         these = waiting[:n][np.argsort(-lengths[waiting[:n]], kind="stable")]
-        _label(proposals, allowed, m, these, labels, scores)
+        _label(proposals, allowed, these, labels, scores)
         waiting = waiting[n:]
 
 
-def _label(proposals: Any, allowed: Any, m: int, sentences: Array, labels: Array, scores: Array) -> None:
+def _label(proposals: Any, allowed: Any, sentences: Array, labels: Array, scores: Array) -> None:
     """The best labellings of some sentences, the longest first."""
     sizes, offsets = proposals.sizes, proposals.offsets
-    made = _arcs_of(proposals, allowed, m, offsets[sentences], offsets[sentences + 1])
-    target = _targets(made, sizes)
+    made = arcs_of(proposals, allowed, offsets[sentences], offsets[sentences + 1])
+    target = targets_of(made, sizes)
     value = np.zeros(made.n_nodes)
     T = len(made.steps) - 1
     for step in range(T - 1, -1, -1):
@@ -259,15 +65,3 @@ def _label(proposals: Any, allowed: Any, m: int, sentences: Array, labels: Array
         done[rank] += made.gain[taken]
         labels[t], node[rank] = made.label[taken], target[taken]
     scores[sentences] = np.where(possible, done, -np.inf)
-
-
-def arcs(
-    proposals: Any, a: int, b: int, allowed: Any, scratch: Any, source: Array, target: Array, score: Array, label: Array
-) -> None:
-    """The labellings of the tokens a:b as the paths of a graph: for every arc its two nodes, its gain (minus infinity
-    where it is forbidden) and the label that it chooses [A each]."""
-    if a == b:
-        return
-    made = _arcs_of(proposals, allowed, len(scratch.window) - 1, np.array([a]), np.array([b]))
-    source[:], target[:] = made.source[made.of] + made.state, _targets(made, proposals.sizes)
-    score[:], label[:] = made.gain, made.label

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from labelwright.kernels.logs import LARGE64
+from labelwright.kernels.common import LARGE64
 
 Array = NDArray[Any]
 TINY = 1e-290  # as in kernels.dag

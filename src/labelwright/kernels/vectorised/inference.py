@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from labelwright.kernels.logs import trusted_range
+from labelwright.kernels.common import trusted_range
 from labelwright.kernels.vectorised.chain import (
     _is_trusted,
     _matrices,
@@ -14,7 +14,7 @@ from labelwright.kernels.vectorised.chain import (
     exponentiate64,
     exponentiate_arcs,
 )
-from labelwright.kernels.vectorised.logs import _largest, _log_sums, _softmax, subtract_largest
+from labelwright.kernels.vectorised.common import _largest, _log_sums, _softmax, subtract_largest
 
 _ARCS = 1 << 18  # probabilities of arcs that are computed at once
 _AT_ONCE = 1 << 14  # sums of scores of which the best are chosen at once

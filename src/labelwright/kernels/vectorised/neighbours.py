@@ -12,11 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from labelwright.kernels import computed_once
 from labelwright.kernels.neighbours import EPSILON
 from labelwright.kernels.values import NUMERIC, OVERLAP
-from labelwright.kernels.vectorised.postings import search_postings
 from labelwright.kernels.vectorised.values import _by_classes, _class_tables, _numeric, _second, _spread
+from labelwright.parallel import computed_once
 
 Array = NDArray[Any]
 BLOCK = 128  # queries that are searched together
@@ -26,6 +25,46 @@ DENSE = 8  # a query that is compared with more than one in so many of all rows 
 FAR = 1e38  # farther than all values, and float32 holds it
 BEAM = 8  # nodes that the first descent keeps of each query, and one more for every neighbour: 4 to 16 are as fast
 WIDER = 16  # times as many where they have too few distances
+SOME = 64  # rows of postings to look at first, for each neighbour: they bound the k-th nearest distance
+
+
+def search_postings(
+    postings: Any, first: Array, weight: Array, query: Array, k: int, tiny: float, scratch: Any
+) -> tuple[int, bool]:  # fmt: skip
+    """Fill scratch.row with all rows whose distance is among the k nearest; returns how many there are, and whether
+    rows that share nothing with the query may be among them: then scratch.row has all rows that do."""
+    at = first[:-1] + query
+    begin, size = postings.ptr[at], np.where((query >= 0) & (weight > 0.0), postings.ptr[at + 1] - postings.ptr[at], 0)
+    order = np.argsort(np.divide(size, weight, out=np.full(len(size), np.inf), where=weight > 0.0), kind="stable")
+    passed, total = np.cumsum(weight[order]), np.cumsum(size[order])
+    slack = 1e-7 * (8 + len(query))
+    done, enough = 0, min(int(np.searchsorted(total, SOME * k)) + 1, len(query))
+    row, distance, limit = np.empty(0, np.int32), np.empty(0), np.inf
+    while done < enough:
+        rows = [postings.row[begin[i] : begin[i] + size[i]] for i in order[done:enough].tolist()]
+        more = np.concatenate(rows)
+        apart = _distances(postings.cell, more, query, weight)
+        near = apart <= limit
+        row, distance = np.concatenate([row, more[near]]), np.concatenate([distance, apart[near]])
+        limit = _limit(distance, k, slack, tiny)
+        done = enough
+        enough = min(int(np.searchsorted(passed, limit, side="right")) + 1, len(query))
+    row = np.unique(row[distance <= limit])
+    scratch.row[: len(row)] = row
+    return len(row), not passed[-1] > limit
+
+
+def _distances(cell: Array, rows: Array, query: Array, weight: Array) -> Array:
+    return np.asarray((cell.take(rows, axis=0) != query) @ weight)
+
+
+def _limit(distance: Array, k: int, slack: float, tiny: float) -> float:
+    """A bound of the k-th nearest distance; infinity where there are fewer."""
+    nearest = np.sort(distance)
+    if k > 1 and len(nearest):
+        new = np.append(True, np.diff(nearest) > slack * nearest[1:] + tiny)
+        nearest = nearest[new]
+    return float((1.0 + 2.0 * slack) * nearest[k - 1] + 2.0 * tiny) if len(nearest) >= k else np.inf
 
 
 class Pairs(NamedTuple):
@@ -51,7 +90,7 @@ class Found(NamedTuple):
     group: Array  # [n]  0 for rows at the nearest distance, 1 for those at the next, ...
 
 
-# -- queries ----------------------------------------------------------------------------------------------------------
+# -- queries -----------------------------------------------------------------------------------------------------------
 
 
 class _Numbers(NamedTuple):
@@ -408,7 +447,7 @@ def nearest(
     return end
 
 
-# -- votes ------------------------------------------------------------------------------------------------------------
+# -- votes -------------------------------------------------------------------------------------------------------------
 
 
 class _Votes(NamedTuple):
@@ -529,3 +568,25 @@ def _answers(block: _Block, groups: Any, k: int, voting: Any) -> tuple[Array, Ar
     joined = [np.concatenate([a[before], b[after]]) for a, b in zip(cast, further_cast, strict=True)]
     order = np.argsort(joined[0], kind="stable")
     return winner, nearest, _Votes(*(part[order] for part in joined))
+
+
+# -- IGTree ------------------------------------------------------------------------------------------------------------
+
+
+def descend(code: Array, child: Array, queries: Array, reached: Array, levels: Array) -> None:
+    """Write the last node that each query [Q, F] reaches, and how many columns remain below it, level by level."""
+    Q, F = queries.shape
+    width = int(max(code.max(initial=0), queries.max(initial=0))) + 1
+    parent = np.repeat(np.arange(len(code)), np.diff(child))
+    keys = parent * width + code[1:]  # sorted: children stand by parent, then by code
+    reached[:], levels[:] = 0, F
+    going = np.arange(Q if len(keys) else 0)
+    for level in range(F):
+        wanted = reached[going].astype(np.int64) * width + queries[going, level]
+        at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+        down = (keys[at] == wanted) & (queries[going, level] >= 0)
+        going, at = going[down], at[down]
+        if not len(going):
+            break
+        reached[going] = at + 1
+        levels[going] -= 1

@@ -8,7 +8,7 @@ import numpy as np
 
 from labelwright.kernels.clamped import labelling_weight
 from labelwright.kernels.paths import DONE, FULL, LABELLINGS, LIMIT, MADE, SIZE, TAKEN
-from labelwright.kernels.vectorised.heap import _pop, _push
+from labelwright.kernels.vectorised.common import _pop, _push
 from labelwright.kernels.vectorised.inference import _prefix_scores
 
 _LISTS = "priority", "value", "state", "parent", "depth"

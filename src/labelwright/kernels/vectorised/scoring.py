@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from labelwright.kernels.vectorised.tables import _ranges
+from labelwright.kernels.arrays import ranges
 
 _NUMBERS = 1 << 17  # gathered at once
 _RUN = 512  # rows that are added up in one go: an item with a million owners loses no digits
@@ -48,7 +48,7 @@ def _add_features(weights, cell_ptr, cell_column, ptr, feature, value, begin, en
     sizes = cell_ptr[own + 1] - cell
     row = np.repeat(np.arange(end - begin) * width, np.diff(ptr[begin : end + 1]))
     for a, b in _parts(np.concatenate([[0], np.cumsum(sizes)]), _NUMBERS):
-        cells = _ranges(cell[a:b], sizes[a:b])
+        cells = ranges(cell[a:b], sizes[a:b])
         amount = weights[cells]
         if len(value):
             amount = amount * np.repeat(value[first + a : first + b], sizes[a:b])
@@ -75,7 +75,7 @@ def _run_sums(rows, ptr):
     sizes = np.diff(ptr)
     runs = -(-sizes // _RUN)
     if runs.max(initial=1) > 1:
-        starts = np.repeat(ptr[:-1], runs) + _RUN * _ranges(np.zeros_like(runs), runs)
+        starts = np.repeat(ptr[:-1], runs) + _RUN * ranges(np.zeros_like(runs), runs)
         rows = _reduced(rows, starts)
         ptr = np.concatenate([[0], np.cumsum(runs)])
     return _reduced(rows, ptr[:-1])
@@ -146,7 +146,7 @@ def _cells_of(cell_ptr, feature):
     """The weights of some features, one feature after the other, and how many each has."""
     first = cell_ptr[feature]
     sizes = cell_ptr[feature + 1] - first
-    return _ranges(first, sizes), sizes
+    return ranges(first, sizes), sizes
 
 
 def spread_cells(weights, cell_ptr, cell_column, feature, rows, i0, i1):
@@ -183,21 +183,11 @@ def collect(feature, ptr, owner, value, rows, cell_ptr, cell_column, gradient, i
         if not len(cell):
             continue
         counts = np.repeat(n_owners[a:b], sizes)
-        entry = _ranges(np.repeat(ptr[i0 + a : i0 + b], sizes), counts)
+        entry = ranges(np.repeat(ptr[i0 + a : i0 + b], sizes), counts)
         numbers = flat.take(owner[entry] * np.int64(width) + np.repeat(cell_column[cell], counts))
         if len(value):
             numbers *= value[entry]
         gradient[cell] += np.add.reduceat(numbers, np.cumsum(counts) - counts)
-
-
-def take_rows(rows, at, out):
-    """out[i, :] = rows[at[i], :]."""
-    rows.take(at, axis=0, out=out, mode="clip")
-
-
-def put_rows(rows, at, out):
-    """out[at[i], :] = rows[i, :]."""
-    out[at] = rows
 
 
 def value_gradient(weights, cells, slot_of_cell, dense, lists, slot_of_row, t0, t1, rows, gradient):

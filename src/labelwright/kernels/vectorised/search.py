@@ -26,7 +26,7 @@ from labelwright.kernels.search import (
     WHOLE,
     Weights,
 )
-from labelwright.kernels.vectorised.heap import _pop, _push
+from labelwright.kernels.vectorised.common import _pop, _push
 
 # -- what the graph says, once -----------------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from labelwright.kernels.arrays import ranges
 from labelwright.kernels.tables import PRIME
 
 MOST_READ = 1 << 22  # numbers that are looked up at once
@@ -17,13 +18,6 @@ def _sorted_order(items, limit):
     packed = (items.astype(np.int64) << bits) | np.arange(len(items))
     packed.sort()
     return packed & ((1 << bits) - 1)
-
-
-def _ranges(begin, sizes):
-    """begin[0], begin[0] + 1, ... (sizes[0] numbers), begin[1], ...; as one array."""
-    ends = np.cumsum(sizes)
-    total = int(ends[-1]) if len(ends) else 0
-    return np.arange(total) + np.repeat(begin - (ends - sizes), sizes)
 
 
 def _row_keys(rows):
@@ -86,7 +80,7 @@ def index_tables(index):
     ]
     begin = np.repeat(index.slot_ptr[:-1], sizes)
     mask = np.repeat(np.diff(index.slot_ptr) - 1, sizes)
-    number = _ranges(np.zeros(len(sizes), np.int64), sizes).astype(index.slots.dtype)
+    number = ranges(np.zeros(len(sizes), np.int64), sizes).astype(index.slots.dtype)
     at = np.concatenate([np.empty(0, np.int64), *hashes]) & mask
     while len(number):
         slot = begin + at
@@ -196,21 +190,6 @@ def _row_numbers(read, tables, ptr, index):
     return found
 
 
-def shift_codes(codes, offsets, row, absolute, n_values, reach, out):
-    """out[t] = the code `row` tokens away in the same sentence, or a boundary code."""
-    lengths = np.diff(offsets)
-    begin, end = np.repeat(offsets[:-1], lengths), np.repeat(offsets[1:], lengths)
-    if absolute:
-        at = begin + row if row >= 0 else end + row
-    else:
-        at = np.arange(offsets[0], offsets[-1]) + row
-    before, after = at < begin, at >= end
-    read = codes[np.clip(at, begin, end - 1)]
-    read[before] = n_values + (begin - at - 1)[before]
-    read[after] = n_values + reach + (at - end)[after]
-    out[offsets[0] : offsets[-1]] = read
-
-
 def invert(ptr, items, starts, owners, places):
     """Transpose owner -> items: the owners of item i are owners[starts[i]:starts[i+1]], in order."""
     n_items = len(starts) - 1
@@ -219,27 +198,11 @@ def invert(ptr, items, starts, owners, places):
     owners[:] = np.repeat(np.arange(len(ptr) - 1), np.diff(ptr))[places]
 
 
-def transpose_part(ptr, items, slot_of, present, starts, owners, places):
-    """As `invert`, for the `present` items only (distinct and sorted)."""
-    slot_of[present] = np.arange(len(present))
-    invert(ptr, slot_of[items], starts, owners, places)
-
-
-def distinct(items, stamp, mark, out):
-    """The distinct items, unsorted, into out; stamp [all items] must hold no `mark` yet.  Returns how many."""
-    place = np.arange(len(items))
-    stamp[items] = place  # of equal items the last one stays
-    chosen = items[stamp[items] == place]
-    stamp[items] = mark
-    out[: len(chosen)] = chosen
-    return len(chosen)
-
-
 def distinct_items(ptr, owners, item_ptr, items, n_codes, out_ptr, out):
     """For each k the sorted distinct items (negative ones aside) of all its owners: out[out_ptr[k]:out_ptr[k+1]]."""
     n = len(ptr) - 1
     owner_sizes = (item_ptr[1:] - item_ptr[:-1])[owners]
-    code = items[_ranges(item_ptr[owners], owner_sizes)]
+    code = items[ranges(item_ptr[owners], owner_sizes)]
     owner_of = np.repeat(np.arange(n), np.diff(ptr))
     keys = np.repeat(owner_of, owner_sizes)[code >= 0] * n_codes + code[code >= 0]
     keys.sort()
@@ -249,21 +212,3 @@ def distinct_items(ptr, owners, item_ptr, items, n_codes, out_ptr, out):
     out_ptr[1:] = np.cumsum(np.bincount(keys // n_codes, minlength=n))
     out[: len(keys)] = keys % n_codes
     return len(keys)
-
-
-def move_features(
-    keys, number, key_ptr, key_feature, token_ptr, token_feature, token_value, new_keys, ptr, feature, value
-):
-    """Move the features of keys k with number[k] < 0 to their tokens, before those of the token itself; other keys go
-    to new_keys [T, G] by their number."""
-    kept = number[keys] >= 0
-    token, _ = np.nonzero(kept)
-    new_keys[token, (np.cumsum(kept, axis=1) - 1)[kept]] = number[keys[kept]]
-    sizes = np.where(kept, 0, np.diff(key_ptr)[keys])
-    after = np.cumsum(sizes, axis=1)
-    moved, begin = ~kept, ptr[:-1, None] + after - sizes
-    feature[_ranges(begin[moved], sizes[moved])] = key_feature[_ranges(key_ptr[keys[moved]], sizes[moved])]
-    own = _ranges(ptr[:-1] + sizes.sum(axis=1), np.diff(token_ptr))
-    feature[own] = token_feature
-    if len(value):
-        value[own] = token_value

@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from labelwright.kernels.arrays import ranges
 from labelwright.kernels.text import (
     CODE,
     COLUMN,
@@ -20,7 +21,6 @@ from labelwright.kernels.text import (
     START,
     TAB,
 )
-from labelwright.kernels.vectorised.tables import _ranges
 
 
 class _Lines(NamedTuple):
@@ -44,11 +44,6 @@ class _Kinds(NamedTuple):
 
     def take(self, n):
         return _Kinds(*(part[:n] for part in self))
-
-
-def count_lines(text):
-    """Count the newlines in a text [B]."""
-    return int(np.count_nonzero(text == NEWLINE))
 
 
 def scan_lines(text, tabs, conllu, edited, codes, starts, ends, places, slots, entries, distinct, state):
@@ -102,7 +97,7 @@ def _fields(text, begin, lines, tabs):
     if not tabs:
         inside &= text != SPACE
     inside[:begin] = False
-    inside[_ranges(lines.end, lines.newline - lines.end)] = False  # blanks at the end of lines
+    inside[ranges(lines.end, lines.newline - lines.end)] = False  # blanks at the end of lines
     edges = np.flatnonzero(np.diff(inside, prepend=False, append=False))
     return edges[::2], edges[1::2]
 
@@ -162,12 +157,3 @@ def _intern(raw, begin, end, codes):
     first = np.empty(len(number), np.int64)
     first[codes[: len(values)][::-1]] = np.arange(len(values))[::-1]
     return first
-
-
-def gather(text, entries, column):
-    """Copy the distinct values of one column into one buffer, each followed by a newline."""
-    raw = text.tobytes()
-    chosen = entries[entries[:, COLUMN] == column]
-    begins = chosen[:, START]
-    pieces = zip(begins.tolist(), (begins + chosen[:, SIZE]).tolist(), strict=True)
-    return np.frombuffer(b"".join(raw[a:b] + b"\n" for a, b in pieces), np.uint8)

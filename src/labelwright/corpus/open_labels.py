@@ -1,0 +1,204 @@
+"""What is known of labels beside the labels: dictionaries of what words may have, spans of which only some are marked,
+and weights of sentences and tokens."""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import chain, pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from labelwright.corpus.compressed import read_bytes
+from labelwright.corpus.labels import place_of
+from labelwright.corpus.partial_labels import is_set, known_labels, one_of, sets_among
+from labelwright.corpus.schemes import allowed, boundaries, detect_scheme
+from labelwright.corpus.table import Corpus, intern_labels
+from labelwright.errors import CorpusError, OptionError, unreadable
+
+Allowed = Mapping[str, Sequence[str] | frozenset[str]]
+
+
+def read_allowed_labels(path: str | os.PathLike[str]) -> dict[str, frozenset[str]]:
+    """A file with a word and its labels on each line, separated by tabs or spaces.
+
+    A word on several lines has the labels of all of them.  Empty lines do not count; there are no comments, since # is
+    a word.
+
+    path : of the file, in UTF-8; compressed ones are read, too
+    """
+    allowed: dict[str, frozenset[str]] = {}
+    try:
+        lines = read_bytes(path).decode("utf-8-sig").splitlines()
+    except UnicodeDecodeError as error:
+        raise unreadable(CorpusError, os.fspath(path), error) from None
+    for number, line in enumerate(lines, 1):
+        word, *labels = line.split() or [""]
+        if not word:
+            continue
+        if not labels:
+            raise CorpusError(f"{os.fspath(path)}:{number}: expected a word and its labels, got only {word!r}")
+        allowed[word] = allowed.get(word, frozenset()) | frozenset(labels)
+    return allowed
+
+
+def with_allowed_labels(
+    words: Sequence[Sequence[str]], y: Sequence[Sequence[Any]], allowed: Allowed
+) -> list[list[Any]]:
+    """Labels of which unknown ones are sets where a dictionary knows the word; sets lose what it does not allow.
+
+    words : of each sentence
+    y : their labels, some of them None or sets of labels
+    allowed : the labels that each word may have
+
+    >>> with_allowed_labels([["the", "can"]], [["D", None]], {"can": ["V"], "the": ["N"]})
+    [['D', frozenset({'V'})]]
+    """
+    distinct = list(dict.fromkeys(label for labels in y for label in labels if not is_set(label)))
+    left_open = {value for value, found in zip(distinct, sets_among(distinct), strict=True) if found is not None}
+    return [
+        [
+            _narrowed(one_of(label) or frozenset(), allowed[word], label)
+            if word in allowed and (is_set(label) or label in left_open)
+            else label
+            for word, label in zip(sentence, labels, strict=True)
+        ]
+        for sentence, labels in zip(words, y, strict=True)
+    ]
+
+
+def allowed_in(corpus: Corpus, allowed: Allowed) -> Corpus:
+    """A corpus with the same done to its labels; the words are its first column."""
+    return _relabelled(corpus, with_allowed_labels(corpus.column(corpus.input_names[0]), corpus.y, allowed))
+
+
+def _relabelled(corpus: Corpus, y: list[list[Any]]) -> Corpus:
+    """A corpus with other labels."""
+    column = intern_labels(list(chain.from_iterable(y)), y, corpus.source)
+    columns = [column if name == corpus.label else old for name, old in zip(corpus.names, corpus.columns, strict=True)]
+    return replace(corpus, columns=tuple(columns), raw=None)
+
+
+def _narrowed(members: frozenset[Any], allowed: Sequence[Any] | frozenset[Any], label: Any) -> Any:
+    """A set of labels within those that are allowed; as it was where nothing is left."""
+    left = frozenset(allowed) & members if members else frozenset(allowed)
+    return left or label
+
+
+# -- sentences of which only some spans are marked: what is known of the labels of all their tokens -------------------
+
+OUTSIDE = "O"
+
+
+def unmarked_unknown(y: Sequence[Sequence[str]], source: str = "y") -> list[list[Any]]:
+    """Labels of which only those of the marked spans are sure: O becomes the set of all labels, next to a span the set
+    of those that do not continue it.
+
+    y : labels of each sentence in a scheme: B-PER, I-PER, O, ...; those that are unknown or sets stay as they are
+    source : what errors begin with
+
+    >>> [[_, _, after, last]] = unmarked_unknown([["B-PER", "I-PER", "O", "O"]])
+    >>> sorted(after), sorted(last)
+    (['B-PER', 'O'], ['B-PER', 'I-PER', 'O'])
+    """
+    sentences = [list(labels) for labels in y]
+    known = [known_labels(labels) for labels in sentences]
+    single = dict.fromkeys(label for labels in known for label in labels if label is not None)
+    labels = list(dict.fromkeys([OUTSIDE, *single]))
+    scheme = detect_scheme(labels, [[label or OUTSIDE for label in labels] for labels in known])
+    if scheme is None or len(labels) == 1:
+        raise CorpusError(f"{source}: no spans are marked (B-X, I-X, O, ...), so there is nothing to learn from")
+    number = {label: code for code, label in enumerate(labels)}
+    apart = _apart(labels, scheme)
+    return [
+        [given if label is None else label for given, label in zip(*both, strict=True)]
+        for both in zip(sentences, (_opened(sentence, labels, number, apart) for sentence in known), strict=True)
+    ]
+
+
+def with_unmarked_unknown(corpus: Corpus) -> Corpus:
+    """A corpus with the same done to its labels."""
+    return _relabelled(corpus, unmarked_unknown(corpus.y, corpus.source))
+
+
+def _apart(labels: list[str], scheme: str) -> np.ndarray:
+    """Whether label j may follow label i and does not continue its span [L, L]."""
+    n, table = len(labels), boundaries(labels)
+    inside = table.type_of[:n] >= 0
+    return np.asarray(allowed(labels, scheme).arc & (table.starts[:n, :n] | ~inside[None, :]))
+
+
+def _opened(sentence: list[Any], labels: list[str], number: dict[str, int], apart: np.ndarray) -> list[Any]:
+    """The labels of a sentence, None where they are not known, with those outside of spans left open."""
+    opened: list[Any] = list(sentence)
+    for t, label in enumerate(sentence):
+        if label != OUTSIDE:
+            continue
+        possible = np.ones(len(labels), np.bool_)
+        if t > 0 and sentence[t - 1] not in (None, OUTSIDE):
+            possible &= apart[number[sentence[t - 1]]]
+        if t + 1 < len(sentence) and sentence[t + 1] not in (None, OUTSIDE):
+            possible &= apart[:, number[sentence[t + 1]]]
+        opened[t] = frozenset(labels[k] for k in np.flatnonzero(possible))
+    return opened
+
+
+# -- weights of sentences and of tokens in a column of a corpus -------------------------------------------------------
+
+
+class Weighted(NamedTuple):
+    """A corpus without its column of weights, and the weights as `fit(sample_weight=...)` takes them."""
+
+    corpus: Corpus
+    sample_weight: list[Any]  # [N]  a number, or a list of numbers
+
+
+def weighted(corpus: Corpus, *, sentence: str | None = None, token: str | None = None) -> Weighted:
+    """Take a column of weights out of a corpus, so that it is no feature.
+
+    corpus : with the column
+    sentence : the column with the weight of the sentence, the same at all its tokens
+    token : the column with the weight of each token; one of the two
+
+    >>> corpus = Corpus.from_sequences([[("a", "2"), ("b", "2")], [("c", "1")]], [["N", "V"], ["N"]])
+    >>> rest, weights = weighted(corpus, sentence="pos")
+    >>> rest.names, weights
+    (('word', 'label'), [2.0, 1.0])
+    """
+    name = sentence if token is None else token
+    if name is None or (sentence is not None and token is not None):
+        raise OptionError("weighted: name a column with weights of sentences, or one with weights of tokens")
+    numbers = _numbers(corpus, name)
+    rest = [other for other in corpus.names if other != name]
+    if name == corpus.label or not [other for other in rest if other != corpus.label]:
+        raise CorpusError(f"{corpus.source}: column {name} is the label or the only column; name one with weights")
+    by_sentence = [numbers[a:b].tolist() for a, b in pairwise(corpus.offsets.tolist())]
+    weights = by_sentence if token is not None else [_agreed(x, n, name, corpus) for n, x in enumerate(by_sentence)]
+    return Weighted(corpus.select(rest), weights)
+
+
+def _numbers(corpus: Corpus, name: str) -> np.ndarray:
+    """The numbers [T] in a column."""
+    values = []
+    for code, text in enumerate(corpus.values(name)):
+        try:
+            value = float(text)
+        except ValueError:
+            value = np.nan
+        if not 0 <= value < np.inf:
+            token = int(np.argmax(corpus.codes(name) == code))
+            place = f"{place_of(token, corpus.offsets)}: column {name}"
+            raise CorpusError(f"{corpus.source}: {place}: expected a number of 0 or more, got {text!r}")
+        values.append(value)
+    return np.asarray(np.array(values)[corpus.codes(name)])
+
+
+def _agreed(weights: list[float], number: int, name: str, corpus: Corpus) -> float:
+    """The weight that all tokens of a sentence have; 1 for one without tokens."""
+    if len(set(weights)) > 1:
+        first, other = sorted(set(weights))[:2]
+        raise CorpusError(
+            f"{corpus.source}: sentence {number}: column {name} has the weights {first:g} and {other:g}; give all "
+            "tokens of a sentence the same, or use it as the weights of tokens"
+        )
+    return weights[0] if weights else 1.0
