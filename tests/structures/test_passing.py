@@ -378,7 +378,7 @@ def test_values_in_joint_training_are_those_in_tagging(template):
     problem, weights = joint_problem(cascade, X, y)
     problem.l2 = [0.0, 0.0, 0.0]
     expected = 0.0
-    for name, layer, data in cascade._layer_data(X):
+    for name, layer, data in cascade._readings(X):
         expected -= sum(layer.sequence_log_probabilities(data, y[name]))
     assert problem(weights.astype(np.float64), np.empty(len(weights))) == pytest.approx(expected, abs=1e-4)
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from labelwright.active.diversity import bags_of, diverse_order
 from labelwright.active.uncertainty import MEASURES, check_measure
 from labelwright.corpus.token_records import listed
-from labelwright.decode.checks import check_whole
+from labelwright.decode.record import check_whole
 from labelwright.errors import OptionError
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from labelwright.settings import AtLeast, Default, Flag, Group, Help, OptionOnly
 from labelwright.taggers import registry
 
 if TYPE_CHECKING:
-    from labelwright.structures.lattice_lines import LatticeData
+    from labelwright.structures.feature_lattice import LatticeData
 
 NAME = "lattice-crf"
 ABOUT = """Train a LatticeCRF on lattices, or find the best paths of lattices with a model.
@@ -144,7 +144,7 @@ def _train(source: str, own: dict[str, Any], settings: dict[str, Any]) -> None:
 
 
 def _read(path: str, paths: bool) -> "LatticeData":
-    from labelwright.structures.lattice_lines import read_lattices
+    from labelwright.structures.feature_lattice import read_lattices
 
     return read_lattices(path, paths)
 
@@ -170,7 +170,7 @@ def _answer(source: str, own: dict[str, Any], settings: dict[str, Any]) -> None:
         return
     from labelwright.corpus.compressed import name_of, read_bytes, write_bytes
     from labelwright.corpus.token_records import parse_json_lines
-    from labelwright.structures.lattice_lines import lattices_in
+    from labelwright.structures.feature_lattice import lattices_in
 
     target = own["output"] or "-"
     check_target(target, [source, own["model"]])

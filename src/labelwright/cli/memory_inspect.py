@@ -6,7 +6,7 @@ from typing import Any
 
 from labelwright.cli.common import counted, heading, show
 from labelwright.cli.layout import bar, calibration_text, label_row, score_text, show_rows, size_of_data, template_row
-from labelwright.structures.ngrams import gram_name
+from labelwright.structures.proposals import gram_name
 
 WEIGHTS = 50  # columns whose weights are written out
 

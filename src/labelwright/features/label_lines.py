@@ -18,8 +18,7 @@ from labelwright.features.incidence import Ints, Longs
 from labelwright.features.template import BELOW, Cell, Pattern, Reader, Template
 from labelwright.features.vocabulary import Columns, Vocabulary
 from labelwright.kernels import layered as kernels
-from labelwright.structures.feature_values import NO_PRODUCTS, Products
-from labelwright.structures.passing import Passed
+from labelwright.structures.passing import NO_PRODUCTS, Passed, Products
 from labelwright.wording import did_you_mean
 
 Array = NDArray[Any]

@@ -31,8 +31,7 @@ from labelwright.features.sources import NOTHING, Given
 from labelwright.features.template import Pattern, Reader, Template, apply, parse_template
 from labelwright.features.vocabulary import Columns, Table, Vocabulary, intern_rows, patterns_of, table_of
 from labelwright.kernels import layered as kernels
-from labelwright.structures.feature_values import NOTHING_BELOW, FeatureValues
-from labelwright.structures.passing import Layered, Passed
+from labelwright.structures.passing import NOTHING_BELOW, FeatureValues, Layered, Passed
 from labelwright.validation import HeaderReader, TensorReader
 
 LINES = [f"Uy[{row}]:%y[{row}]" for row in range(-2, 3)]

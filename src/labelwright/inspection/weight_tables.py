@@ -8,8 +8,7 @@ from numpy.typing import NDArray
 
 from labelwright.inspection.names import feature_names
 from labelwright.inspection.use import OUTSIDE
-from labelwright.scoring.parameters import REACH
-from labelwright.scoring.trained import Trained
+from labelwright.scoring.parameters import REACH, Trained
 from labelwright.structures.states import state_names
 
 Array = NDArray[Any]

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labelwright.learn.objective import Back, Gradient, LogLikelihood
-from labelwright.structures.arc_labels import ArcTokens
+from labelwright.structures.feature_lattice import ArcTokens
 from labelwright.structures.passing import Candidates
 
 Array = NDArray[Any]

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labelwright.learn.objective import Back
-from labelwright.structures.feature_values import FeatureValues
+from labelwright.structures.passing import FeatureValues
 
 Array = NDArray[Any]
 

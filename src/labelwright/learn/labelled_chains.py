@@ -11,9 +11,8 @@ from labelwright.learn.shards import even_number
 from labelwright.learn.slots import BatchSlots, PairMembers
 from labelwright.parallel import even_ranges
 from labelwright.structures import timeorder
-from labelwright.structures.graph import Graph
 from labelwright.structures.passing import Candidates
-from labelwright.structures.states import StateSpace
+from labelwright.structures.states import Graph, StateSpace
 from labelwright.structures.supervision import COMPLETE, Supervision, kinds_of
 
 Array = NDArray[Any]

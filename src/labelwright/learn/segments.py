@@ -15,8 +15,7 @@ from labelwright.learn.expectations import Counts, Rows
 from labelwright.learn.shards import Batch
 from labelwright.scoring.assembly import Plain, padded
 from labelwright.scoring.carry import old_cells, old_features
-from labelwright.scoring.parameters import Before, Cells, Parameters, make_parameters, united
-from labelwright.scoring.trained import Trained
+from labelwright.scoring.parameters import Before, Cells, Parameters, Trained, make_parameters, united
 from labelwright.structures.passing import Candidates
 from labelwright.structures.segments import (
     Segments,

@@ -7,11 +7,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from labelwright.structures.covariances import Gains
-from labelwright.structures.graph import Graph
 from labelwright.structures.lattice import label_marginals
 from labelwright.structures.passing import Candidates
-from labelwright.structures.timeorder import Messages, Plan
+from labelwright.structures.states import Graph
+from labelwright.structures.timeorder import Gains, Messages, Plan
 
 Array = NDArray[Any]
 

@@ -16,8 +16,7 @@ from labelwright.kernels import candidates as kernels
 from labelwright.kernels import compiled, missed
 from labelwright.locks import computed_once
 from labelwright.parallel import Workers, sentence_ranges
-from labelwright.scoring.parameters import Cells
-from labelwright.scoring.trained import Pruning, Trained
+from labelwright.scoring.parameters import Cells, Pruning, Trained
 from labelwright.structures.candidates import (
     Chart,
     LabelLists,
@@ -144,7 +143,7 @@ def with_ends(weights: Array) -> Array:
     return np.concatenate([weights.astype(np.float64), [0.0, -np.inf]])
 
 
-# -- scores and bounds -------------------------------------------------------------------------------------------------
+# -- scores and bounds ------------------------------------------------------------------------------------------------
 
 
 class Transitions(NamedTuple):

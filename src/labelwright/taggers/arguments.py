@@ -14,7 +14,7 @@ from labelwright.corpus.partial_labels import check_known
 from labelwright.corpus.schemes import SAME_AS, SCHEMES
 from labelwright.corpus.table import Corpus, in_lists
 from labelwright.corpus.tabular import table_rows
-from labelwright.decode.checks import MOST, check_whole
+from labelwright.decode.record import MOST, check_whole
 from labelwright.errors import CorpusError, OptionError
 from labelwright.structures.passing import Layered
 

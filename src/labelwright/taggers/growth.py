@@ -11,8 +11,7 @@ from labelwright.corpus.schemes import allowed, detect_scheme, pairs_of_codes
 from labelwright.errors import OptionError
 from labelwright.features.extract import learn
 from labelwright.features.sources import Given
-from labelwright.scoring.parameters import Before, make_parameters
-from labelwright.scoring.trained import Trained
+from labelwright.scoring.parameters import Before, Trained, make_parameters
 from labelwright.structures.states import state_space
 from labelwright.taggers.forbidden import forbidden_codes
 from labelwright.taggers.sample_weights import check_paths, supervision_of

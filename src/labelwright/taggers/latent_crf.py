@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from labelwright.errors import OptionError
 from labelwright.learn.monitor import Monitor
-from labelwright.scoring.trained import Trained
+from labelwright.scoring.parameters import Trained
 from labelwright.taggers import declared
 from labelwright.taggers.loglinear import LogLinearModel
 from labelwright.taggers.split_merge import Plan, Rounds

@@ -8,14 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labelwright.answers.lattice_paths import LatticePath, ScoredLattice, checked_path
-from labelwright.decode.checks import MOST, check_whole
+from labelwright.decode.record import MOST, check_whole
 from labelwright.engine.choice import expect, expect_much
 from labelwright.errors import CorpusError
 from labelwright.evaluate import Report, evaluate
 from labelwright.learn.monitor import Record
 from labelwright.learn.objective import LogLikelihood
 from labelwright.parallel import Workers
-from labelwright.scoring.trained import Trained
+from labelwright.scoring.parameters import Trained
 from labelwright.structures.feature_lattice import Ends, FeatureLattice
 from labelwright.taggers import declared
 from labelwright.taggers.base import NBEST, PROBABILITY

@@ -16,10 +16,8 @@ from labelwright.features.attributes import Collected
 from labelwright.features.dicts import DictFeatures
 from labelwright.features.incidence import Incidence
 from labelwright.learn.arcs import ArcAssembly
-from labelwright.scoring.arc_cells import arc_scores, weights_of_arcs
-from labelwright.scoring.trained import Trained
-from labelwright.structures.arc_graph import ArcGraphs, LatticeArcs, graphs_of
-from labelwright.structures.feature_lattice import FeatureLattice
+from labelwright.scoring.parameters import Trained, arc_scores, weights_of_arcs
+from labelwright.structures.feature_lattice import ArcGraphs, FeatureLattice, LatticeArcs, graphs_of
 from labelwright.structures.passing import Candidates
 from labelwright.wording import shown
 

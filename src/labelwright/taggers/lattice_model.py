@@ -15,10 +15,8 @@ from labelwright.learn.monitor import Monitor, ProgressBar, Record
 from labelwright.learn.objective import LogLikelihood
 from labelwright.learn.owlqn import minimised
 from labelwright.parallel import Workers, one_blas_thread
-from labelwright.scoring.arc_cells import cells_of_arcs
-from labelwright.scoring.parameters import Parameters
-from labelwright.scoring.trained import Trained
-from labelwright.scoring.weight_pruning import pruned
+from labelwright.scoring.carry import pruned
+from labelwright.scoring.parameters import Parameters, Trained, cells_of_arcs
 from labelwright.settings import Help, Signed
 from labelwright.structures.passing import Candidates
 from labelwright.structures.states import state_space

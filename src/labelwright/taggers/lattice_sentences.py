@@ -14,9 +14,8 @@ from labelwright.corpus.token_records import listed
 from labelwright.errors import CorpusError, OptionError
 from labelwright.features.extract import kind_of
 from labelwright.memory.label_columns import with_label_columns
-from labelwright.scoring.trained import Trained
-from labelwright.structures.arc_labels import OUTSIDE, WRITABLE, ArcLabels, ArcTokens, ends_of
-from labelwright.structures.feature_lattice import FeatureLattice
+from labelwright.scoring.parameters import Trained
+from labelwright.structures.feature_lattice import OUTSIDE, WRITABLE, ArcLabels, ArcTokens, FeatureLattice, ends_of
 from labelwright.structures.passing import Layered
 from labelwright.taggers.estimator import InputSchema
 from labelwright.taggers.lattice_data import EncodedLattices, encoded

@@ -8,9 +8,8 @@ from typing import Annotated, Any, ClassVar, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from labelwright.answers.batch import Batch, check_lengths
-from labelwright.answers.labelled_lattices import DECODERS, LabelledLattice
-from labelwright.answers.passed import passed_by
+from labelwright.answers.batch import Batch, check_lengths, passed_by
+from labelwright.answers.lattice_paths import DECODERS, LabelledLattice
 from labelwright.corpus.offsets import offsets_from
 from labelwright.corpus.partial_labels import check_complete
 from labelwright.corpus.schemes import pairs_of_codes
@@ -23,14 +22,12 @@ from labelwright.learn.arc_slots import LabelsOfArcs
 from labelwright.learn.monitor import Record
 from labelwright.learn.objective import LogLikelihood
 from labelwright.parallel import Workers, sentence_ranges
+from labelwright.scoring.assembly import BLOCK_TOKENS
 from labelwright.scoring.carry import carry_over
-from labelwright.scoring.lattice_scores import BLOCK_TOKENS
-from labelwright.scoring.trained import Trained
+from labelwright.scoring.parameters import Trained
 from labelwright.settings import Anything, Group, Help, OfTheRun, OneOf, PythonOnly
-from labelwright.structures.arc_labels import WRITABLE, ArcLabels, arc_labels
-from labelwright.structures.feature_lattice import FeatureLattice
-from labelwright.structures.feature_values import NOTHING_BELOW, FeatureValues
-from labelwright.structures.passing import Candidates, Passed
+from labelwright.structures.feature_lattice import WRITABLE, ArcLabels, FeatureLattice, arc_labels
+from labelwright.structures.passing import NOTHING_BELOW, Candidates, FeatureValues, Passed
 from labelwright.taggers import declared
 from labelwright.taggers.arguments import Forced, permitted_labels, true_labels
 from labelwright.taggers.base import FORCED, JOINT, LAYER, NBEST, PROBABILITY, Tagger

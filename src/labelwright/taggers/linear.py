@@ -19,11 +19,9 @@ from labelwright.inspection.known import by_vocabulary
 from labelwright.inspection.weight_evidence import WeighedSentence
 from labelwright.inspection.weight_tables import StateFeature, TransitionFeature, state_features, transition_features
 from labelwright.parallel import Workers
-from labelwright.scoring.assembly import Assembly
-from labelwright.scoring.lattice_scores import LatticeScores, bounds_of
-from labelwright.scoring.parameters import Parameters
-from labelwright.scoring.trained import Trained
-from labelwright.scoring.weight_pruning import pruned
+from labelwright.scoring.assembly import Assembly, LatticeScores, bounds_of
+from labelwright.scoring.carry import pruned
+from labelwright.scoring.parameters import Parameters, Trained
 from labelwright.structures.states import StateSpace, state_names
 from labelwright.taggers.arguments import Forced, permitted_labels
 from labelwright.taggers.base import EXPLANATION, FORCED, NBEST, PROBABILITY, RULES, Tagger

@@ -18,9 +18,8 @@ from labelwright.learn.owlqn import minimised
 from labelwright.learn.sgd import SGD, sgd
 from labelwright.parallel import Workers, one_blas_thread
 from labelwright.scoring.carry import carry_over
-from labelwright.scoring.trained import Trained
-from labelwright.structures.feature_values import FeatureValues
-from labelwright.structures.passing import Candidates
+from labelwright.scoring.parameters import Trained
+from labelwright.structures.passing import Candidates, FeatureValues
 from labelwright.taggers.base import JOINT
 from labelwright.taggers.growth import grow
 from labelwright.taggers.sample_weights import supervision_of

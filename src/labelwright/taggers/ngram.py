@@ -17,7 +17,7 @@ from labelwright.features.sources import Given
 from labelwright.memory.windows import Windows, windows
 from labelwright.parallel import sentence_ranges
 from labelwright.settings import Help
-from labelwright.structures.distributions import Distributions, certain, from_probabilities
+from labelwright.structures.proposals import Distributions, certain, from_probabilities
 from labelwright.taggers import declared
 from labelwright.taggers.ngram_model import InferenceName, Lengths, Ngram, NgramModel, WeightingName, remembered
 

@@ -22,10 +22,8 @@ from labelwright.corpus.partial_labels import check_complete
 from labelwright.corpus.schemes import Allowed, allowed, detect_scheme, pairs_of_codes
 from labelwright.corpus.table import Corpus
 from labelwright.corpus.token_records import listed
-from labelwright.decode.checks import check_seconds
-from labelwright.decode.csi import ANYTHING
-from labelwright.decode.inference import inference_named
-from labelwright.decode.vote import oracle
+from labelwright.decode.csi import ANYTHING, inference_named, oracle
+from labelwright.decode.record import check_seconds
 from labelwright.errors import CorpusError, OptionError
 from labelwright.features.sources import Given
 from labelwright.inspection.explanation import Asked, Evidence, Explanation, explained
@@ -34,12 +32,17 @@ from labelwright.memory.windows import NO_VECTORS, Windows, offsets_of
 from labelwright.parallel import Workers, sentence_ranges
 from labelwright.settings import AtLeast, AtMost, Bounds, Choice, Default, Help, RecipeOnly, Signed, Whole
 from labelwright.structures import proposals
-from labelwright.structures.distributions import Distributions, certain
-from labelwright.structures.label_shares import label_shares
-from labelwright.structures.ngrams import LONGEST, ngram_classes
 from labelwright.structures.passing import Layered, Passed, likely
 from labelwright.structures.passing import certain as passed_labels
-from labelwright.structures.proposals import Proposals, Weighting
+from labelwright.structures.proposals import (
+    LONGEST,
+    Distributions,
+    Proposals,
+    Weighting,
+    certain,
+    label_shares,
+    ngram_classes,
+)
 from labelwright.taggers.arguments import true_labels
 from labelwright.taggers.base import CONFIDENCE, EXPLANATION, FORCED, LAYER, NBEST, ORACLE, RULES, SHARES, Tagger
 from labelwright.taggers.calibrating import Question

@@ -28,8 +28,7 @@ from labelwright.features.builtin import BUILTIN
 from labelwright.features.extract import EXTRACTORS, Extractor, read_template
 from labelwright.features.segments import SegmentFeatures
 from labelwright.modelfile import pack_strings, read_strings
-from labelwright.scoring.parameters import REACH, Cells, Parameters
-from labelwright.scoring.trained import Trained
+from labelwright.scoring.parameters import REACH, Cells, Parameters, Trained
 from labelwright.settings import settings_of
 from labelwright.structures.states import MAX_ARCS, StateSpace, assembled
 from labelwright.taggers.signature import signature

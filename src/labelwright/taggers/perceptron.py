@@ -21,7 +21,7 @@ from labelwright.learn.monitor import Monitor
 from labelwright.learn.perceptron import EARLY, Averaged, Averaging, Passes, perceptron
 from labelwright.parallel import Workers
 from labelwright.scoring.carry import carry_over
-from labelwright.scoring.trained import Trained
+from labelwright.scoring.parameters import Trained
 from labelwright.structures.lattice import Margins, margins
 from labelwright.taggers import declared
 from labelwright.taggers.growth import grow

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from labelwright.errors import ModelFileError
 from labelwright.scoring.candidate_scores import PrunedParameters
-from labelwright.scoring.parameters import Cells
-from labelwright.scoring.trained import Pruning, Trained
+from labelwright.scoring.parameters import Cells, Pruning, Trained
 from labelwright.structures.candidates import SparseTransitions, label_space
 from labelwright.structures.states import StateSpace
 from labelwright.taggers.packing import (

@@ -20,8 +20,7 @@ from labelwright.learn.pruned_objective import PrunedLikelihood
 from labelwright.learn.zero_order import learn_pruning
 from labelwright.parallel import Workers
 from labelwright.scoring.candidate_scores import CandidateScores, pruned_parameters
-from labelwright.scoring.parameters import make_parameters
-from labelwright.scoring.trained import Trained
+from labelwright.scoring.parameters import Trained, make_parameters
 from labelwright.structures.candidates import LabelLists, label_space, pieces_between
 from labelwright.structures.supervision import Supervision
 from labelwright.taggers.linear import Constrained

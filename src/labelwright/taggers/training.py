@@ -26,10 +26,8 @@ from labelwright.learn.checkpoint import EVERY, Checkpoints
 from labelwright.learn.monitor import Monitor, ProgressBar, Record
 from labelwright.parallel import Workers
 from labelwright.scoring.carry import carry_over
-from labelwright.scoring.parameters import make_parameters
-from labelwright.scoring.trained import Trained
-from labelwright.structures.feature_values import FeatureValues
-from labelwright.structures.passing import Candidates, Layered
+from labelwright.scoring.parameters import Trained, make_parameters
+from labelwright.structures.passing import Candidates, FeatureValues, Layered
 from labelwright.structures.states import state_space
 from labelwright.structures.supervision import PLAIN, Supervision
 from labelwright.taggers.arguments import scheme_named, true_labels

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from labelwright.learn.monitor import Monitor
-from labelwright.scoring.trained import Trained
+from labelwright.scoring.parameters import Trained
 from labelwright.taggers.estimator import is_interrupted
 
 

@@ -10,8 +10,7 @@ from labelwright.compat.pycrfsuite.log import TrainingLog
 from labelwright.compat.pycrfsuite.parameters import UNLIMITED
 from labelwright.errors import OptionError
 from labelwright.learn.monitor import Monitor
-from labelwright.scoring.parameters import Cells, Parameters
-from labelwright.scoring.trained import Trained
+from labelwright.scoring.parameters import Cells, Parameters, Trained
 from labelwright.taggers.crf import CRF
 from labelwright.taggers.perceptron import Perceptron
 from labelwright.taggers.training import Data, TrainableModel

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from labelwright.answers.labellings import Labellings
+from labelwright.answers.protocol import Labellings
 from labelwright.compat.pycrfsuite import Tagger, Trainer
 from labelwright.compat.pycrfsuite._dumpparser import ParsedDump
 from labelwright.compat.sklearn_crfsuite._fileresource import FileResource
