@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -130,7 +131,8 @@ def serve(options: argparse.Namespace) -> None:
         return seconds
 
     with ThreadPoolExecutor(options.threads) as pool:
-        taken = sorted(pool.map(ask, range(options.requests)))
+        parts = [range(n, options.requests, options.threads) for n in range(options.threads)]
+        taken = sorted(chain.from_iterable(pool.map(lambda part: [ask(n) for n in part], parts)))
     shown = [taken[len(taken) // 2], taken[int(0.99 * len(taken))], taken[-1]]
     print(*[f"{1000 * seconds:.2f}" for seconds in shown], max(loaded), loaded[max(loaded)])
 

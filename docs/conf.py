@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import labelwright
-from labelwright.cli import COMMANDS, _application
+from labelwright.cli import COMMANDS, command_named
 from labelwright.taggers import registry
 
 ROOT = Path(__file__).parent.parent
@@ -145,7 +145,7 @@ class Recorder:
 
 def commands() -> Iterator[str]:
     """All commands as Markdown; `train` has also the further options of each tagger."""
-    for name, line in COMMANDS.items():
+    for name, (_, line) in COMMANDS.items():
         yield from (f"\n## {name}\n", line, "")
         command, context, groups = _help(name, ["--help"])
         yield from ("```text", f"labelwright {name} {' '.join(command.collect_usage_pieces(context))}", "```", "")
@@ -158,7 +158,7 @@ def commands() -> Iterator[str]:
 
 def _help(name: str, given: Sequence[str]) -> tuple[Any, Any, dict[str, list[tuple[str, str]]]]:
     """A command for what it is given, its context, and its options with their help by heading."""
-    command = _application(name, given).commands[name]
+    command = command_named(name, given)
     context = command.make_context(f"labelwright {name}", [], resilient_parsing=True)
     recorder = Recorder()
     command.format_options(context, recorder)

@@ -14,11 +14,11 @@ from labelwright.taggers import registry
 
 # A stage imports only from earlier lines (and from itself).
 STAGES = [
-    {"errors", "html_page", "locks", "signals", "storage", "wording"},
+    {"errors", "html_page", "signals", "storage", "wording"},
+    {"parallel"},
     {"settings", "engine"},
     {"kernels", "validation"},
-    {"compact"},
-    {"modelfile", "parallel"},
+    {"modelfile"},
     {"corpus"},
     {"structures"},
     {"features"},
@@ -39,18 +39,12 @@ RANK = {name: i for i, stage in enumerate(STAGES) for name in stage}
 SETTINGS_OF_THE_SAME_NAME = {"parameters['update'] != 'perceptron'"}  # these ask for no kind of tagger
 
 # Two files of one name: a kernel file is named like its caller; the others are listed here.
-SHARED_NAMES = {  # inspection has a file for each family of taggers; segments have features and learning of their own
-    "cascade": {"inspection", "taggers"},
+SHARED_NAMES = {  # segments have features and learning of their own
     "chains": {"answers", "interchange"},
-    "errors": {"cli", "errors", "evaluate"},  # of labels, and exceptions
-    "estimator": {"compat", "taggers"},
+    "errors": {"errors", "evaluate"},  # of labels, and exceptions
     "lattice": {"cli", "structures"},
-    "linear": {"inspection", "taggers"},
-    "memory": {"inspection", "taggers"},
-    "parameters": {"compat", "scoring"},
     "perceptron": {"learn", "taggers"},
-    "scorers": {"compat", "evaluate"},
-    "segments": {"features", "inspection", "learn", "structures"},
+    "segments": {"features", "learn", "structures"},
 }
 
 # The longest parameter list of a kernel.
@@ -143,7 +137,7 @@ def test_compiled_code_lives_in_kernels_and_prints_in_the_command_line(file):
 
 @pytest.mark.parametrize("file", [f for f in FILES if "kernels" in f.parts and f.name != "__init__.py"])
 def test_kernels_know_nothing_of_the_package(file):
-    assert all(module.startswith("labelwright.kernels") for module in imports_of(file))
+    assert all(module.startswith(("labelwright.kernels", "labelwright.parallel")) for module in imports_of(file))
     decorators = "kernel", "literal_kernel", "inlined_kernel", "max_kernel"
     allowed = [[], *([name] for name in decorators)] if file.parent.name == "kernels" else [[]]
     for node in sources.tree_of(file).body:

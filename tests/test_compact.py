@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays_of
 
 from labelwright import modelfile
-from labelwright.compact import packed, rounded, unpacked
 from labelwright.errors import ModelFileError
+from labelwright.modelfile import packed, rounded, unpacked
 
 SIZES = st.one_of(st.just(0.0), st.floats(2.0**-20, 2.0**99, width=32))
 WEIGHTS = arrays_of.arrays(

@@ -14,9 +14,9 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "getuid"), reason="owners and pe
 
 PROGRAM = """
 import numpy as np
-from labelwright.kernels import common as heap
+from labelwright.kernels import common
 heap_, priority, tie = np.zeros(4, np.int64), np.array([1.0, 2.0]), np.array([0, 0])
-heap.push(priority, tie, heap_, 0, 1)
+common.push(priority, tie, heap_, 0, 1)
 assert heap_[0] == 1
 """
 
@@ -66,7 +66,7 @@ def test_a_named_folder_is_filled_and_read(places):
     named, home = places
     run()
     stored = files(named)
-    assert [name.split("-")[0] for name in stored] == ["heap.push"]
+    assert [name.split("-")[0] for name in stored] == ["common.push"]
     assert {path.stat().st_mode & 0o777 for path in named.rglob("*.kernel")} == {0o644}
     run()
     assert files(named) == stored
@@ -222,7 +222,13 @@ def test_a_version_that_was_not_tested_uses_the_cache_of_numba(places, tmp_path)
     assert files(places[0]) == []
 
 
-@pytest.mark.parametrize(("setting", "told"), [("sys.ps1 = '>>> '", 1), ("pass", 0)])
+PROMPT = "sys.ps1 = '>>> '"
+
+
+@pytest.mark.parametrize(
+    ("setting", "told"),
+    [(PROMPT, 1), ("pass", 0), (f"{PROMPT}; sys.stderr.close()", 0), (f"{PROMPT}; sys.stderr = None", 0)],
+)
 def test_somebody_at_a_prompt_is_told_once_that_kernels_are_compiled(places, setting, told):
     program = f"import sys\n{setting}\n{PROGRAM}"
     for lines in (told, 0):  # compiled, then taken from the cache

@@ -128,7 +128,7 @@ def test_every_setting_has_a_sentence_and_a_sound_default(name: str) -> None:
 
 
 def test_settings_that_most_taggers_have_are_those_of_crf() -> None:
-    from labelwright.cli.train_options import of_most_taggers
+    from labelwright.cli.recipe import of_most_taggers
 
     own, common = inspect.signature(CRF.__init__).parameters, inspect.signature(of_most_taggers).parameters
     assert {name: p.annotation for name, p in common.items()} == {name: own[name].annotation for name in common}

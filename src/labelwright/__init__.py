@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from labelwright.corpus.tokenizer import Tokenizer as Tokenizer
     from labelwright.decode.record import Decoding as Decoding
     from labelwright.errors import LabelwrightError as LabelwrightError
-    from labelwright.features.attribute_data import read_crfsuite as read_crfsuite
+    from labelwright.features.attributes import read_crfsuite as read_crfsuite
     from labelwright.search.progressive import ProgressiveSearch as ProgressiveSearch
     from labelwright.structures.feature_lattice import FeatureLattice as FeatureLattice
     from labelwright.structures.feature_lattice import read_lattices as read_lattices
@@ -64,7 +64,7 @@ _HOMES = {
     "read_brat": "labelwright.corpus.annotations",
     "read_columns": "labelwright.corpus.columns",
     "read_conllu": "labelwright.corpus.columns",
-    "read_crfsuite": "labelwright.features.attribute_data",
+    "read_crfsuite": "labelwright.features.attributes",
     "read_docbin": "labelwright.corpus.binary_records",
     "read_doccano": "labelwright.corpus.annotations",
     "read_frame": "labelwright.corpus.token_records",
@@ -74,39 +74,7 @@ _HOMES = {
     "read_parquet": "labelwright.corpus.binary_records",
 }
 
-__all__ = [
-    "CRF",
-    "Cascade",
-    "Corpus",
-    "Decoding",
-    "FeatureLattice",
-    "LabelwrightError",
-    "LatentCRF",
-    "LatentPerceptron",
-    "LatticeCRF",
-    "LatticeTagger",
-    "MemoryBased",
-    "MemoryTagger",
-    "NgramTagger",
-    "Perceptron",
-    "ProgressiveSearch",
-    "SemiCRF",
-    "Span",
-    "Tokenizer",
-    "__version__",
-    "load",
-    "read_brat",
-    "read_columns",
-    "read_conllu",
-    "read_crfsuite",
-    "read_docbin",
-    "read_doccano",
-    "read_frame",
-    "read_jsonl",
-    "read_label_studio",
-    "read_lattices",
-    "read_parquet",
-]
+__all__ = ["__version__", *(name for name in _HOMES if name != "dag")]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,4 +1,5 @@
-"""Threads over independent pieces of work; results come back in order, whatever the number of threads."""
+"""Threads over independent pieces of work: results come back in order, whatever the number of threads; and locks that a
+forked process finds free."""
 
 import itertools
 import os
@@ -7,18 +8,16 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path, PurePosixPath
-from threading import get_ident
+from threading import Lock, get_ident
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-import numpy as np
-from numpy.typing import NDArray
-
 from labelwright.errors import OptionError
-from labelwright.locks import after_fork, renewed_lock
-from labelwright.locks import computed_once as computed_once
 
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
+
+    import numpy as np
+    from numpy.typing import NDArray
 
 R = TypeVar("R")
 MOST_THREADS = 1024  # of one run: more would only take memory
@@ -41,6 +40,35 @@ def is_joblib_worker() -> bool:
     """Does joblib (scikit-learn's `n_jobs`) run this code beside other jobs?  It is loaded where it does."""
     active = getattr(sys.modules.get("joblib.parallel"), "get_active_backend", None)
     return active is not None and (getattr(active()[0], "nesting_level", 0) or 0) > 0
+
+
+# -- locks -------------------------------------------------------------------------------------------------------------
+
+
+def after_fork(renew: Callable[[], None]) -> None:
+    """Call `renew` in every process that is forked from this one."""
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=renew)
+
+
+def renewed_lock() -> Any:
+    """A lock that is free in a forked process: a thread that held it stayed behind and would never release it."""
+    lock: Any = Lock()
+    after_fork(lock._at_fork_reinit)
+    return lock
+
+
+class computed_once(Generic[R]):  # noqa: N801  like a property
+    """functools.cached_property without a lock: before Python 3.12 all instances share one, and threads wait for it.
+    Where several threads compute a value, all get the first."""
+
+    def __init__(self, compute: Callable[[Any], R]):
+        self.compute, self.name = compute, compute.__name__
+        self.__doc__ = compute.__doc__
+
+    def __get__(self, instance: Any, owner: Any = None) -> R:
+        value: R = instance.__dict__.setdefault(self.name, self.compute(instance))
+        return value
 
 
 # -- available cores --------------------------------------------------------------------------------------------------
@@ -225,8 +253,10 @@ class Workers:
         return run.results
 
 
-def even_ranges(ptr: NDArray[np.int64], pieces: int) -> list[tuple[int, int]]:
+def even_ranges(ptr: "NDArray[np.int64]", pieces: int) -> list[tuple[int, int]]:
     """Cut the rows of a sparse table into ranges of about equal work."""
+    import numpy as np  # the command line counts cores without it
+
     n = len(ptr) - 1
     work = ptr - ptr[0] + np.arange(n + 1)
     cuts = np.searchsorted(work, np.linspace(0, work[-1], pieces + 1)[1:-1])
@@ -234,13 +264,11 @@ def even_ranges(ptr: NDArray[np.int64], pieces: int) -> list[tuple[int, int]]:
     return list(itertools.pairwise(edges))
 
 
-def sentence_ranges(offsets: NDArray[np.int64], tokens: int) -> list[tuple[int, int]]:
+def sentence_ranges(offsets: "NDArray[np.int64]", tokens: int) -> list[tuple[int, int]]:
     """Cut sentences into runs of at most about `tokens` tokens; the cut depends on the data alone."""
-    n = len(offsets) - 1
-    runs = []
-    begin = 0
+    runs, begin, n = [], 0, len(offsets) - 1
     while begin < n:
-        end = int(np.searchsorted(offsets, offsets[begin] + tokens, side="right")) - 1
+        end = int(offsets.searchsorted(offsets[begin] + tokens, side="right")) - 1
         end = min(max(end, begin + 1), n)
         runs.append((begin, end))
         begin = end

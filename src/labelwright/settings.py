@@ -17,7 +17,7 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, NamedTuple, TypeVar, Union, get_args, get_origin
 
 from labelwright.errors import OptionError
-from labelwright.wording import shown
+from labelwright.wording import did_you_mean, either, shown
 
 M = TypeVar("M")
 REQUIRED = inspect.Parameter.empty  # the default of a setting that must be given
@@ -88,10 +88,24 @@ class Group:
 
 
 class OnlyWith:
-    """The setting means something only where another one has one of these values."""
+    """The setting means something only where another one has one of these values, or any."""
 
     def __init__(self, setting: str, *values: str):
         self.setting, self.values = setting, values
+
+
+class NotWith:
+    """The setting cannot be given together with these."""
+
+    def __init__(self, *settings: str):
+        self.settings = settings
+
+
+@dataclass(frozen=True)
+class Positional:
+    """An argument of a command, told by its place; `several` take all that is left."""
+
+    several: bool = False
 
 
 @dataclass(frozen=True)
@@ -246,6 +260,18 @@ class Text(Kind):
         return isinstance(value, str)
 
 
+class Texts(Text):
+    """Strings, each by an option of its own."""
+
+    repeated = True
+
+    def from_texts(self, texts: list[str], flag: str) -> list[str]:
+        return texts
+
+    def complaint(self, value: Any) -> str | None:
+        return None
+
+
 class Choice(Kind):
     """One of several values, all strings or all whole numbers."""
 
@@ -253,11 +279,18 @@ class Choice(Kind):
         self.choices = tuple(choices)
         names = [str(choice) for choice in self.choices]
         self.metavar = "|".join(names) if len(names) < 3 or sum(map(len, names)) < 15 else "NAME"
-        self.expected = " or ".join(names) if self.metavar[:1].isdigit() else f"one of {', '.join(names)}"
+        self.expected = f"one of {', '.join(names)}" if len(names) > 1 else names[0]
+        if self.metavar[:1].isdigit():
+            self.expected = " or ".join(names)
 
     def accepts(self, value: Any) -> bool:
         sort = Integral if isinstance(self.choices[0], int) else str
         return isinstance(value, sort) and not isinstance(value, bool) and value in self.choices
+
+    def complaint(self, value: Any) -> str | None:
+        wrong = super().complaint(value)
+        texts = isinstance(value, str) and isinstance(self.choices[0], str)
+        return wrong + did_you_mean(value, self.choices) if wrong and texts else wrong
 
     def from_text(self, text: str) -> Any:
         return int(text) if isinstance(self.choices[0], int) else text
@@ -328,13 +361,6 @@ class Setting:
     def group(self) -> str | None:
         group = self.marker(Group)
         return None if group is None else group.name
-
-    @property
-    def only_with(self) -> OnlyWith:
-        """The setting that this one belongs to."""
-        only = self.marker(OnlyWith)
-        assert only is not None
-        return only
 
     @property
     def help(self) -> str:
@@ -440,14 +466,41 @@ def _kind(sort: Any, markers: Iterable[Any]) -> Kind:
     return Anything() if make is None else make(Bounds(*(marker for marker in markers if isinstance(marker, Limit))))
 
 
-def without_use(values: Mapping[str, Any], settings: Mapping[str, Setting], given: Iterable[str]) -> Iterator[Setting]:
-    """The given settings that mean nothing beside the values of all the others."""
+def without_use(
+    values: Mapping[str, Any], settings: Mapping[str, Setting], given: Iterable[str]
+) -> Iterator[tuple[Setting, OnlyWith]]:
+    """The given settings that mean nothing beside the values of the others, with what each belongs to."""
     for name in given:
         only = settings[name].marker(OnlyWith)
         if only is not None:
             value = values[only.setting]
-            if not {value} & set(only.values) if isinstance(value, str) else not set(value) & set(only.values):
-                yield settings[name]
+            if not only.values:
+                used = bool(value)
+            else:
+                used = bool(set([value] if isinstance(value, str) else value) & set(only.values))
+            if not used:
+                yield settings[name], only
+
+
+def refusal(only: OnlyWith, settings: Mapping[str, Setting], value: Any) -> str:
+    """What to say of an option that means nothing beside this value of the one that it belongs to."""
+    other = settings[only.setting]
+    if only.values:
+        return f"only with {other.flag} {either(only.values)}, got {value!r}"
+    return f"only with {other.flag}{'' if isinstance(other.kind, Switch) else f' {other.metavar}'}; add it"
+
+
+def check_together(values: Mapping[str, Any], settings: Mapping[str, Setting], given: Iterable[str]) -> None:
+    """Refuse options that mean nothing beside the others, and those that exclude each other."""
+    given = list(given)
+    for setting, only in without_use(values, settings, given):
+        raise OptionError(f"{setting.flag}: {refusal(only, settings, values[only.setting])}")
+    for name in given:
+        excluded = settings[name].marker(NotWith)
+        for other in excluded.settings if excluded else ():
+            if other in given:
+                both = f"not together with {settings[other].flag}"
+                raise OptionError(f"{settings[name].flag}: {both}; leave one of them out")
 
 
 def read_table(

@@ -1,7 +1,8 @@
-"""Numbers and names as sentences show them."""
+"""Numbers and names as sentences show them, records as plain values."""
 
 import re
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 # What other programs call settings, and our options and settings for them.
@@ -86,7 +87,7 @@ def shortened(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[: most - 3]}..."
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
+def did_you_mean(name: str, known: Iterable[Any], alike: float = 0.7) -> str:
     """The one likely correction of a misspelt name, to stand behind a message.
 
     >>> did_you_mean("colums", ["columns", "label"]), did_you_mean("colour", ["columns", "label"])
@@ -94,9 +95,9 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     """
     from difflib import get_close_matches
 
-    names = {each.lstrip("-"): each for each in known}  # all options begin alike
+    names = {str(each).lstrip("-"): each for each in known}  # all options begin alike
     name = name.lstrip("-")
-    near = [each for each in ELSEWHERE.get(name, ()) if each in names] or get_close_matches(name, list(names), 1, 0.7)
+    near = [each for each in ELSEWHERE.get(name, ()) if each in names] or get_close_matches(name, list(names), 1, alike)
     return f"; did you mean {names[near[0]]!r}?" if near else ""
 
 
@@ -135,3 +136,19 @@ def align(rows: Sequence[Sequence[str]], left: Container[int] = (0,)) -> list[st
         ).rstrip()
         for row in rows
     ]
+
+
+def plain(value: Any) -> Any:
+    """Records as dicts and tuples as lists, all the way down: ready for JSON.
+
+    >>> from labelwright.corpus.spans import Span
+    >>> plain({"x": (1, Span(0, 2, "LOC"))})
+    {'x': [1, {'start': 0, 'end': 2, 'type': 'LOC', 'probability': None}]}
+    """
+    if hasattr(value, "_asdict"):
+        value = value._asdict()
+    elif is_dataclass(value):
+        value = {each.name: getattr(value, each.name) for each in fields(value)}
+    if isinstance(value, Mapping):
+        return {key: plain(part) for key, part in value.items()}
+    return [plain(part) for part in value] if isinstance(value, list | tuple) else value

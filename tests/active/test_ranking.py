@@ -5,7 +5,7 @@ import pytest
 
 from labelwright import CRF, MemoryTagger, Perceptron
 from labelwright.active import MEASURES, rank
-from labelwright.active.diversity import diverse_order
+from labelwright.active.ranking import diverse_order
 from labelwright.corpus import Corpus, builtin_corpus
 from labelwright.errors import OptionError
 from taggers import make_cascade

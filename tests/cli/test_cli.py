@@ -43,15 +43,6 @@ def test_tagging_imports_neither_scipy_nor_scikit_learn(data: Path) -> None:
     assert [len(line.split()) for line in done.stdout.splitlines() if line] == [3, 3, 3, 3]
 
 
-@pytest.mark.parametrize("name", ["train", "tag", "eval", "compare", "inspect", "convert", "warmup", "demo"])
-def test_every_command_explains_itself(run, name: str) -> None:
-    code, out, err = run(name, "--help")
-    assert (code, err) == (0, "")
-    usage = out.splitlines()[0]
-    assert usage.startswith(f"Usage: labelwright {name}")
-    assert not set("{}") & set(usage)
-
-
 @pytest.mark.parametrize(
     ("name", "headings"),
     [
@@ -339,12 +330,6 @@ def test_files_without_predictions_are_refused(run, data: Path, tmp_path: Path) 
         assert run("eval", tmp_path / "gold", tmp_path / "pred")[0] == 0
 
 
-def test_compare_refuses_a_negative_seed(run, data: Path) -> None:
-    code, out, err = run("compare", data / "test.txt", data / "test.txt", data / "test.txt", "--seed", -1)
-    assert (code, out) == (2, "")
-    one_line(err, "--seed: expected a whole number of 0 or more, got -1")
-
-
 # -- the other commands ---------------------------------------------------------------------------------------------
 
 
@@ -503,25 +488,12 @@ def test_warmup_calls_models_of_every_kind():
         warmup.exercise(training=False)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--only", "train"], "--only: expected tag, got 'train'"),
-        (["--cpu", "pentium"], "--cpu: expected native or generic, got 'pentium'"),
-    ],
-)
-def test_warmup_says_what_it_expects(run, arguments, message):
-    code, _, err = run("warmup", *arguments)
-    assert code == 2
-    assert message in err
-
-
 def test_ctrl_c_while_the_command_line_is_imported() -> None:
     program = (
         "import sys\n"
         "class Interrupted:\n"
         "    def find_spec(self, name, *_):\n"
-        "        if name == 'typer':\n"
+        "        if name == 'click':\n"
         "            raise KeyboardInterrupt\n"
         "sys.meta_path.insert(0, Interrupted())\n"
         "from labelwright.__main__ import main\n"

@@ -39,7 +39,7 @@ def test_the_summary_is_one_line(run, folder: Path, tmp_path: Path) -> None:
     assert (code, out) == (0, "")
     assert "dev.txt: column chunk: labels that the training data lack" in warning
     assert re.search(
-        r"m: [\d,]+ weights, [\d,]+ features, 2 layers \(pos \d+ labels, chunk \d+ labels\); 35 sentences, "
+        r"m: [\d,]+ weights, [\d,]+ features, 2 layers \(pos \d+ labels, chunk \d+ labels\).*; 35 sentences, "
         r"2 iterations together, [\d.]+ s, on the development data pos accuracy [\d.]+ -> [\d.]+, "
         r"chunk F1 [\d.]+ -> [\d.]+ "
         r"\(reached the limit of iterations\)\n$",

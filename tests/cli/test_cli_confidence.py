@@ -208,7 +208,7 @@ def test_eval_refuses_in_one_line(run, place: Path, tmp_path: Path) -> None:
     for arguments, told in [
         (
             [place / "crf", test, "--plot", tmp_path / "a.png"],
-            "--plot: draws how far probabilities can be trusted; add",
+            "--plot: only with --calibration; add it",
         ),
         ([place / "crf", test, "--calibration", "--plot", tmp_path / "a.txt"], "expected the name of a file ending in"),
         ([place / "memory", test, "--calibration"], "--calibration: a MemoryTagger has scores, not probabilities"),
@@ -306,8 +306,10 @@ def test_memory_based_models_have_confidences(run, place: Path) -> None:
 def test_tag_refuses_in_one_line(run, place: Path) -> None:
     test = place / "test.txt"
     for arguments, told in [
-        ([place / "crf", test, "--min-confidence", 1.5], "--min-confidence: expected a number from 0 to 1, got 1.5"),
-        ([place / "crf", test, "--min-confidence", 0.5, "--nbest", 2], "--min-confidence: --nbest lists whole"),
+        (
+            [place / "crf", test, "--min-confidence", 1.5],
+            "--min-confidence: expected a number of 0 or more and of 1 or less, got 1.5",
+        ),
         ([place / "perceptron", test, "--min-confidence", 0.5], "or calibrate it"),
         ([place / "memory", test, "--min-confidence", 0.5], "--min-confidence: a MemoryTagger has scores"),
     ]:

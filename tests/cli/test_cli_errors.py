@@ -66,7 +66,6 @@ def test_a_page_of_chosen_errors(folder, tmp_path, capsys):
     ("options", "told"),
     [
         (["--kind", "typ"], "--kind: no 'typ' here, expected one of missed"),
-        (["--top", "-1"], "--top: expected a whole number of 0 or more, got -1"),
         (["--html", "none/a.html"], "there is no folder"),
         (["--train", "none.txt"], "none.txt"),
     ],

@@ -43,7 +43,6 @@ def test_every_layer_of_a_cascade(run, folder: Path, tmp_path: Path) -> None:
         (["crf", "out", "--bits", "4"], "--bits: expected 32, 16 or 8, got 4"),
         (["crf", "out", "--prune", "-1"], "--prune: expected a number of 0 or more"),
         (["crf", "out.crfsuite"], "labelwright convert"),
-        (["crf", "out", "--label", "chunk"], "describe the file of --data"),
         (["crf", "out", "--data", "none.txt"], "none.txt: cannot read: no such file"),
         (["train.txt", "out"], "train.txt: begins with"),
     ],

@@ -51,10 +51,8 @@ def test_a_plot_of_labellings(run, folder: Path, tmp_path: Path, name: str) -> N
 def test_what_is_refused(run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
     for arguments, part in {
-        ("crf", "--top", -1): "--top: expected 0 or more, got -1",
         ("perceptron", "--data", "test.txt", "--plot", "x.png"): "--plot: a Perceptron has scores, not probabilities",
         ("crf", "--data", "test.txt", "--sentence", 1): "--sentence: why a token has its label is shown by",
-        ("crf", "--columns", "word"): "--columns: nothing to look at; name the sentences with --data FILE",
     }.items():
         code, out, err = run("inspect", *arguments)
         assert (code, out) == (2, "")

@@ -17,7 +17,7 @@ from labelwright.cli import main
 from labelwright.corpus import builtin_corpus, read_columns, write_columns
 from labelwright.decode import DECODERS
 from labelwright.decode.paths import best_paths
-from labelwright.inspection import linear as inspection
+from labelwright.inspection import use as inspection
 from labelwright.learn.monitor import Monitor
 from labelwright.structures.lattice import posterior
 from labelwright.structures.states import state_names
@@ -60,7 +60,9 @@ def test_restarts_are_reported_and_leave_no_checkpoints(run, folder: Path, tmp_p
     code, out, err = run("train", folder / "train.txt", "-o", tmp_path / "m", *FAST, *options, "--verbose")
     assert (code, out) == (0, "")
     assert err.count("start 2\n") == err.count("start 3\n") == 1
-    assert re.search(r"labels, \d+ latent states; .* best of 3 starts with losses of [\d,.]+ to", err.splitlines()[-1])
+    assert re.search(
+        r"labels, \d+ latent states[;,] .* best of 3 starts with losses of [\d,.]+ to", err.splitlines()[-1]
+    )
     assert os.listdir(tmp_path) == ["m"]
     model = labelwright.load(tmp_path / "m")
     assert (model.n_latent, model.n_restarts) == (2, 3)
@@ -150,7 +152,6 @@ def test_interrupted_in_the_second_start(run, folder: Path, tmp_path: Path, monk
         (["--latent", "O=2,B-NP"], ["--latent: expected a number", "got 'O=2,B-NP'"]),
         (["--latent", "O=2,B-NP=0"], ["--latent: expected 1 or more states per label, got 0"]),
         (["--latent", "O=2,O=3"], ["--latent: two numbers for the label 'O'"]),
-        (["--restarts", "0"], ["--restarts: expected a whole number of 1 or more, got 0"]),
         (["--model", "crf", "--latent", "2"], ["--latent: not for --model crf, only for latent-crf"]),
         (["--model", "crf", "--restarts", "2"], ["--restarts: not for --model crf, only for latent-crf"]),
     ],
@@ -285,14 +286,9 @@ REFUSED = [
         "--max-expansions: limits the search for the n",
     ),
     (["--decoder", "ldi", "--n", -1], "n: expected a whole number, 0 or more, got -1"),
-    (["--decoder", "ldi", "--alpha", 0], "alpha: expected a number above 0 and up to 1, got 0.0"),
-    (["--decoder", "ldi", "--alpha", "nan"], "alpha: expected a number above 0 and up to 1, got nan"),
     (["--decoder", "mbr", "--n", 0], "n: expected a whole number, 1 to 2,000, got 0"),
     (["--decoder", "mbr", "--gain", "bleu"], "gain: expected one of f1, accuracy"),
     (["--decoder", "mbr", "--candidates", "some"], "candidates: expected 'nbest' or 'ldi', got 'some'"),
-    (["--max-expansions", -1], "--max-expansions: expected a whole number, 0 or more, got -1"),
-    (["--time-limit", -1], "--time-limit: expected 0 seconds or more, got -1.0"),
-    (["--time-limit", "nan"], "--time-limit: expected 0 seconds or more, got nan"),
     (["--max-expansions", "few"], "--max-expansions"),
 ]
 
@@ -314,10 +310,11 @@ def test_refused_decoder_options(run, folder: Path, options: list[object], part:
         (["tag", "lat", "test.txt", "--nbest", 3, "-v"], "--verbose: sums up what a decoder proves"),
         (["eval", "test.txt", "test.txt", "--decoder", "exact"], "--decoder: only with a model"),
         (["eval", "test.txt", "test.txt", "--max-expansions", 3], "--max-expansions: only with a model"),
-        (["inspect", "lat", "--plot", "m.png"], "--plot: nothing to look at; name the sentences with --data FILE"),
         (["inspect", "lat", "--data", "test.txt", "--plot", "m.doc"], "m.doc: expected the name of a file ending in"),
-        (["inspect", "lat", "--data", "test.txt", "--paths", 3], "--paths: is about the plot"),
-        (["inspect", "lat", "--data", "test.txt", "--plot", "m.png", "--paths", 0], "--paths: expected 1 or more"),
+        (
+            ["inspect", "lat", "--data", "test.txt", "--plot", "m.png", "--paths", 0],
+            "--paths: expected a whole number of 1 or more",
+        ),
         (["inspect", "lat", "--data", "nowhere.txt"], "nowhere.txt: cannot read: no such file"),
         (["inspect", "lat", "--data", "test.txt", "--plot", "no/m.png"], "no/m.png: cannot be written"),
     ],

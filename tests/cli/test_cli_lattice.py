@@ -54,20 +54,6 @@ def test_scores_of_a_lattice_with_a_large_gap_between_nodes(files, run):
     assert report["chunks"]["f1"] == 1
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--score", "--nbest", 2], "--nbest: --score prints scores and no paths"),
-        (["--score", "-o", "out.jsonl"], "-o: --score prints scores and no paths"),
-        (["--json"], "--json: lattices are written as JSON lines anyway"),
-    ],
-)
-def test_options_that_would_do_nothing_are_refused(files, run, arguments, message):
-    status, out, err = run("lattice", files / "train.jsonl", "--model", files / "m", *arguments)
-    assert (status, out) == (2, "")
-    assert err.startswith(f"labelwright: {message}")
-
-
 def test_development_data_and_a_smaller_model(files, run):
     train = files / "train.jsonl"
     assert run("lattice", train, "-o", files / "n", "--dev", train, "-q", "--iterations", 3) == (0, "", "")
@@ -82,11 +68,7 @@ def test_development_data_and_a_smaller_model(files, run):
     [
         (["train.jsonl"], "-o: name the model file to write; or give --model"),
         (["new.jsonl", "-o", "x"], "new.jsonl:1: expected the true path"),
-        (["train.jsonl", "-o", "x", "--l2", "-1"], "--l2: expected a number of 0 or more"),
-        (["train.jsonl", "-o", "x", "--score"], "--score: only with --model"),
         (["train.jsonl", "--model", "m", "--l2", "1"], "--l2: only in training"),
-        (["train.jsonl", "--model", "m", "--dev", "train.jsonl"], "--dev: only in training"),
-        (["train.jsonl", "--model", "m", "--nbest", "0"], "--nbest: expected a whole number of 1 or more"),
         (["train.jsonl", "--model", "train.jsonl"], "expected a labelwright model"),
         (["none.jsonl", "-o", "x"], "no such file"),
     ],

@@ -120,7 +120,6 @@ def test_a_cascade_and_an_empty_file(run, folder, model, tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--top", 0], "--top: expected 1 or more, got 0"),
         (["--by", "entropy"], "--by: expected one of sequence, "),
         (["--layer", "pos"], "--layer: got 'pos', this model has no layers"),
         (["--to", "doccano"], "--to: says what -o writes; add -o FILE"),
@@ -259,8 +258,6 @@ def test_recipes_and_layers(run, folder, tmp_path):
     ("options", "parts"),
     [
         (["--by", "word"], ["--by: expected one of span, token, sentence, got 'word'"]),
-        (["--folds", 1], ["--folds: expected a whole number of 2 or more, got 1"]),
-        (["--top", 0], ["--top: expected a whole number of 1 or more, got 0"]),
         (["--model", "crff"], ["--model: expected one of", "did you mean 'crf'?"]),
         (["--latent", 2], ["not for --model crf, only for"]),
         (["--to", "doccano"], ["--to: says what -o writes; add -o FILE"]),

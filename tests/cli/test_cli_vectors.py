@@ -56,7 +56,6 @@ def test_text_from_standard_input_to_standard_output(monkeypatch, capfdbinary):
         (["train.txt", "-o", "v.txt", "--clusters", "v.txt"], "--clusters: v.txt gets the vectors"),
         (["train.txt", "-o", "v.txt", "--window", "0"], "--window: expected a whole number of 1 or more, got 0"),
         (["train.txt", "-o", "v.txt", "--clusters", "c.txt", "--bits", "0"], "--bits: expected"),
-        (["train.txt", "-o", "v.txt", "--bits", "4"], "--bits: only with --clusters"),
         (["empty.txt", "-o", "v.txt"], "empty.txt: no words"),
         (["once.txt", "-o", "v.txt"], "--min-count: no word of once.txt occurs 2 times"),
         (["once.txt", "empty.txt", "-o", "v.txt"], "--min-count: no word of once.txt and 1 more occurs 2 times"),

@@ -95,6 +95,38 @@ def test_holdout_is_evaluated_and_left_out(tmp_path):
     assert events.count("featgen_progress") == 51
 
 
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("holdout", [-1, 2])
+def test_the_messages_of_a_run_say_what_is_known_of_it(tmp_path, algorithm, holdout):
+    from labelwright.compat.pycrfsuite._logparser import TrainLogParser
+
+    known = trained(ours, tmp_path / "model", algorithm, holdout, max_iterations=3).logparser
+    parsed = TrainLogParser()
+    for message in known.log:
+        parsed.feed(message)
+    assert parsed.events == known.events
+    for a, b in zip(parsed.iterations, known.iterations, strict=True):
+        scores = a.pop("scores"), b.pop("scores")
+        shown = {label: tuple(x and round(x, 4) for x in score) for label, score in scores[1].items()}
+        assert scores[0] == shown
+        missing = {"feature_norm"} if algorithm == "l2sgd" else set()  # the original cannot read it
+        assert a == pytest.approx({name: value for name, value in b.items() if name not in missing}, abs=1e-3)
+
+
+def test_methods_are_called_for_events(tmp_path, capsys):
+    class Mine(ours.Trainer):
+        def on_iteration(self, log, info):
+            print(info["num"], log.splitlines()[0])
+
+    trainer = Mine("ap", {"max_iterations": 2})
+    trainer.append(X[0], Y[0])
+    trainer.train(str(tmp_path / "model"))
+    shown = capsys.readouterr().out
+    assert "type: CRF1d\n" in shown
+    assert "Loss" not in shown
+    assert "2 ***** Iteration #2 *****\n" in shown
+
+
 def test_items_are_converted_as_documented():
     seq = ours.ItemSequence([["foo"], {"a": {"b": "c", "d": ["e"]}, "n": -1.5, "t": True, "f": False, "s": b"x"}])
     assert seq.items() == [{"foo": 1.0}, {"a:b:c": 1.0, "a:d:e": 1.0, "n": -1.5, "t": 1.0, "f": 0.0, "s:x": 1.0}]

@@ -6,9 +6,8 @@ import re
 import pytest
 
 from labelwright.errors import CorpusError, TemplateError
-from labelwright.features import bounded_search, expressions, template
-from labelwright.features.bounded_search import BoundedSearch
-from labelwright.features.expressions import translate
+from labelwright.features import expressions, template
+from labelwright.features.expressions import BoundedSearch, translate
 from labelwright.features.template import Reader, apply, parse_template
 
 LATIN = "".join(map(chr, range(256)))
@@ -33,8 +32,8 @@ def test_the_bounded_search_finds_what_pythons_search_finds():
 )
 def test_expressions_that_go_back_often_take_few_steps(regex, monkeypatch):
     steps = []
-    choices = bounded_search._choices
-    monkeypatch.setattr(bounded_search, "_choices", lambda *given: steps.append(1) or choices(*given))
+    choices = expressions._choices
+    monkeypatch.setattr(expressions, "_choices", lambda *given: steps.append(1) or choices(*given))
     assert apply(Reader(0, "test", regex), ["a" * n for n in (10, 30, 100)]) == ["false"] * 3
     assert apply(Reader(0, "byte_match", regex), ["a" * 100]) == [""]
     assert len(steps) < 3 * len(regex) * 103
@@ -51,7 +50,7 @@ def test_classes_of_all_letters_are_made_once_for_all_expressions(monkeypatch):
     made, compiled = [], []
     compile_one = re.compile
     monkeypatch.setitem(expressions.CLASSES, "a", lambda letter: made.append(1) or letter.isalpha())
-    monkeypatch.setattr(bounded_search.re, "compile", lambda text, *flags: compiled.append(text) or compile_one(text))
+    monkeypatch.setattr(expressions.re, "compile", lambda text, *flags: compiled.append(text) or compile_one(text))
     monkeypatch.setattr(template, "MOST_BLOCKS", 2)
     monkeypatch.setattr(template, "ALL_BLOCKS", frozenset(range(8)))
     expressions._class.cache_clear()
@@ -73,7 +72,7 @@ def test_classes_of_a_template_are_limited():
 
 
 def test_values_beyond_what_a_search_can_remember_are_refused(monkeypatch):
-    monkeypatch.setattr(bounded_search, "MOST_PLACES", 1000)
+    monkeypatch.setattr(expressions, "MOST_PLACES", 1000)
     search = BoundedSearch(translate("a*a*a*a*b", "ab"))
     assert search("a" * 199) is None
     with pytest.raises(CorpusError, match=r"^a value of 200 characters .* of 5 items; expected at most 199$"):

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from labelwright import CRF, Cascade, LatentPerceptron, MemoryTagger, NgramTagger, Perceptron, SemiCRF, load
 from labelwright.corpus import Corpus
 from labelwright.errors import OptionError, TemplateError
-from labelwright.features.dictionaries import LEAST, PARTS, TAGS, Dictionaries, entities_of
 from labelwright.features.extract import learn
-from labelwright.features.sources import Given
+from labelwright.features.sources import LEAST, PARTS, TAGS, Dictionaries, Given, entities_of
 from labelwright.features.template import parse_template
 
 X = [["He", "saw", "New", "York", "City"], ["new", "york", "sleeps"], ["Paris", "sleeps"], ["City", "sleeps"]]

@@ -15,9 +15,8 @@ from hypothesis import strategies as st
 from labelwright import CRF
 from labelwright.corpus import Corpus
 from labelwright.errors import CorpusError, ModelFileError, OptionError
-from labelwright.features.attributes import Collected, attributes_of
+from labelwright.features.attributes import Collected, DictFeatures, attributes_of
 from labelwright.features.builtin import template as find_template
-from labelwright.features.dicts import DictFeatures
 from labelwright.features.extract import EXTRACTORS, collected, learn
 from labelwright.features.incidence import observed_cells
 from labelwright.features.template import parse_template

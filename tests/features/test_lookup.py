@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 from labelwright import CRF
 from labelwright.corpus import Corpus
 from labelwright.errors import CorpusError
-from labelwright.features import dicts as dict_features
+from labelwright.features import attributes as dict_features
 from labelwright.features import extract, lookup, vocabulary
-from labelwright.features.attributes import Collected
-from labelwright.features.dicts import DictFeatures
+from labelwright.features.attributes import Collected, DictFeatures
 from labelwright.features.extract import ColumnFeatures
 
 LINES = [

@@ -7,7 +7,7 @@ import pytest
 
 from labelwright import CRF, LatentCRF, Perceptron, SemiCRF
 from labelwright.errors import OptionError
-from labelwright.features import mapped
+from labelwright.features import incidence as mapped
 from labelwright.features.incidence import NO_VALUES, Incidence
 
 

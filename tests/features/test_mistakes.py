@@ -5,9 +5,8 @@ import warnings
 import pytest
 
 from labelwright import CRF
-from labelwright.features import mistakes as module
-from labelwright.features.extract import learn
-from labelwright.features.mistakes import features_by_line, mistakes, mistakes_in_use
+from labelwright.features import extract as module
+from labelwright.features.extract import features_by_line, learn, mistakes, mistakes_in_use
 from labelwright.features.template import parse_template
 
 X = [["a", "b", "c", "dog", "sees"] * 10] * 5

@@ -30,8 +30,7 @@ from labelwright.corpus.file_formats import FileOptions, OpenFile, pieces_of, pl
 from labelwright.corpus.tokenizer import Tokenizer, split_texts
 from labelwright.errors import LabelwrightError, OptionError
 from labelwright.features import builtin
-from labelwright.features.attribute_data import read_crfsuite
-from labelwright.features.dicts import DictFeatures
+from labelwright.features.attributes import DictFeatures, read_crfsuite
 from labelwright.features.template import NUMBERS, apply, parse_template
 
 CONLLU = b"# newdoc\n1-2\tdel\t_\t_\t_\t_\t_\t_\t_\t_\n" + b"".join(
@@ -132,16 +131,14 @@ def read_as_template(data: bytes) -> None:
 
 
 def read_as_recipe(data: bytes) -> None:
-    from labelwright.cli.recipe import read_recipe, request, tagger
-    from labelwright.cli.train_options import RUN
+    from labelwright.cli.recipe import RUN, read_recipe, request, tagger
     from labelwright.taggers import registry
 
     with _file(data, ".toml") as path:
-        table = read_recipe(path)
-        name = table.pop("model", "crf")
+        name = read_recipe(path).get("model", "crf")
         if name not in registry.command_line_names():
             raise OptionError("model: unknown")
-        asked = request(name, RUN, {}, path, table)
+        asked = request(name, RUN, {"recipe": path})
         tagger(asked, {})
         asked.files()
 

@@ -30,13 +30,12 @@ import warnings
 from importlib.util import find_spec
 from pathlib import Path
 
+import click
 import numpy as np
-import typer
 import zoo
 from small_models import MODELS, WORDS, N, layers, words
 
 import labelwright
-from labelwright.cli import ClickException
 from labelwright.errors import LabelwrightError
 from labelwright.learn.checkpoint import remove_checkpoints
 
@@ -146,7 +145,7 @@ def run_command(path, model, name, *options):
     try:
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(io.StringIO()):
             main([name, str(path), *options])
-    except (LabelwrightError, typer.Exit, ClickException):
+    except (LabelwrightError, click.exceptions.Exit, click.ClickException):
         return
     finally:
         sys.stdin = before

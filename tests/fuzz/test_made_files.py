@@ -199,7 +199,7 @@ def test_booleans_are_zeros_and_ones(tmp_path):
         ("perceptron", "history", [{"loss": 3.0}], "header: history[0]: 'mistakes' is missing"),
         ("crf", "training", {"sentences": 3}, "header: training: 'tokens' is missing"),
         ("memory-based", "training", {"sentences": 3}, "header: training: 'tokens' is missing"),
-        ("cascade", "layers", [], "layers: expected a list of pairs"),
+        ("cascade", "layers", [], "layers: expected one layer or more"),
         ("cascade", "inputs", [], "header: inputs: expected 1 columns, as the lowest layer reads them"),
         ("cascade", "training", {}, "header: training: 'seconds' is missing"),
         ("memory", "windows", {"kind": "layered"}, "header: windows"),

@@ -9,8 +9,7 @@ import pytest
 
 import labelwright
 from labelwright.corpus import Corpus, builtin_corpus
-from labelwright.inspection import linear, segments
-from labelwright.inspection.use import label_use, label_views
+from labelwright.inspection.use import expected_use, label_use, label_views, path_mass
 
 TEMPLATE = "U:%x[0,0]\nU:%x[0,1]\nB"
 TAGGERS = {
@@ -66,8 +65,8 @@ def test_typical_words_tell_a_label_from_the_others(models, corpus) -> None:
 def test_any_tagger_by_its_answers_alone(models, corpus) -> None:
     X = corpus.select(["word", "pos"])
     model = models["crf"]
-    exact = linear.expected_use(model, [X])
-    public = label_use(model, [X, X], model.classes_, probabilistic=True)
+    exact = expected_use(model, [X])
+    public = label_use(model, [X, X], probabilistic=True)
     assert public.states == pytest.approx(2 * exact.states)
     assert public.words == pytest.approx(2 * exact.words)
     assert label_views(public, model.classes_, 5)[0].label == label_views(exact, model.classes_, 5)[0].label
@@ -80,7 +79,7 @@ def test_the_mass_of_segmentations(models, corpus) -> None:
     mass = model._path_mass(X, 4)
     expected = np.mean([np.cumsum([p for _, p in best]) for best in model.predict_nbest(X, 4)], axis=0)
     assert mass == pytest.approx(expected)
-    assert segments.path_mass(model, [[("a", "DT")]], 500)[-1] == pytest.approx(1.0)
+    assert path_mass(model, [[("a", "DT")]], 500)[-1] == pytest.approx(1.0)
     with pytest.raises(labelwright.LabelwrightError, match="paths: expected 1 or more, got 0"):
         model._path_mass(X, 0)
 

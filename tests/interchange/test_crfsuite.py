@@ -11,7 +11,7 @@ import labelwright
 from labelwright.errors import ModelFileError
 from labelwright.interchange import crfsuite
 from labelwright.interchange.chains import ChainModel, from_crf, to_crf
-from labelwright.interchange.cqdb import hashes, write_strings
+from labelwright.interchange.crfsuite import hashes, write_strings
 from labelwright.taggers.crf import CRF
 
 WORDS = ["the", "dog", "naïve", "日本", "a:b", "a=b", "", " x\t", "a word that is longer than two blocks of the hash"]

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from labelwright.features.phrases import index_of, make_phrases
+from labelwright.features.phrases import make_phrases
 from labelwright.kernels import dag, segments
 from labelwright.structures.dag import dag as graph_of
 from labelwright.structures.dag import ordered
@@ -97,7 +97,7 @@ def test_paths_and_sums_of_any_graph(seed):
 def test_phrases_of_sentences(longest):
     rng = np.random.default_rng(longest)
     phrases = {tuple(rng.integers(0, 3, rng.integers(1, 5)).tolist()): [n] for n in range(12)}
-    index = index_of(make_phrases({tuple(map(str, phrase)): numbers for phrase, numbers in phrases.items()}))
+    index = make_phrases({tuple(map(str, phrase)): numbers for phrase, numbers in phrases.items()}).index
     sentences = [rng.integers(-1, 3, size).tolist() for size in (5, 0, 1, 7)]
     words = np.array([index.number.get(str(word), -1) for words in sentences for word in words], np.int64)
     offsets = np.cumsum([0, *map(len, sentences)])

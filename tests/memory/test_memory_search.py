@@ -10,7 +10,7 @@ from labelwright import MemoryBased, MemoryTagger, NgramTagger, load
 from labelwright.corpus import Corpus, builtin_corpus
 from labelwright.engine import choice
 from labelwright.errors import LabelwrightError
-from labelwright.memory import search, store, trie
+from labelwright.memory import search, store
 from labelwright.memory.windows import windows
 
 SIZES = [3, 12, 400, 40, 700]  # values of the columns; more than 256 are too many for a table of all pairs
@@ -64,7 +64,8 @@ def distances(X: np.ndarray, y: np.ndarray, queries: np.ndarray, metric: str, we
     ],
 )
 def test_the_nearest_are_those_of_all_distances(monkeypatch, metric, small, room, k, least):
-    monkeypatch.setattr(store, "trie", lambda rows: trie.trie(rows, small))
+    made = store.trie
+    monkeypatch.setattr(store, "trie", lambda rows: made(rows, small))
     monkeypatch.setattr(search, "TABLES", room)
     X, y = table(1500, seed=k)
     queries, _ = table(40, seed=100 + k)

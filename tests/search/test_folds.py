@@ -8,7 +8,7 @@ from labelwright.corpus import Corpus, spans_of
 from labelwright.corpus.generated import builtin_corpus
 from labelwright.errors import CorpusError, OptionError
 from labelwright.evaluate import evaluate
-from labelwright.features.dictionaries import DictionaryWarning
+from labelwright.features.sources import DictionaryWarning
 from labelwright.search.folds import cross_validate, learning_curve
 
 CORPUS = builtin_corpus(41, random_state=4, columns=["word", "pos", "chunk"])

@@ -18,7 +18,7 @@ from labelwright.cli import main
 from labelwright.corpus import builtin_corpus, convert, read_columns, spans_of, validate, write_columns
 from labelwright.decode import DECODERS
 from labelwright.errors import LabelwrightError, OptionError
-from labelwright.inspection import linear as inspection
+from labelwright.inspection import use as inspection
 from labelwright.kernels import compiled
 from labelwright.scoring import assembly
 from labelwright.structures import states
@@ -373,12 +373,12 @@ def test_files_and_copies_keep_everything(model, tmp_path):
         assert again.predict_marginals(data, latent=True) == model.predict_marginals(data, latent=True)
         assert again.predict_nbest(data) == model.predict_nbest(data)
         assert again.decode(data, constraints="scheme") == model.decode(data, constraints="scheme")
-        assert inspection.describe(again, 5)["triples"] == inspection.describe(model, 5)["triples"]
+        assert again.describe()["triples"] == model.describe()["triples"]
     assert "|order:2|" in labelwright.modelfile.read(tmp_path / "model")[1]["signature"]
 
 
 def test_a_look_inside(model):
-    facts = inspection.describe(model, 4)
+    facts = model.describe(4)
     names = state_names(model._space)
     weights = model.weights_[model._parameters.slices["triples"]].reshape((len(names),) * 3)
     assert [row["weight"] for row in facts["triples"]] == pytest.approx(

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from labelwright import CRF, Cascade, LatentCRF, load
-from labelwright.cli.common import load_model
+from labelwright.cli.files import load_model
 from labelwright.errors import CorpusError, ModelFileError, OptionError
 from labelwright.interchange import formats
 from labelwright.taggers.packing import with_text_labels

@@ -16,7 +16,7 @@ from labelwright.answers.protocol import Ranked, impossible
 from labelwright.corpus.spans import Span, spans_of
 from labelwright.decode.mbr import costs_among
 from labelwright.decode.record import Decoding
-from labelwright.locks import computed_once
+from labelwright.parallel import computed_once
 from labelwright.scoring.candidate_scores import MOST_NUMBERS, WIDEST, CandidateScores, Missed, ScoredChart
 from labelwright.structures import dag
 from labelwright.structures.candidates import LabelLists

@@ -1,87 +1,94 @@
-"""The command line: one module per command, and one plain line for everything that goes wrong.
+"""The command line: one module per command or two, and one plain line for everything that goes wrong.
 
 Nothing heavy is imported here or at the top of a command's module, so that `--help` answers at once.
 """
 
 import os
-import re
 import sys
 import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from importlib import import_module
-from typing import Annotated, Any
+from typing import Any
 
-import typer
+import click
 
 from labelwright import __version__, signals
-from labelwright.cli.options import READERS, ClickException, GroupedCommand, flags_of, in_options, with_limit
+from labelwright.cli.options import CONTEXT, Command, in_options
 from labelwright.engine.choice import is_own_process
 from labelwright.errors import LabelwrightError, reason_of
-from labelwright.wording import printable
+from labelwright.wording import did_you_mean, printable
 
-# Each command is the function `command` of the module of its name, imported only when it is asked for.
+# Each command is `NAME_command` of its module, which is imported when the command is asked for: a Command, or a
+# function that makes one for the arguments that it is given.
 COMMANDS = {
-    "train": "Train a model from a column file.",
-    "tag": "Label a file or a stream with a model.",
-    "eval": "Score predictions, or a model on a test file.",
-    "errors": "See what goes wrong: confusions, phrases, examples.",
-    "compare": "Is one prediction better than another, or is it chance?",
-    "calibrate": "Make probabilities right as often as they say.",
-    "inspect": "Look into a model.",
-    "explain": "Why does a token have its label?",
-    "rank": "What to label next: rank unlabelled sentences.",
-    "doubts": "Which labels of the training data look wrong?",
-    "templates": "List and print feature templates, and check your own.",
-    "vectors": "Make word vectors and clusters from text.",
-    "dictionary": "List the phrases that labels mark.",
-    "convert": "Convert file formats and label schemes.",
-    "lattice": "Train on graphs of your own, and find their best paths.",
-    "export": "Write a smaller copy of a model.",
-    "reproduce": "Run the experiments of the papers.",
-    "warmup": "Compile all kernels once.",
-    "demo": "See it all on built-in data.",
+    "train": ("train", "Train a model from a column file."),
+    "tag": ("tag", "Label a file or a stream with a model."),
+    "eval": ("eval", "Score predictions, or a model on a test file."),
+    "errors": ("eval", "See what goes wrong: confusions, phrases, examples."),
+    "compare": ("eval", "Is one prediction better than another, or is it chance?"),
+    "calibrate": ("copies", "Make probabilities right as often as they say."),
+    "inspect": ("inspect", "Look into a model."),
+    "explain": ("explain", "Why does a token have its label?"),
+    "rank": ("annotators", "What to label next: rank unlabelled sentences."),
+    "doubts": ("annotators", "Which labels of the training data look wrong?"),
+    "templates": ("resources", "List and print feature templates, and check your own."),
+    "vectors": ("resources", "Make word vectors and clusters from text."),
+    "dictionary": ("resources", "List the phrases that labels mark."),
+    "convert": ("convert", "Convert file formats and label schemes."),
+    "lattice": ("lattice", "Train on graphs of your own, and find their best paths."),
+    "export": ("copies", "Write a smaller copy of a model."),
+    "reproduce": ("demo", "Run the experiments of the papers."),
+    "warmup": ("warmup", "Compile all kernels once."),
+    "demo": ("demo", "See it all on built-in data."),
 }
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
-        typer.echo(f"labelwright {__version__}")
-        raise typer.Exit
+def command_named(name: str, given: Sequence[str] = ()) -> Command:
+    """A command; some are made for what they are given."""
+    made = getattr(import_module(f"labelwright.cli.{COMMANDS[name][0]}"), f"{name}_command")
+    command: Command = made if isinstance(made, Command) else made(given)
+    command.name = name
+    return command
 
 
-def _about(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
-    ] = False,
-) -> None:
-    """Label sequences on a CPU: train a tagger from a column file, label text with it, and know how sure it is."""
+class Labelwright(click.Group):
+    """All commands by name; only the one that is asked for is imported."""
+
+    wanted: Command | None = None
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[Any, Any, list[str]]:
+        name, *rest = args
+        if name not in COMMANDS:
+            raise click.UsageError(f"No such command {name!r}{did_you_mean(name, COMMANDS, 0.6)}", ctx)
+        self.wanted = command_named(name, rest)
+        return name, self.wanted, rest
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
 
 
-def _nothing() -> None:
-    """Stands for a command that was not asked for."""
+def _application() -> Labelwright:
+    def show_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
+        if wanted and not ctx.resilient_parsing:
+            click.echo(f"labelwright {__version__}")
+            ctx.exit()
 
-
-def _application(wanted: str | None, given: Sequence[str]) -> Any:
-    """All commands by name, the wanted one in full."""
-    app = typer.Typer(
-        add_completion=False,
-        rich_markup_mode=None,
-        pretty_exceptions_enable=False,
-        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    about = "Label sequences on a CPU: train a tagger from a column file, label text with it, and know how sure it is."
+    version = click.Option(
+        ["--version"],
+        is_flag=True,
+        is_eager=True,
+        expose_value=False,
+        callback=show_version,
+        help="Show the version and exit.",
     )
-    app.callback(epilog="New here? Try `labelwright demo`. Options of a command: `labelwright train --help`.")(_about)
-    for name, line in COMMANDS.items():
-        function, sort = _command(name, given) if name == wanted else (_nothing, GroupedCommand)
-        app.command(name, short_help=line, cls=sort)(function)
-    return typer.main.get_command(app)
-
-
-def _command(name: str, given: Sequence[str]) -> tuple[Any, type[GroupedCommand]]:
-    """The function of a command, and the class of its help; some commands are made for what they are given."""
-    module = import_module(f"labelwright.cli.{name}")
-    made, sort = module.command_for(given) if hasattr(module, "command_for") else (module.command, GroupedCommand)
-    return with_limit(made) if name in READERS else made, sort
+    epilog = "New here? Try `labelwright demo`. Options of a command: `labelwright train --help`."
+    return Labelwright("labelwright", help=about, params=[version], epilog=epilog, context_settings=CONTEXT)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -110,29 +117,25 @@ def _open_closed_streams() -> None:
 
 def _run(given: list[str]) -> int:
     """Run one command; whatever goes wrong is one line."""
-    flags: dict[str, str] = {}  # name of a setting: its option in this command
+    group = _application()
     try:
-        wanted = next((word for word in given if not word.startswith("-")), None)
-        group = _application(wanted, given)
-        if wanted in COMMANDS:
-            flags = flags_of(group.commands[wanted])
         with warnings.catch_warnings():
             warnings.showwarning = _show_warning  # type: ignore[assignment]
             with group.make_context("labelwright", given or ["--help"]) as context:
                 group.invoke(context)
         sys.stdout.flush()
         return 0
-    except typer.Exit as done:
+    except click.exceptions.Exit as done:
         return done.exit_code
     except BrokenPipeError:  # whoever reads our output has seen enough
         signals.forget_output()
         return 0
-    except (KeyboardInterrupt, typer.Abort):
+    except (KeyboardInterrupt, click.Abort):
         return _fail(signals.what_happened(), signals.exit_status())
     except Exception as error:
         if os.environ.get("LABELWRIGHT_DEBUG"):
             raise
-        return _fail(*_explained(error, flags))
+        return _fail(*_explained(error, {} if group.wanted is None else group.wanted.flags))
 
 
 def _show_warning(message: Warning | str, category: type[Warning], *_: Any) -> None:
@@ -144,11 +147,10 @@ def _explained(error: Exception, flags: Mapping[str, str]) -> tuple[str, int]:
     """What to say about an error, and the exit code; settings are named by these options."""
     if isinstance(error, LabelwrightError):
         return in_options(str(error), flags), 2
-    if isinstance(error, ClickException):
+    if isinstance(error, click.ClickException):
         context = getattr(error, "ctx", None)
         see = f" (see {context.command_path} --help)" if context is not None else ""
-        told = re.sub("Input should be a valid ([a-z]+), unable .*", r"expected a valid \1", error.format_message())
-        return told.rstrip(".") + see, 2
+        return error.format_message().rstrip(".") + see, 2
     if isinstance(error, OSError):
         return f"{error.filename or '<stdout>: cannot write'}: {reason_of(error) or type(error).__name__}", 2
     if isinstance(error, MemoryError):

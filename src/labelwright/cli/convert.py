@@ -2,99 +2,82 @@
 
 from dataclasses import replace
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Any
 
-from labelwright.cli.common import (
-    SCHEME_NAMES,
-    Columns,
-    Format,
-    Label,
-    LabelNames,
-    SkipBadSpans,
-    check_file_options,
-    check_target,
-    counted,
-    is_conllu,
-    is_model,
-    say,
-)
-from labelwright.cli.options import OTHER, argument, option
+from labelwright.cli.files import check_target, file_options, is_conllu, is_model, read_noting, split_names
+from labelwright.cli.options import LABELLED, MAX_INPUT, SCHEME_NAMES, Command, argument, option
+from labelwright.cli.show import say
 from labelwright.errors import CorpusError, OptionError
-from labelwright.interchange.formats import FORMATS, format_of
+from labelwright.settings import Positional
 from labelwright.taggers.registry import FOREIGN
+from labelwright.wording import counted
 
 if TYPE_CHECKING:
-    from labelwright.corpus.file_formats import FileOptions, OpenFile
+    from labelwright.corpus.file_formats import OpenFile
     from labelwright.corpus.table import Corpus
 
 NOT_WRITTEN = (".jsonl", ".ndjson", ".json", ".parquet")  # formats that are only read
+HELP = """\
+Convert files with sentences to plain or compressed column files, CoNLL-U, and other label schemes; or models to and
+from those of other programs.
+
+\b
+  labelwright convert train.iob1.txt train.bioes.txt.gz --to-scheme bioes
+  labelwright convert tagged.txt clean.txt --repair
+  labelwright convert en.conllu words.txt --keep form,xpos,upos
+  labelwright convert words.txt en.conllu --columns form,upos
+  labelwright convert ner.jsonl ner.txt
+  labelwright convert ner.crfsuite ner.safetensors
+  labelwright convert ner.crf ner.crfsuite
+"""
+OPTIONS = [
+    argument("source", "IN", "A file with sentences, in any format that train reads, -, or a model."),
+    argument("target", "OUT", "Column file (.gz .bz2 .xz too), .conllu, -, or a model, by suffix."),
+    *LABELLED,
+    MAX_INPUT,
+    option("--keep NAMES", "Write only these columns, in this order."),
+    option("--from-scheme NAME", "The scheme of the labels.", shown="as they look"),
+    option("--to-scheme NAME", f"Rewrite the labels as {SCHEME_NAMES}."),
+    option("--repair", "Correct labels that break their scheme, keeping the chunks that conlleval reads."),
+    option("-q --quiet", "No summary."),
+]
 
 
-def command(
-    source: Annotated[str, argument("A file with sentences, in any format that train reads, -, or a model.", "IN")],
-    target: Annotated[str, argument("Column file (.gz .bz2 .xz too), .conllu, -, or a model, by suffix.", "OUT")],
-    columns: Columns = None,
-    label: Label = None,
-    format: Format = None,
-    label_names: LabelNames = None,
-    skip_bad_spans: SkipBadSpans = False,
-    keep: Annotated[str | None, option("Write only these columns, in this order.", "NAMES")] = None,
-    from_scheme: Annotated[str | None, option("The scheme of the labels. [default: as they look]", "NAME")] = None,
-    to_scheme: Annotated[str | None, option(f"Rewrite the labels as {SCHEME_NAMES}.", "NAME")] = None,
-    repair: Annotated[
-        bool,
-        option(
-            "Correct labels that break their scheme, keeping the chunks that conlleval reads.", None, OTHER, "--repair"
-        ),
-    ] = False,
-    quiet: Annotated[bool, option("No summary.", None, OTHER, "--quiet", "-q")] = False,
-) -> None:
-    """Convert files with sentences to plain or compressed column files, CoNLL-U, and other label schemes; or models to
-    and from those of other programs.
-
-    \b
-      labelwright convert train.iob1.txt train.bioes.txt.gz --to-scheme bioes
-      labelwright convert tagged.txt clean.txt --repair
-      labelwright convert en.conllu words.txt --keep form,xpos,upos
-      labelwright convert words.txt en.conllu --columns form,upos
-      labelwright convert ner.jsonl ner.txt
-      labelwright convert ner.crfsuite ner.safetensors
-      labelwright convert ner.crf ner.crfsuite
-    """
+def _convert(o: Any) -> None:
     from labelwright.corpus import write_columns, write_conllu
-    from labelwright.corpus.file_formats import FileOptions, opened
+    from labelwright.corpus.compressed import CODECS
+    from labelwright.corpus.file_formats import opened
+    from labelwright.interchange.formats import format_of
 
-    if is_model(source) or format_of(target):
-        given = {"columns": columns, "label": label, "keep": keep, "from_scheme": from_scheme, "to_scheme": to_scheme}
-        given |= {"format": format, "label_names": label_names}
-        _refuse_options(source, given | {"repair": repair or None, "skip_bad_spans": skip_bad_spans or None})
-        _convert_model(source, target, quiet)
+    if is_model(o.source) or format_of(o.target):
+        for setting in OPTIONS:
+            if setting.name in o.given and setting.name not in ("quiet", "max_input") and not setting.has(Positional):
+                raise OptionError(f"{setting.flag}: is for files with sentences, but {o.source} is a model")
+        _convert_model(o.source, o.target, o.quiet)
         return
-    check_target(target)
-    _check_written(target)
-    file = opened(source, format, named=columns is not None or label is not None)
-    corpus = _read(file, columns, label, FileOptions(format, label_names, skip_bad_spans))
-    changed = 0
-    if from_scheme or to_scheme or repair:
+    check_target(o.target)
+    suffixes = [suffix for suffix in PurePath(o.target.lower()).suffixes if suffix not in CODECS]
+    if suffixes and suffixes[-1] in NOT_WRITTEN:
+        told = f"{suffixes[-1]} files are read, not written; name an OUT with columns, or a .conllu file"
+        raise OptionError(f"{o.target}: {told}")
+    file = opened(o.source, o.format, named=o.columns is not None or o.label is not None)
+    corpus, changed = _read(file, o), 0
+    if o.from_scheme or o.to_scheme or o.repair:
         before = corpus.tokens(_label(corpus))
-        corpus = _relabelled(corpus, from_scheme, to_scheme, repair)
+        corpus = _relabelled(corpus, o.from_scheme, o.to_scheme, o.repair)
         changed = sum(a != b for a, b in zip(before, corpus.tokens(_label(corpus)), strict=True))
-    if keep is not None:
-        corpus = replace(corpus.select([name.strip() for name in keep.split(",")]), raw=None)
-    elif file.format == "conllu" and not is_conllu(target):
+    if o.keep is not None:
+        corpus = replace(corpus.select(split_names(o.keep)), raw=None)
+    elif file.format == "conllu" and not is_conllu(o.target):
         corpus = replace(corpus, raw=None)  # without comments, ranges and empty nodes
-    write = write_conllu if is_conllu(target) else write_columns
-    write(corpus, target)
-    if not quiet and target != "-":
+    write = write_conllu if is_conllu(o.target) else write_columns
+    write(corpus, o.target)
+    if not o.quiet and o.target != "-":
         size = f"{counted(len(corpus), 'sentence')}, {counted(corpus.n_tokens, 'token')}"
-        say(f"{target}: {size}, {counted(changed, 'label')} changed")
+        say(f"{o.target}: {size}, {counted(changed, 'label')} changed")
 
 
-def _refuse_options(source: str, given: dict[str, object]) -> None:
-    """Models have no columns and no label schemes to change."""
-    for name, value in given.items():
-        if value is not None:
-            raise OptionError(f"{name}: is for files with sentences, but {source} is a model")
+convert_command = Command(HELP, OPTIONS, _convert)
 
 
 def _convert_model(source: str, target: str, quiet: bool) -> None:
@@ -106,14 +89,14 @@ def _convert_model(source: str, target: str, quiet: bool) -> None:
     check_target(target, [source], for_model=True)
     if is_model(target):
         raise OptionError(f"{target}: is a model, which this command would replace; name another file to write")
-    model, form = load(source), format_of(target)
+    model, form = load(source), formats.format_of(target)
     lost: list[str] = []
     if form is not None:
         n_features, lost = len(formats.save(model, target, form).attributes), not_carried(model)
     elif _is_foreign(source):
         n_features = model.save(target)._extractor.n_features
     else:
-        suffixes = ", ".join(known.suffix for known in FORMATS.values())
+        suffixes = ", ".join(formats.FORMATS.values())
         raise OptionError(f"{source}: is a model of labelwright already; name an OUT that ends with {suffixes}")
     if not quiet:
         say(f"{target}: {counted(len(model.classes_), 'label')}, {counted(n_features, 'feature')}")
@@ -127,30 +110,13 @@ def _is_foreign(path: str) -> bool:
         return file.read(9).startswith(tuple(FOREIGN))
 
 
-def _check_written(target: str) -> None:
-    """Refuse to write columns under the name of another format."""
-    from labelwright.corpus.compressed import CODECS
-
-    suffixes = [suffix for suffix in PurePath(target.lower()).suffixes if suffix not in CODECS]
-    if suffixes and suffixes[-1] in NOT_WRITTEN:
-        raise OptionError(
-            f"{target}: {suffixes[-1]} files are read, not written; name an OUT with columns, or a .conllu file"
-        )
-
-
-def _read(file: "OpenFile", columns: str | None, label: str | None, options: "FileOptions") -> "Corpus":
+def _read(file: "OpenFile", o: Any) -> "Corpus":
     """The sentences of a file, with all columns that it has."""
-    from labelwright.corpus.file_formats import read_corpus
-
     if file.format == "crfsuite":
         raise CorpusError(f"{file.name}: holds attributes (CRFsuite's data), which cannot be written as columns")
-    if file.format == "conllu" and columns is not None:
+    if file.format == "conllu" and o.columns is not None:
         raise OptionError("--columns: CoNLL-U names its columns itself; choose some with --keep")
-    check_file_options(file, options)
-    corpus, notes = read_corpus(file, columns, label, options)
-    for note in notes:
-        say(f"labelwright: {note}")
-    return corpus
+    return read_noting(file, o.columns, o.label, file_options(o))
 
 
 def _label(corpus: "Corpus") -> str:

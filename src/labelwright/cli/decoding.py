@@ -1,16 +1,18 @@
-"""What `tag` and `eval` share: the options of the decoders, and a summary of what was proven."""
+"""What commands that label have in common: the options of the decoders, and a summary of what was proven."""
 
-import inspect
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from labelwright.cli.common import counted, inputs_of, say
-from labelwright.cli.options import DECODING, OUTPUT, option, with_parameters
+from labelwright.cli.files import inputs_of
+from labelwright.cli.options import DECODING, NOT_NEGATIVE, option
+from labelwright.cli.show import warn
 from labelwright.errors import OptionError
-from labelwright.wording import either
+from labelwright.settings import NOT_NEGATIVE as SECONDS
+from labelwright.settings import Above, AtMost, Bounds, Number, Texts, Whole
+from labelwright.wording import counted, either
 
 if TYPE_CHECKING:
     from labelwright.answers.batch import Batch
@@ -18,82 +20,48 @@ if TYPE_CHECKING:
     from labelwright.decode import Decoding
     from labelwright.rules.rules import Rule
 
-
-def of_decoders(
-    decoder: Annotated[
-        str | None,
-        option(
-            "exact (most probable labelling, proven), viterbi (best path), marginal (best label per token), ldi (by "
-            "latent paths) or mbr (highest expected gain). [default: exact on latent CRFs, otherwise viterbi]",
-            "NAME",
-            DECODING,
-        ),
-    ] = None,
-    n: Annotated[
-        int | None, option("ldi: latent paths, 0 for no limit; mbr: candidates. [default: 30]", "N", DECODING)
-    ] = None,
-    alpha: Annotated[
-        float | None, option("ldi: stop sooner, A above 0 and up to 1. [default: 1]", "A", DECODING)
-    ] = None,
-    gain: Annotated[str | None, option("mbr: f1 or accuracy. [default: f1]", "NAME", DECODING)] = None,
-    candidates: Annotated[
-        str | None, option("mbr: nbest labellings, or those that ldi meets. [default: nbest]", "NAME", DECODING)
-    ] = None,
-    costs: Annotated[
-        str | None,
-        option("mbr: costs of wrong labels, RIGHT>PREDICTED=X; all others cost 1.", "B-PER>O=5,...", DECODING),
-    ] = None,
-    max_expansions: Annotated[
-        int | None, option("exact, mbr: limit of the search. [default: 100000]", "N", DECODING)
-    ] = None,
-    time_limit: Annotated[
-        float | None, option("exact, mbr, ldi: seconds per sentence. [default: none]", "S", DECODING)
-    ] = None,
-    inference: Annotated[
-        str | None,
-        option(
-            "Memory-based models: csi (satisfies the most constraints, proven), vote or none. [default: as trained]",
-            "NAME",
-            DECODING,
-        ),
-    ] = None,
-    constraints: Annotated[
-        str | None, option("Only labellings that the label scheme permits.", "scheme", DECODING)
-    ] = None,
-    rule: Annotated[
-        list[str] | None,
-        option(
-            "Only labellings that satisfy a rule, as once (every label at most once) or 'at_most(2, \"PER\")'; may be "
-            "repeated; of a cascade LAYER:RULE (python -m pydoc labelwright.constraints).",
-            "RULE",
-            DECODING,
-        ),
-    ] = None,
-    rules: Annotated[str | None, option("A file of such rules, one on each line.", "FILE", DECODING)] = None,
-) -> None:
-    """How a model finds its labels."""
-
-
-OPTIONS = inspect.signature(of_decoders).parameters
-
-
-def with_decoders(run: Callable[..., None], text: str | None = None) -> Callable[..., None]:
-    """A command with the options of the decoders in the place of its parameter `decoding`, a dict of their values;
-    `text` is its help, by default the docstring."""
-    parameters = list[inspect.Parameter]()
-    for parameter in inspect.signature(run).parameters.values():
-        parameters += OPTIONS.values() if parameter.name == "decoding" else [parameter]
-
-    def command(**values: Any) -> None:
-        decoding = {name: values.pop(name) for name in OPTIONS}
-        run(**values, decoding=decoding)
-
-    return with_parameters(command, parameters, text or run.__doc__)
-
-
+SHARE = Number(Bounds(Above(0), AtMost(1)))
+OPTIONS = [
+    option(
+        "--decoder NAME",
+        "exact (most probable labelling, proven), viterbi (best path), marginal (best label per token), ldi (by latent "
+        "paths) or mbr (highest expected gain).",
+        DECODING,
+        shown="exact on latent CRFs, otherwise viterbi",
+    ),
+    option("--n N", "ldi: latent paths, 0 for no limit; mbr: candidates.", DECODING, Whole(), shown="30"),
+    option("--alpha A", "ldi: stop sooner, A above 0 and up to 1.", DECODING, SHARE, shown="1"),
+    option("--gain NAME", "mbr: f1 or accuracy.", DECODING, shown="f1"),
+    option("--candidates NAME", "mbr: nbest labellings, or those that ldi meets.", DECODING, shown="nbest"),
+    option("--costs B-PER>O=5,...", "mbr: costs of wrong labels, RIGHT>PREDICTED=X; all others cost 1.", DECODING),
+    option("--max-expansions N", "exact, mbr: limit of the search.", DECODING, NOT_NEGATIVE, shown="100000"),
+    option("--time-limit S", "exact, mbr, ldi: seconds per sentence.", DECODING, SECONDS, shown="none"),
+    option(
+        "--inference NAME",
+        "Memory-based models: csi (satisfies the most constraints, proven), vote or none.",
+        DECODING,
+        shown="as trained",
+    ),
+    option("--constraints scheme", "Only labellings that the label scheme permits.", DECODING),
+    option(
+        "--rule RULE",
+        "Only labellings that satisfy a rule, as once (every label at most once) or 'at_most(2, \"PER\")'; may be "
+        "repeated; of a cascade LAYER:RULE (python -m pydoc labelwright.constraints).",
+        DECODING,
+        Texts(),
+    ),
+    option("--rules FILE", "A file of such rules, one on each line.", DECODING),
+]
+NAMES = [setting.name for setting in OPTIONS]
+OF_THE_CHOICE = ("decoder", "inference", "constraints", "rule", "rules")  # the others are options of decoders
 OF_CANDIDATES = ("gain", "n", "candidates", "max_expansions", "time_limit")  # options of mbr without costs
 COUNTERS = ("latent_paths", "label_paths", "mass", "expansions")
 MET = COUNTERS[:3]  # by LDI
+
+
+def decoding_of(o: Any) -> dict[str, Any]:
+    """What a command was asked about decoding."""
+    return {name: value for name, value in o.given.items() if name in NAMES}
 
 
 def flag(name: str) -> str:
@@ -128,12 +96,11 @@ def chosen(model: Any, decoding: Mapping[str, Any]) -> dict[str, Choice]:
 
     A decoder that is named holds for every layer of a cascade; options without one go to the layers whose own decoder
     takes them."""
-    named = {f"--{name}": decoding[name] for name in ("decoder", "inference")}
-    schemes = _constraints_of(model, decoding["constraints"])
-    rules = _rules_of(model, decoding["rule"], decoding["rules"])
-    not_options = "decoder", "inference", "constraints", "rule", "rules"
-    given = {name: value for name, value in decoding.items() if value is not None and name not in not_options}
-    choices, taken, by_default = {}, set[str](), decoding["decoder"] is None
+    named = {f"--{name}": decoding.get(name) for name in ("decoder", "inference")}
+    schemes = _constraints_of(model, decoding.get("constraints"))
+    rules = _rules_of(model, decoding.get("rule"), decoding.get("rules"))
+    given = {name: value for name, value in decoding.items() if name not in OF_THE_CHOICE}
+    choices, taken, by_default = {}, set[str](), "decoder" not in decoding
     for name, tagger in model._outputs.items():
         with of_layer(name):
             decoder = _named_decoder(tagger, named)
@@ -248,14 +215,18 @@ def why_unsure(tagger: Any) -> str:
     return f"{lacks}; use --nbest"
 
 
-Uncalibrated = Annotated[
-    bool,
-    option("Probabilities of the model as it was trained, without its calibration.", None, OUTPUT, "--uncalibrated"),
-]
+def check_sure(model: Any, flag: str) -> None:
+    """Refuse a model without probabilities or confidences."""
+    for name, tagger in model._outputs.items():
+        with of_layer(name):
+            if not tagger._is_sure:
+                raise OptionError(f"{flag}: {why_unsure(tagger)}")
 
 
-def uncalibrated(model: Any) -> Any:
-    """The model without its calibration."""
+def uncalibrated(model: Any, wanted: bool) -> Any:
+    """The model without its calibration, where that is wanted."""
+    if not wanted:
+        return model
     if not hasattr(model, "uncalibrated"):
         raise OptionError(f"--uncalibrated: a {type(model).__name__} cannot be calibrated; leave it out")
     return model.uncalibrated()
@@ -268,7 +239,7 @@ def show_progress(model: Any, wanted: bool) -> None:
             tagger.set_params(verbose=int(wanted))
 
 
-def warn(model: Any, corpus: "Corpus", more: bool = False, scored: bool = False) -> None:
+def warn_about(model: Any, corpus: "Corpus", more: bool = False, scored: bool = False) -> None:
     """Say what a user should know about a file and a model, in one line each; `more` sentences may follow."""
     from labelwright.inspection.warnings import labels_unseen, scheme_differs, words_unknown
 
@@ -281,8 +252,8 @@ def warn(model: Any, corpus: "Corpus", more: bool = False, scored: bool = False)
             place = f"{corpus.source}: column {column}"
             unseen = labels_unseen(tagger.classes_, corpus.values(column), place) if scored else None
             lines.append(scheme_differs(tagger, corpus, column) or unseen)
-    for line in filter(None, [*lines, words_unknown(model, inputs_of(model, corpus))]):
-        say(f"labelwright: {line}")
+    for line in [*lines, words_unknown(model, inputs_of(model, corpus))]:
+        warn(line)
 
 
 class Tally:

@@ -1,19 +1,27 @@
-"""labelwright demo: the main job on built-in data, explained."""
+"""labelwright demo: the main job on built-in data, explained; labelwright reproduce: the experiments of the papers."""
 
 import io
+import os
+import shlex
 import time
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
+import click
 
-from labelwright.cli.common import heading, show
+from labelwright import signals
+from labelwright.cli.options import OUTPUT, Command, argument, option
+from labelwright.cli.show import Heading, say, show
 from labelwright.engine import choice
 from labelwright.errors import OptionError
+from labelwright.wording import counted
 
 if TYPE_CHECKING:
     from labelwright.corpus.table import Corpus
+    from labelwright.reproduce.work import Work
+
+# -- labelwright demo -------------------------------------------------------------------------------------------------
 
 # The ambiguity that Sun, Matsuzaki, Okanohara and Tsujii (2009) open with; only words, so that no tag gives it away.
 GIVEN = ["He", "gave", "her", "flowers", "."]
@@ -23,35 +31,37 @@ FILES = {"train.txt": slice(0, 35), "dev.txt": slice(35, 45), "test.txt": slice(
 WRITE = f"Only write {', '.join(FILES)}, as the pages of the docs use them: columns word, pos and chunk."
 
 
-def command(
-    quick: Annotated[bool, typer.Option("--quick", help="Fewer sentences, less accurate.")] = False,
-    write: Annotated[Path | None, typer.Option("--write", metavar="DIR", help=WRITE)] = None,
-) -> None:
-    """Train a chunker on built-in sentences, score it, and label two sentences with their probabilities."""
+DEMO_HELP = "Train a chunker on built-in sentences, score it, and label two sentences with their probabilities."
+DEMO_OPTIONS = [option("--quick", "Fewer sentences, less accurate."), option("--write DIR", WRITE)]
+
+
+def _demo(o: Any) -> None:
     from labelwright.corpus import builtin_corpus
 
-    if write is not None:
-        _write(builtin_corpus(60, random_state=3, columns=["word", "pos", "chunk"]), write)
+    if o.write is not None:
+        _write(builtin_corpus(60, random_state=3, columns=["word", "pos", "chunk"]), Path(o.write))
         return
-    corpus = builtin_corpus(1500 if quick else 3000, random_state=0, columns=["word", "chunk"])
+    corpus = builtin_corpus(1500 if o.quick else 3000, random_state=0, columns=["word", "chunk"])
     train, test = corpus.split(0.8, random_state=0)
     _show_data(train, test)
     first = "the very first run compiles the code before, about a minute"
     without = "without Numba, which would train several times as fast"
-    heading(f"2. Training a conditional random field (CRF); {first if choice.available() else without}")
+    show(Heading(f"2. Training a conditional random field (CRF); {first if choice.available() else without}"))
     if choice.available():
         _compile(train, test)
     model = _train(train)
-    heading("3. How good is it?  Scores in percent on sentences that were not used for training")
+    show(Heading("3. How good is it?  Scores in percent on sentences that were not used for training"))
     show()
     _show_scores(model, test)
-    heading("4. How does it label a sentence, and where is it uncertain?")
+    show(Heading("4. How does it label a sentence, and where is it uncertain?"))
     show('\n   "her" can be a phrase of its own ("gave her flowers") or begin a longer one ("saw her brother").')
     for words in (GIVEN, SEEN):
         _explain(model, words)
-    heading("5. The same with files: your own, or small ones to try it (labelwright demo --write .)")
+    show(Heading("5. The same with files: your own, or small ones to try it (labelwright demo --write .)"))
     show(OWN_FILES)
 
+
+demo_command = Command(DEMO_HELP, DEMO_OPTIONS, _demo)
 
 OWN_FILES = """
    labelwright train train.txt -o model.crf --columns word,pos,chunk --dev dev.txt
@@ -81,7 +91,7 @@ def _write(corpus: "Corpus", folder: Path) -> None:
 
 
 def _show_data(train: "Corpus", test: "Corpus") -> None:
-    heading("1. The data: one word per line with its label (B- begins a chunk, I- continues it, O is outside)")
+    show(Heading("1. The data: one word per line with its label (B- begins a chunk, I- continues it, O is outside)"))
     show()
     for word, label in _example(test):
         show(f"    {word:<14}{label}")
@@ -175,3 +185,71 @@ def bracketed(words: list[str], labels: list[str]) -> str:
         pieces.append(f"[{span.type} {' '.join(words[span.start : span.end])}]")
         done = span.end
     return " ".join(pieces + words[done:])
+
+
+# -- labelwright reproduce --------------------------------------------------------------------------------------------
+
+CORPORA = "LABELWRIGHT_CORPORA"
+REPRODUCE_HELP = """\
+Run the experiments of a paper and report their figures beside the published ones.
+
+\b
+  labelwright reproduce latperc-synthetic -o papers
+  labelwright reproduce ldi-np --corpora corpora -o papers
+  labelwright reproduce all --corpora corpora -o papers --quick
+
+\b
+ldi-np, ldi-bioner    latent-dynamic inference (Sun & Tsujii 2009)
+latperc-synthetic, latperc-np, latperc-bioner
+                      the latent perceptron (Sun et al. 2009)
+multilayer            jointly trained cascades (Azuma & Matsumoto 2011)
+csi                   constraint satisfaction inference (Canisius et al. 2006)
+
+Writes NAME.md, NAME.html, NAME.results.json and figures.  An interrupted run resumes with the same command.
+"""
+REPRODUCE_OPTIONS = [
+    argument("name", "NAME", "Which experiment; `all` runs one after the other."),
+    option("-o --out DIR", "Folder for the report and for what a resumed run needs.", OUTPUT, default="."),
+    option("--corpora DIR", f"Folder with a folder for each corpus; otherwise that of {CORPORA}."),
+    option("--quick", "A run of a minute or two on small parts of the data: figures mean nothing."),
+    option("--fresh", "Begin anew, whatever an earlier run has left."),
+]
+
+
+def _reproduce(o: Any) -> None:
+    from labelwright.reproduce import ALL, PAPERS, experiment
+    from labelwright.reproduce.work import Work
+
+    experiments = [experiment(each) for each in (PAPERS if o.name == ALL else [o.name])]
+    place = o.corpora or os.environ.get(CORPORA)
+    folder = Path(o.out)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as problem:
+        raise OptionError(f"{o.out}: cannot make this folder: {problem.strerror}") from None
+    corpora_at = None if place is None else Path(place)
+    works = [Work(each, corpora_at, folder, o.quick, say, o.fresh) for each in experiments]  # all corpora are there
+    for work in works:
+        _run_experiment(work, folder)
+
+
+reproduce_command = Command(REPRODUCE_HELP, REPRODUCE_OPTIONS, _reproduce)
+
+
+def _run_experiment(work: "Work", folder: Path) -> None:
+    """Run one experiment, or the rest of it, and write its report."""
+    from labelwright.reproduce.experiment_report import Run, write_report
+
+    experiment, quick = work.experiment, work.quick
+    try:
+        findings = work.run()
+    except KeyboardInterrupt:
+        done = f"{signals.what_happened()} after {counted(len(work.results), 'step')}"
+        say(f"{experiment.name}: {done}; the same command resumes there")
+        raise click.exceptions.Exit(signals.exit_status()) from None
+    asked = ["labelwright", "reproduce", experiment.name, *(["--corpora", "CORPORA"] if experiment.corpora else [])]
+    line = shlex.join([*asked, "-o", "DIR", *(["--quick"] if quick else [])])
+    seconds = sum(result["step_seconds"] for result in work.results.values())
+    run = Run(line, seconds, sorted(work.machines), quick)
+    for path in write_report(experiment, findings, folder, run):
+        show(str(path))

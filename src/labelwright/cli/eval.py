@@ -1,65 +1,123 @@
-"""labelwright eval: scores of predictions, or of a model on a test file."""
+"""labelwright eval, errors and compare: scores of predictions, or of a model on a test file; what goes wrong in them;
+and whether one of two is better."""
 
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from labelwright.cli import decoding as how
-from labelwright.cli.arrays import Arrays, rows_for
-from labelwright.cli.common import (
-    Columns,
-    Format,
-    Json,
-    Label,
-    LabelNames,
-    SkipBadSpans,
-    Strict,
-    StrictScheme,
-    Threads,
-    check_columns,
-    corpus_for,
-    heading,
-    input_names,
-    is_model,
-    label_place,
-    layer_names,
-    load_model,
-    predicted_labels,
-    read_labelled,
-    say,
-    show,
-    show_json,
+from labelwright.cli import files
+from labelwright.cli.options import (
+    ARRAYS,
+    COLUMNS,
+    DATA,
+    JSON,
+    LABEL,
+    LABELLED,
+    MAX_INPUT,
+    NOT_NEGATIVE,
+    OUTPUT,
+    SCORING,
+    STRICT,
+    THREADS,
+    UNCALIBRATED,
+    Command,
+    argument,
+    option,
 )
-from labelwright.cli.options import OTHER, OUTPUT, SCORING, argument, option
-from labelwright.cli.reading import has_attributes, open_for
-from labelwright.errors import CorpusError, OptionError
+from labelwright.cli.plots import check_plot, draw_calibration
+from labelwright.cli.show import report, report_outputs, say, warn
+from labelwright.errors import OptionError
+from labelwright.settings import Whole
+from labelwright.wording import counted
 
 if TYPE_CHECKING:
     from labelwright.answers.batch import Batch
-    from labelwright.cli.reading import Data
-    from labelwright.corpus.file_formats import FileOptions, OpenFile
+    from labelwright.cli.files import Data
     from labelwright.corpus.table import Corpus
     from labelwright.evaluate import CalibrationReport, ErrorAnalysis, Report
+
+# -- labelwright eval -------------------------------------------------------------------------------------------------
+
+EVAL_HELP = """\
+Score predictions: precision, recall and F1 of chunks, accuracy of tokens and sentences.
+
+\b
+  labelwright eval gold.txt tagged.txt     compare the last columns
+  labelwright eval model.crf test.txt      tag and score in one step
+  labelwright eval model.crf test.txt --calibration --plot reliability.png
+
+Decoding is for models, as in `labelwright tag`; --json then adds "decoding": how many sentences are proven exact,
+the largest gap and the seconds that it took; with --decoder ldi also the mean number of latent paths and labellings
+that were met and their mean probability, which are shown without --json, too.
+
+Labels that are not B-X, I-X, O, ... are scored one by one.  The last line is a signature: how the score was made.
+
+A cascade is scored layer by layer on a file with the labels of all layers; JSON is {"layers": {NAME: scores}}.
+"""
+EVAL_OPTIONS = [
+    argument("gold", "GOLD|MODEL", "The true labels, or a model file."),
+    argument("predicted", "PREDICTED|TEST", "Predictions, or the true labels."),
+    *LABELLED,
+    ARRAYS,
+    MAX_INPUT,
+    *STRICT,
+    option(
+        "--oracle",
+        "Memory-based models: also the score of the best choice among the candidates of each token.",
+        SCORING,
+    ),
+    option("--errors", "Also what goes wrong, as labelwright errors shows it.", SCORING),
+    option(
+        "--calibration",
+        "Also how far probabilities can be trusted: reliability, calibration error, what is kept at a precision.",
+        SCORING,
+    ),
+    *how.OPTIONS,
+    option(
+        "--plot FILE.png",
+        "With --calibration: draw the reliability diagram and the curve of precision.",
+        OUTPUT,
+        only_with="calibration",
+    ),
+    UNCALIBRATED,
+    JSON,
+    THREADS,
+    option("-v --verbose", "With a model: one line on stderr, how much is proven."),
+]
+OF_MODELS = ("oracle", "verbose", "calibration", "uncalibrated", "arrays")  # options that need a model
 
 
 class Scored(NamedTuple):
     """The scores of one output of a model."""
 
     report: "Report"
-    decoding: dict[str, Any] | None  # how, and how much is proven; None where a file has the predictions
-    tally: how.Tally | None
-    oracle: "Report | None"
+    decoding: dict[str, Any] | None = None  # how, and how much is proven; None where a file has the predictions
+    tally: how.Tally | None = None
+    oracle: "Report | None" = None
     calibration: "CalibrationReport | None" = None
+    errors: "ErrorAnalysis | None" = None
 
+    def as_dict(self) -> dict[str, Any]:
+        """All scores, ready for JSON."""
+        facts: dict[str, Any] = self.report.as_dict()
+        facts |= {} if self.decoding is None else {"decoding": self.decoding}
+        parts = {name: getattr(self, name) for name in ("calibration", "oracle", "errors")}
+        return facts | {name: part.as_dict() for name, part in parts.items() if part is not None}
 
-class Sources(NamedTuple):
-    """What is scored: a model and a test file, in either order, or two files."""
-
-    gold: str
-    predicted: str
-    columns: str | None
-    label: str | None
-    options: "FileOptions"
-    threads: int | None
-    arrays: str | None = None
+    def lines(self) -> Iterator[str]:
+        """All scores as text."""
+        yield str(self.report)
+        searched = None if self.tally is None else self.tally.of_search()
+        if searched is not None:
+            yield searched
+        if self.oracle is not None:
+            shown = {"f1": self.oracle.f1, "token accuracy": self.oracle.token_accuracy}
+            listed = ", ".join(f"{name} {100 * value:.2f}" for name, value in shown.items() if value is not None)
+            yield f"oracle: {listed} (the true label wherever it is a candidate)"
+        for part in (self.calibration, self.errors):
+            yield from [] if part is None else ["", str(part)]
 
 
 class Tested(NamedTuple):
@@ -77,178 +135,55 @@ class Tested(NamedTuple):
         }
 
 
-class Asked(NamedTuple):
-    """How predictions are made and scored."""
-
-    choices: dict[str, how.Choice]  # the decoder of every output of the model
-    reading: str
-    scheme: str | None
-    oracle: bool
-    proofs: bool  # shall be shown
-    calibration: bool = False  # shall be measured
-
-
-class Ways(NamedTuple):
-    """What else is asked of a model."""
-
-    oracle: bool = False
-    verbose: bool = False
-    proofs: bool = False
-    calibration: bool = False
-    uncalibrated: bool = False
-
-
-@how.with_decoders
-def command(
-    gold: Annotated[str, argument("The true labels, or a model file.", "GOLD|MODEL")],
-    predicted: Annotated[str, argument("Predictions, or the true labels.", "PREDICTED|TEST")],
-    columns: Columns = None,
-    label: Label = None,
-    format: Format = None,
-    label_names: LabelNames = None,
-    skip_bad_spans: SkipBadSpans = False,
-    arrays: Arrays = None,
-    strict: Strict = False,
-    scheme: StrictScheme = None,
-    oracle: Annotated[
-        bool,
-        option(
-            "Memory-based models: also the score of the best choice among the candidates of each token.",
-            None,
-            SCORING,
-            "--oracle",
-        ),
-    ] = False,
-    errors: Annotated[
-        bool, option("Also what goes wrong, as labelwright errors shows it.", None, SCORING, "--errors")
-    ] = False,
-    calibration: Annotated[
-        bool,
-        option(
-            "Also how far probabilities can be trusted: reliability, calibration error, what is kept at a precision.",
-            None,
-            SCORING,
-            "--calibration",
-        ),
-    ] = False,
-    decoding: Any = None,
-    plot: Annotated[
-        str | None,
-        option("With --calibration: draw the reliability diagram and the curve of precision.", "FILE.png", OUTPUT),
-    ] = None,
-    uncalibrated: how.Uncalibrated = False,
-    as_json: Json = False,
-    threads: Threads = None,
-    verbose: Annotated[
-        bool, option("With a model: one line on stderr, how much is proven.", None, OTHER, "--verbose", "-v")
-    ] = False,
-) -> None:
-    """Score predictions: precision, recall and F1 of chunks, accuracy of tokens and sentences.
-
-    \b
-      labelwright eval gold.txt tagged.txt     compare the last columns
-      labelwright eval model.crf test.txt      tag and score in one step
-      labelwright eval model.crf test.txt --calibration --plot reliability.png
-
-    Decoding is for models, as in `labelwright tag`; --json then adds "decoding": how many sentences are proven exact,
-    the largest gap and the seconds that it took; with --decoder ldi also the mean number of latent paths and labellings
-    that were met and their mean probability, which are shown without --json, too.
-
-    Labels that are not B-X, I-X, O, ... are scored one by one.  The last line is a signature: how the score was made.
-
-    A cascade is scored layer by layer on a file with the labels of all layers; JSON is {"layers": {NAME: scores}}.
-    """
-    from labelwright.corpus.file_formats import FileOptions
-
-    files = FileOptions(format, label_names, skip_bad_spans)
-    sources = Sources(gold, predicted, columns, label, files, threads, arrays)
-    if plot is not None:
-        _check_plot(plot, calibration, [gold, predicted])
-    ways = Ways(oracle, verbose, as_json, calibration, uncalibrated)
-    tested = scored_on(sources, decoding, strict, scheme, ways)
-    if verbose:
-        for name, scored in tested.scores.items():
+def _eval(o: Any) -> None:
+    if o.plot is not None:
+        check_plot(o.plot, [o.gold, o.predicted])
+    tested = scored_on(o)
+    scores = tested.scores
+    if o.verbose:
+        for name, scored in scores.items():
             say(f"{name}: {scored.tally}" if name else str(scored.tally))
-    analyses = tested.errors() if errors else {}
-    if plot is not None:
-        from labelwright.cli.plots import draw_calibration
-
-        draw_calibration({name: each.calibration for name, each in tested.scores.items() if each.calibration}, plot)
-    if as_json:
-        facts = {name: _facts(scored) for name, scored in tested.scores.items()}
-        for name, analysis in analyses.items():
-            facts[name]["errors"] = analysis.as_dict()
-        show_json(facts.get("", {"layers": facts}))
+    for name, analysis in tested.errors().items() if o.errors else ():
+        scores[name] = scores[name]._replace(errors=analysis)
+    if o.plot is not None:
+        draw_calibration({name: each.calibration for name, each in scores.items() if each.calibration}, o.plot)
+    if o.json:
+        report_outputs({name: each.as_dict() for name, each in scores.items()}, True, list)
     else:
-        _show(tested.scores, {name: str(analysis) for name, analysis in analyses.items()})
+        report_outputs(scores, False, Scored.lines)
 
 
-def scored_on(
-    sources: Sources,
-    decoding: dict[str, Any],
-    strict: bool,
-    scheme: str | None,
-    ways: "Ways | None" = None,
-) -> Tested:
+eval_command = Command(EVAL_HELP, EVAL_OPTIONS, _eval)
+
+
+def scored_on(o: Any) -> Tested:
     """Score a model on a test file, or predictions; in either order."""
     from labelwright.inspection.warnings import trained_on
 
-    gold, predicted, columns, label, files, threads, arrays = sources
-    ways = ways or Ways()
-    reading = "strict" if strict else "conlleval"
-    if not is_model(gold) and not is_model(predicted):
-        asked_of_model = {name: value or None for name, value in ways._asdict().items() if name != "proofs"}
-        _refuse_without_model({**decoding, **asked_of_model, "arrays": arrays})
-        truth = read_labelled(gold, columns, label, options=files)
-        return _predictions(truth, predicted_labels(predicted, truth), reading, scheme)
-    model_path, gold_path = (gold, predicted) if is_model(gold) else (predicted, gold)
-    model = load_model(model_path, threads, attributes=True)
-    if ways.uncalibrated:
-        model = how.uncalibrated(model)
-    proofs = ways.verbose or ways.proofs
-    asked = Asked(how.chosen(model, decoding), reading, scheme, ways.oracle, proofs, ways.calibration)
-    if ways.oracle:
+    if not files.is_model(o.gold) and not files.is_model(o.predicted):
+        for name in o.given:
+            if name in (*how.NAMES, *OF_MODELS):
+                raise OptionError(f"{how.flag(name)}: only with a model, as in: labelwright eval MODEL TEST")
+        truth = files.read_labelled(o.gold, o.columns, o.label, options=files.file_options(o))
+        return Tested({"": Scored(_evaluated(truth, "", files.predicted_labels(o.predicted, truth), o))}, truth)
+    model_path, gold_path = (o.gold, o.predicted) if files.is_model(o.gold) else (o.predicted, o.gold)
+    model = files.load_model(model_path, o.n_jobs, attributes=True)
+    model = how.uncalibrated(model, "uncalibrated" in o.given)
+    choices = how.chosen(model, how.decoding_of(o))
+    if "oracle" in o.given:
         _check_oracle(model)
-    if ways.calibration:
-        _check_sure(model)
-    rows = rows_for(model, arrays)
-    data = gold_for(model, gold_path, columns, label, files._replace(tokenizer=model.tokenizer()))
+    if "calibration" in o.given:
+        how.check_sure(model, "--calibration")
+    rows = files.rows_for(model, o.arrays)
+    data = files.gold_for(model, gold_path, o.columns, o.label, files.file_options(o, model.tokenizer()))
     if rows is not None:
         data = rows.whole(data)
-    if not has_attributes(data):
-        how.warn(model, data, scored=True)
-        if line := trained_on(model.training_.get("seen", ""), data):
-            say(f"labelwright: {line}")
+    if not files.has_attributes(data):
+        how.warn_about(model, data, scored=True)
+        warn(trained_on(model.training_.get("seen", ""), data))
     how.show_progress(model, True)
-    inputs = data.X if has_attributes(data) else corpus_for(model, data)
-    return Tested(_scores(model, data, inputs, asked), inputs, model)
-
-
-def _predictions(gold: "Corpus", predicted: list[list[str]], reading: str, scheme: str | None) -> Tested:
-    """The scores of predictions that are there already."""
-    from labelwright.corpus.partial_labels import check_known
-    from labelwright.evaluate import evaluate
-
-    check_known(gold.y, _place(gold, ""))
-    report = evaluate(gold.y, predicted, reading=reading, scheme=scheme)
-    return Tested({"": Scored(report, None, None, None)}, gold)
-
-
-def _check_sure(model: Any) -> None:
-    """Refuse a model without probabilities or confidences."""
-    for name, tagger in model._outputs.items():
-        with how.of_layer(name):
-            if not tagger._is_sure:
-                raise OptionError(f"--calibration: {how.why_unsure(tagger)}")
-
-
-def _check_plot(plot: str, calibration: bool, inputs: list[str]) -> None:
-    """Refuse a plot of nothing, or one that cannot be made."""
-    from labelwright.cli.plots import check_plot
-
-    if not calibration:
-        raise OptionError("--plot: draws how far probabilities can be trusted; add --calibration")
-    check_plot(plot, inputs)
+    inputs = files.inputs_for(model, data)
+    return Tested(_scores(model, data, inputs, choices, o), inputs, model)
 
 
 def _check_oracle(model: Any) -> None:
@@ -261,162 +196,206 @@ def _check_oracle(model: Any) -> None:
                 raise OptionError("--oracle: only for memory-based models, which choose among proposals")
 
 
-def _scores(model: Any, test: "Data", inputs: Any, asked: Asked) -> dict[str, Scored]:
+def _scores(model: Any, test: "Data", inputs: Any, choices: Mapping[str, how.Choice], o: Any) -> dict[str, Scored]:
     """The scores of every output on a test file."""
-    data = model.encode(inputs) if asked.oracle else inputs  # asked twice
+    oracle, calibration = "oracle" in o.given, "calibration" in o.given
+    proofs = "verbose" in o.given or o.json
+    data = model.encode(inputs) if oracle else inputs  # asked twice
 
     def question(name: str, tagger: Any, batch: "Batch") -> list[Any]:
-        choice, batch = asked.choices[name], ruled[name](batch)
-        decodings = batch.decode(choice.decoder, probabilities=asked.proofs, **choice.options)
+        choice, batch = choices[name], ruled[name](batch)
+        decodings = batch.decode(choice.decoder, probabilities=proofs, **choice.options)
         entities: list[Any] = [None] * len(batch)
-        if asked.calibration:
+        if calibration:
             batch.sure.check_possible()
             entities = batch.entities([decoding.labels for decoding in decodings])
         return list(zip(decodings, entities, strict=True))
 
-    ruled = {name: choice.under_rules(inputs) for name, choice in asked.choices.items()}
-    tallies = {name: how.Tally() for name in asked.choices}
-    answers = model._ask_outputs(data, question, None, how.schemes_of(asked.choices))
+    ruled = {name: choice.under_rules(inputs) for name, choice in choices.items()}
+    tallies = {name: how.Tally() for name in choices}
+    answers = model._ask_outputs(data, question, None, how.schemes_of(choices))
     scores = {}
     for name, tagger in model._outputs.items():
-        decodings = [decoding for decoding, _ in answers[name]]
-        tallies[name].add(decodings)
-        scored = _scored(name, tagger, test, data, [each.labels for each in decodings], tallies[name], asked)
-        if asked.calibration:
-            scored = scored._replace(calibration=_reliability(name, tagger, test, [each for _, each in answers[name]]))
-        scores[name] = scored
+        decodings, tally, choice = [decoding for decoding, _ in answers[name]], tallies[name], choices[name]
+        tally.add(decodings)
+        word = tagger._decoder_flag.removeprefix("--")
+        described: dict[str, Any] = {word: choice.decoder} | ({"options": choice.options} if word == "decoder" else {})
+        scored = _evaluated(test, name, [each.labels for each in decodings], o, tagger)
+        best = (
+            _evaluated(test, name, tagger.predict_oracle(data, files.gold_of(test, name)), o, tagger)
+            if oracle
+            else None
+        )
+        trust = _reliability(name, tagger, test, [each for _, each in answers[name]]) if calibration else None
+        scores[name] = Scored(scored, described | tally.as_dict(), tally, best, trust)
     return scores
+
+
+def _evaluated(test: "Data", name: str, labels: list[list[str]], o: Any, tagger: Any = None) -> "Report":
+    """The scores of labels; a layer without chunks has no strict reading."""
+    from labelwright.corpus.partial_labels import check_known
+    from labelwright.evaluate import evaluate
+
+    gold, source = files.gold_of(test, name), getattr(test, "source", "gold")
+    check_known(gold, f"{source}: column {name}" if name else source)
+    strict = o.strict and not (name and tagger.scheme_ is None)
+    scheme = o.scheme if strict or not name else None
+    return evaluate(gold, labels, reading="strict" if strict else "conlleval", scheme=scheme)
 
 
 def _reliability(name: str, tagger: Any, test: "Data", entities: list[Any]) -> "CalibrationReport":
     """How far the probabilities of one output can be trusted."""
     from labelwright.evaluate.calibration import judged, measure_of, reliability
 
-    seen = judged(entities, test.column(name) if name else test.y, tagger.classes_)
-    return reliability(seen, measure=measure_of(tagger))
+    return reliability(judged(entities, files.gold_of(test, name), tagger.classes_), measure=measure_of(tagger))
 
 
-def _scored(
-    name: str, tagger: Any, test: "Data", data: Any, labellings: list[list[str]], tally: how.Tally, asked: Asked
-) -> Scored:
-    """The scores of one output."""
-    from labelwright.corpus.partial_labels import check_known
-    from labelwright.evaluate import evaluate
+# -- labelwright errors -----------------------------------------------------------------------------------------------
 
-    gold = test.column(name) if name else test.y
-    check_known(gold, _place(test, name))
-    strict = asked.reading == "strict" and not (name and tagger.scheme_ is None)
-    reading = asked.reading if strict else "conlleval"
-    scheme = asked.scheme if strict or not name else None
-    report = evaluate(gold, labellings, reading=reading, scheme=scheme)
-    ceiling = None
-    if asked.oracle:
-        ceiling = evaluate(gold, tagger.predict_oracle(data, gold), reading=reading, scheme=scheme)
-    choice, word = asked.choices[name], tagger._decoder_flag.removeprefix("--")
-    described: dict[str, Any] = {word: choice.decoder}
-    if word == "decoder":
-        described["options"] = choice.options
-    return Scored(report, described | tally.as_dict(), tally, ceiling)
+CHOICE = "Which examples"
+ERRORS_HELP = """\
+See what goes wrong: kinds of errors, confused types, phrases that are missed or invented, unseen tokens, and examples
+with the probability of the gold and of the predicted label.
 
+\b
+  labelwright errors model.crf test.txt
+  labelwright errors model.crf test.txt --html errors.html
+  labelwright errors model.crf test.txt --kind type --type ORG --examples 50
+  labelwright errors gold.txt tagged.txt --train train.txt
 
-def _place(test: "Data", name: str) -> str:
-    """What an error about true labels begins with."""
-    source = getattr(test, "source", "gold")
-    return f"{source}: column {name}" if name else source
-
-
-def _facts(scored: Scored) -> dict[str, Any]:
-    facts: dict[str, Any] = scored.report.as_dict()
-    facts |= {} if scored.decoding is None else {"decoding": scored.decoding}
-    facts |= {} if scored.calibration is None else {"calibration": scored.calibration.as_dict()}
-    return facts if scored.oracle is None else facts | {"oracle": scored.oracle.as_dict()}
-
-
-def _show(scores: dict[str, Scored], errors: dict[str, str]) -> None:
-    """A table for every output, and the errors where they are asked for."""
-    for number, (name, scored) in enumerate(scores.items()):
-        if number:
-            show()
-        if name:
-            heading(name)
-        show(str(scored.report))
-        searched = None if scored.tally is None else scored.tally.of_search()
-        if searched is not None:
-            show(searched)
-        if scored.oracle is not None:
-            show(_ceiling(scored.oracle.as_dict()))
-        if scored.calibration is not None:
-            show()
-            show(str(scored.calibration))
-        if name in errors:
-            show()
-            show(errors[name])
+Probabilities need a model that has them; unseen tokens need a model that knows its words, or --train.
+"""
+ERRORS_OPTIONS = [
+    argument("gold", "MODEL|GOLD", "A model file, or the true labels."),
+    argument("predicted", "TEST|PREDICTED", "The true labels, or predictions."),
+    *LABELLED,
+    ARRAYS,
+    option(
+        "--train FILE", "Training data: tokens that are not in them are unseen.", DATA, shown="what the model knows"
+    ),
+    MAX_INPUT,
+    *STRICT,
+    option("--kind NAMES", "missed, invented, type, boundary, type+boundary; several by commas.", CHOICE),
+    option("--type NAMES", "Errors that concern these types or labels.", CHOICE),
+    option("--search TEXT", "Errors whose phrase has this text.", CHOICE, default=""),
+    option("--examples N", "Examples to show.", CHOICE, NOT_NEGATIVE, 10),
+    *how.OPTIONS,
+    option("--top N", "Rows of each table.", OUTPUT, NOT_NEGATIVE, 10),
+    JSON,
+    option("--html FILE", "Write a page to look through all errors in a browser.", OUTPUT),
+    THREADS,
+]
 
 
-def _ceiling(scores: dict[str, Any]) -> str:
-    """What no inference exceeds, in one line."""
-    shown = {"f1": scores["f1"], "token accuracy": scores["token_accuracy"]}
-    listed = ", ".join(f"{name} {100 * value:.2f}" for name, value in shown.items() if value is not None)
-    return f"oracle: {listed} (the true label wherever it is a candidate)"
+def _errors(o: Any) -> None:
+    if o.html is not None:
+        files.check_target(o.html, [o.gold, o.predicted, o.train])
+    trained_on = (
+        None if o.train is None else files.read_labelled(o.train, o.columns, o.label, options=files.file_options(o))
+    )
+    analyses = scored_on(o).errors(trained_on)
+    kinds = _named("--kind", o.kind, [name for each in analyses.values() for name in each.kinds])
+    types = _named("--type", o.type, [name for each in analyses.values() for name in each.per_type])
+    chosen = {name: _chosen(analysis, kinds, types, o.search) for name, analysis in analyses.items()}
+    if o.html is not None:
+        from labelwright.evaluate.error_views import page
+
+        n_errors = counted(sum(len(each["errors"]) for each in chosen.values()), "error")
+        files.write_page(o.html, page(chosen, f"Errors: {o.gold}, {o.predicted}"), f"{n_errors}; open it in a browser")
+    if o.json or o.html is None:
+        from labelwright.evaluate.error_views import text_of
+
+        report_outputs(chosen, o.json, lambda facts: text_of(facts, o.top, o.examples))
 
 
-def gold_for(
-    model: Any, path: "str | OpenFile", columns: str | None, label: str | None, files: "FileOptions"
-) -> "Data":
-    """The test file, its columns named as in training."""
-    from labelwright.corpus.file_formats import RECORDS, TEXTS, read_corpus, records_of
-
-    file = open_for(model, path, files.format, columns)
-    if file.format == "crfsuite":
-        from labelwright.features.attribute_data import read_crfsuite
-
-        return read_crfsuite(file)
-    layers = layer_names(model)
-    if not layers:
-        trained_on = label_place(model)[1]
-        if file.format in RECORDS and file.format not in TEXTS:
-            columns = columns or ",".join(input_names(model))
-            label = label or (trained_on if trained_on in records_of(file).names else None)
-        elif columns is None and label is None and file.format not in TEXTS:
-            columns, label = _columns_for(model, file.format)
-        return read_labelled(file, columns, label, options=files)
-    if label is not None:
-        raise OptionError("--label: a cascade has a label column for each layer, and all are scored; leave it out")
-    if file.format == "conllu":
-        gold = read_corpus(file)[0]
-    elif file.format in RECORDS:
-        gold = read_corpus(file, columns or [*input_names(model), *layers], False, files)[0]
-    else:
-        gold = read_corpus(file, columns, False)[0]
-        if columns is None:
-            gold = _named(model, gold)
-    check_columns(gold, layers)
-    return gold
+errors_command = Command(ERRORS_HELP, ERRORS_OPTIONS, _errors)
 
 
-def _named(model: Any, gold: "Corpus") -> "Corpus":
-    """A test file for a cascade has the columns of the training file."""
-    columns, _ = label_place(model)
-    if len(gold.names) != len(columns):
-        raise CorpusError(
-            f"{gold.source}: expected the {len(columns)} columns {','.join(columns)}, with the labels of all layers, "
-            f"got {len(gold.names)}; name them with --columns"
-        )
-    return gold.renamed(columns, None)
+def _named(flag: str, given: str | None, known: list[str]) -> list[str]:
+    """The names that an option gives, each of which some output must know."""
+    names = files.split_names(given)
+    for name in names:
+        if name not in known:
+            raise OptionError(f"{flag}: no {name!r} here, expected one of {', '.join(dict.fromkeys(known))}")
+    return names
 
 
-def _refuse_without_model(options: dict[str, Any]) -> None:
-    """Two files leave nothing to decode."""
-    for name, value in options.items():
-        if value is not None:
-            raise OptionError(f"{how.flag(name)}: only with a model, as in: labelwright eval MODEL TEST")
+def _chosen(analysis: "ErrorAnalysis", kinds: list[str], types: list[str], search: str) -> dict[str, Any]:
+    """The analysis as a dict, with the chosen errors alone; its counts are those of all errors."""
+    here = [kind for kind in kinds if kind in analysis.kinds], [name for name in types if name in analysis.per_type]
+    none = (kinds and not here[0]) or (types and not here[1])  # another layer of the cascade has them
+    errors = [] if none else analysis.select(*here, search)
+    return analysis.as_dict() | {"errors": replace(analysis, errors=errors).as_dict()["errors"]}
 
 
-def _columns_for(model: Any, format: str) -> tuple[str | None, str | None]:
-    """The names of the test file's columns are those of the training file."""
-    names, label = label_place(model)
-    assert label is not None
-    if format == "conllu":  # its words are in `form`; a model that knows no name of its label gives upos
-        other = {"word": "form", "label": "upos"}
-        names, label = [other.get(name, name) for name in names], other.get(label, label)
-    return ",".join(names), label
+# -- labelwright compare ----------------------------------------------------------------------------------------------
+
+COMPARE_HELP = "Compare two predictions of the same sentences: scores, McNemar's test and a paired bootstrap."
+COMPARE_OPTIONS = [
+    argument("gold", "GOLD", "The true labels."),
+    argument("a", "A", "One prediction: a file that `tag` wrote, or a model."),
+    argument("b", "B", "The other."),
+    COLUMNS,
+    LABEL,
+    MAX_INPUT,
+    *STRICT,
+    option("--samples N", "Samples of the bootstrap.", SCORING, Whole(), 10_000),
+    option("--seed N", "Seed of the bootstrap.", SCORING, NOT_NEGATIVE, 0, name="random_state"),
+    JSON,
+    THREADS,
+]
+
+
+def _compare(o: Any) -> None:
+    from labelwright.evaluate import compare
+
+    models = _models((o.a, o.b), o.gold, o.n_jobs)
+    truth = _gold(o, models)
+    predicted = {path: _predicted(path, models.get(path), truth) for path in (o.a, o.b)}
+    names = (Path(o.a).name, Path(o.b).name) if Path(o.a).name != Path(o.b).name else (o.a, o.b)
+    comparison = compare(
+        truth.y,
+        predicted[o.a],
+        predicted[o.b],
+        reading="strict" if o.strict else "conlleval",
+        scheme=o.scheme,
+        samples=o.samples,
+        random_state=o.random_state,
+        names=("a", "b") if o.a == o.b else names,
+    )
+    report(comparison.as_dict(), o.json, lambda _: [str(comparison)])
+
+
+compare_command = Command(COMPARE_HELP, COMPARE_OPTIONS, _compare)
+
+
+def _models(paths: Iterable[str], gold: str, threads: int | None) -> dict[str, Any]:
+    """The models among the predictions, each loaded once."""
+    models = {path: files.load_model(path, threads) for path in dict.fromkeys(paths) if files.is_model(path)}
+    for path, model in models.items():
+        if files.layer_names(model):
+            raise OptionError(
+                f"{path}: a cascade gives labels for each layer, and this command compares one; tag first, as in: "
+                f"labelwright tag {path} {gold} -o tagged.txt"
+            )
+    return models
+
+
+def _predicted(path: str, model: Any, gold: "Corpus") -> list[list[str]]:
+    """What a model says about the gold corpus, or what a file of predictions holds."""
+    if model is None:
+        return files.predicted_labels(path, gold)
+    labellings: list[list[str]] = model.predict(files.inputs_for(model, gold))
+    return labellings
+
+
+def _gold(o: Any, models: Mapping[str, Any]) -> "Corpus":
+    """The true labels; texts are split as the models among the predictions split them."""
+    from labelwright.corpus.file_formats import TEXTS, opened
+
+    file = opened(o.gold, None, named=o.columns is not None or o.label is not None)
+    tokenizers = {model.tokenizer(): name for name, model in models.items()} if file.format in TEXTS else {}
+    if len(tokenizers) > 1:
+        both = " and ".join(tokenizers.values())
+        raise OptionError(f"{both} split texts differently; tag with both, and compare the files")
+    return files.read_labelled(file, o.columns, o.label, options=files.file_options(o, next(iter(tokenizers), None)))

@@ -1,206 +1,176 @@
 """labelwright explain: why a token has its label."""
 
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from shutil import get_terminal_size
+from typing import TYPE_CHECKING, Any
 
-from labelwright.cli.arrays import Arrays, rows_for
-from labelwright.cli.common import (
-    Json,
-    Threads,
-    check_target,
-    counted,
-    inputs_of,
-    label_place,
-    layer_names,
-    load_model,
-    say,
-    show,
-    show_json,
-    write_page,
+from labelwright.cli import files
+from labelwright.cli.options import (
+    ARRAYS,
+    DATA,
+    DECODING,
+    JSON,
+    MAX_INPUT,
+    NOT_NEGATIVE,
+    OUTPUT,
+    POSITIVE,
+    SPLITTING,
+    THREADS,
+    Command,
+    Options,
+    argument,
+    option,
 )
-from labelwright.cli.eval import gold_for
-from labelwright.cli.options import DATA, DECODING, OUTPUT, argument, option
-from labelwright.cli.reading import ToTag, open_for, to_tag
-from labelwright.cli.tag_text import Characters, Sentences, TokenizerName, TokenPattern, tokenizer_given
+from labelwright.cli.show import BAR, HALF, Heading, bar, indented, named_rows, report, say, section, signed_bar
+from labelwright.cli.tag_input import ToTag, to_tag, tokenizer_given
 from labelwright.errors import CorpusError, LabelwrightError, OptionError
+from labelwright.settings import Whole
+from labelwright.wording import align, counted, percent, shortened
 
 if TYPE_CHECKING:
     from labelwright.corpus.file_formats import OpenFile
     from labelwright.corpus.table import Corpus
-    from labelwright.corpus.tokenizer import SplitTexts, Tokenizer
+    from labelwright.corpus.tokenizer import Tokenizer
 
+Facts = dict[str, Any]
+Gold = dict[str, dict[int, list[Any]]]  # by output and sentence; None or a set where the file leaves a label open
+REASONS = 3  # features of a token in short
+LONG = 48  # letters of a name in short
+ALIGNED = 32  # of a name up to which places stand below each other
+SHOWN_WORDS = 4  # around a neighbour in its sentence
+TOTALS = {"margin": "margin of scores", "weight": "weight of constraints"}  # measures in other words
 ON_A_PAGE = 20  # sentences of a page, or with wrong labels, where none is named
+HELP = """\
+Show why a token has its label: the runner-up, and what each feature and transition adds to their log-odds.
+
+The best labelling of the sentence is compared with the best one that has another label at the token. The
+contributions add up to the difference of their scores; transitions are shown as one net contribution of those into
+the token and one of those out of it. It also shows the features without which the token would have another label.
+Where FILE has labels, they are shown as gold, and wrong tokens are marked.
+
+Memory-based models: the nearest neighbours with the training sentences they come from, and what the overlapping
+predictions weigh. Cascades: labels of the layer below are features (y[0]=NN); --below explains these, too.
+
+\b
+  labelwright explain model.crf test.txt --sentence 3
+  labelwright explain model.crf test.txt --sentence 3 --token 0 --against O
+  labelwright explain model.crf test.txt --wrong
+  labelwright explain model.crf test.txt --first 50 --html why.html
+
+--text reads plain text, which is split as `labelwright tag --text` splits it. Tokens of texts are shown with their
+places, in characters from 0.
+
+\b
+  labelwright explain names.crf letter.txt --text --sentence 1
+"""
+OPTIONS = [
+    argument("model", "MODEL", "A model file."),
+    argument("file", "FILE", "The sentences, with or without labels; - is standard input."),
+    option("--sentence N", "Which sentence, from 0.", DATA, Whole(), shown="the first"),
+    option("--token N", "Which token, from 0.", DATA, Whole(), shown="all, in short"),
+    option(
+        "--first N",
+        "The first N sentences, instead of one.",
+        DATA,
+        POSITIVE,
+        shown=f"1; with --html or --wrong {ON_A_PAGE}",
+        not_with="sentence",
+    ),
+    option("--wrong", "Only wrong tokens, of sentences that have any; FILE has labels.", DATA, not_with="token"),
+    option("--columns NAMES", "Names of the columns of FILE.", DATA, shown="those of the model"),
+    option("--text", "FILE is plain text.", DATA),
+    *SPLITTING,
+    ARRAYS,
+    MAX_INPUT,
+    option("--against LABEL", "Compare with this label.", DECODING, shown="the runner-up"),
+    option("--constraints scheme", "scheme: compare only labellings that the label scheme permits.", DECODING),
+    option("--layer NAME", "Of a cascade: explain this layer.", DECODING, shown="the highest"),
+    option("--below", "Of a cascade: explain the layers below, too.", DECODING),
+    option("--top N", "Show this many contributions, neighbours.", OUTPUT, NOT_NEGATIVE, 12),
+    option("--html FILE", "Write a page to look at in a browser.", OUTPUT),
+    JSON,
+    THREADS,
+]
 
 
-class Question(NamedTuple):
-    """What is asked about each sentence."""
-
-    token: int | None  # None: all
-    against: str | None
-    constraints: str | None
-    layers: list[str]  # of a cascade, the highest first
-    gold: dict[str, dict[int, list[Any]]]  # by output and sentence; None or a set where the file leaves a label open
-    wrong: bool  # only tokens whose label (in the highest layer) is wrong
-
-
-def command(
-    model: Annotated[str, argument("A model file.", "MODEL")],
-    file: Annotated[str, argument("The sentences, with or without labels; - is standard input.", "FILE")],
-    sentence: Annotated[int | None, option("Which sentence, from 0. [default: the first]", "N", DATA)] = None,
-    token: Annotated[int | None, option("Which token, from 0. [default: all, in short]", "N", DATA)] = None,
-    first: Annotated[
-        int | None,
-        option(f"The first N sentences, instead of one. [default: 1; with --html or --wrong {ON_A_PAGE}]", "N", DATA),
-    ] = None,
-    wrong: Annotated[
-        bool, option("Only wrong tokens, of sentences that have any; FILE has labels.", None, DATA, "--wrong")
-    ] = False,
-    columns: Annotated[
-        str | None, option("Names of the columns of FILE. [default: those of the model]", "NAMES", DATA)
-    ] = None,
-    text: Annotated[bool, option("FILE is plain text.", None, DATA, "--text")] = False,
-    tokenizer: TokenizerName = None,
-    characters: Characters = False,
-    token_pattern: TokenPattern = None,
-    sentences: Sentences = None,
-    arrays: Arrays = None,
-    against: Annotated[
-        str | None, option("Compare with this label. [default: the runner-up]", "LABEL", DECODING)
-    ] = None,
-    constraints: Annotated[
-        str | None, option("scheme: compare only labellings that the label scheme permits.", "scheme", DECODING)
-    ] = None,
-    layer: Annotated[
-        str | None, option("Of a cascade: explain this layer. [default: the highest]", "NAME", DECODING)
-    ] = None,
-    below: Annotated[bool, option("Of a cascade: explain the layers below, too.", None, DECODING, "--below")] = False,
-    top: Annotated[int, option("Show this many contributions, neighbours.", "N", OUTPUT)] = 12,
-    html: Annotated[str | None, option("Write a page to look at in a browser.", "FILE", OUTPUT)] = None,
-    as_json: Json = False,
-    threads: Threads = None,
-) -> None:
-    """Show why a token has its label: the runner-up, and what each feature and transition adds to their log-odds.
-
-    The best labelling of the sentence is compared with the best one that has another label at the token. The
-    contributions add up to the difference of their scores; transitions are shown as one net contribution of those
-    into the token and one of those out of it. It also shows the features without which the token would have another
-    label. Where FILE has labels, they are shown as gold, and wrong tokens are marked.
-
-    Memory-based models: the nearest neighbours with the training sentences they come from, and what the overlapping
-    predictions weigh. Cascades: labels of the layer below are features (y[0]=NN); --below explains these, too.
-
-    \b
-      labelwright explain model.crf test.txt --sentence 3
-      labelwright explain model.crf test.txt --sentence 3 --token 0 --against B-ORG
-      labelwright explain model.crf test.txt --wrong
-      labelwright explain model.crf test.txt --first 50 --html why.html
-
-    --text reads plain text, which is split as `labelwright tag --text` splits it. Tokens of texts are shown with their
-    places, in characters from 0.
-
-    \b
-      labelwright explain names.crf letter.txt --text --sentence 1
-    """
-    _check(sentence, token, first, wrong, top)
-    if html is not None:
-        check_target(html, [model, file])
-    tagger = load_model(model, threads)
-    layers = _layers(tagger, model, layer, below)
-    splitter = tokenizer_given(tagger.tokenizer(), tokenizer, characters, token_pattern, sentences)
-    rows = rows_for(tagger, arrays)
-    source = open_for(tagger, file, "text" if text else None, columns)
-    data = to_tag(tagger, source, columns, None, splitter)
+def _explain(o: Options) -> None:
+    if o.html is not None:
+        files.check_target(o.html, [o.model, o.file])
+    tagger = files.load_model(o.model, o.n_jobs)
+    layers = _layers(tagger, o)
+    tokenizer, rows = tokenizer_given(tagger.tokenizer(), o), files.rows_for(tagger, o.arrays)
+    source = files.open_for(tagger, o.file, "text" if o.text else None, o.columns)
+    data = to_tag(tagger, source, o.columns, None, tokenizer)
     data = data if rows is None else data._replace(data=rows.whole(data.data))
     if not data.data.n_tokens:
-        raise CorpusError(f"{file}: has no tokens to explain")
-    numbers = list(_numbers(data.data, file, sentence))
-    n_sentences, most = len(numbers), first or (ON_A_PAGE if wrong or html is not None else 1)
-    numbers = numbers if wrong else numbers[:most]
-    gold = _gold(tagger, source, data.data, columns, splitter, wrong, numbers)
-    if wrong and layers[0] not in gold:
-        raise OptionError(f"--wrong: {file} has no labels to compare with; leave it out")
-    question = Question(token, against, constraints, layers, gold, wrong)
-    if wrong:
-        numbers = _with_mistakes(tagger, data.data, numbers, question)
+        raise CorpusError(f"{o.file}: has no tokens to explain")
+    numbers = list(_numbers(data.data, o))
+    n_sentences, most = len(numbers), o.first or (ON_A_PAGE if o.wrong or o.html is not None else 1)
+    numbers = numbers if o.wrong else numbers[:most]
+    gold = _gold(tagger, source, data.data, o, tokenizer, numbers)
+    if o.wrong:
+        if layers[0] not in gold:
+            raise OptionError(f"--wrong: {o.file} has no labels to compare with; leave it out")
+        numbers = _with_mistakes(tagger, data.data, numbers, layers[0], gold, o)
         n_sentences, numbers = len(numbers), numbers[:most]
-    facts: dict[str, Any] = {"model": model, "kind": type(tagger).__name__, "file": file}
-    facts["sentences"] = [_explained(tagger, data, file, number, question) for number in numbers]
-    if against is not None:
-        _say_own_label(facts["sentences"], against)
-    if html is not None:
-        _write_page(facts, html, n_sentences)
-    if as_json:
-        show_json(facts)
-    elif html is None:
-        from labelwright.cli.explain_text import show_sentence
+    facts: Facts = {"model": o.model, "kind": type(tagger).__name__, "file": o.file}
+    facts["sentences"] = [_explained(tagger, data, number, layers, gold, o) for number in numbers]
+    if o.against is not None:
+        _say_own_label(facts["sentences"], o.against)
+    if o.html is not None:
+        from labelwright.inspection.explanation_page import page
 
-        for position, each in enumerate(facts["sentences"]):
-            if position:
-                show()
-            show_sentence(each, file, token is not None, top)
-        if token is None and numbers:
-            show(f"\none token in full: add --sentence {numbers[-1]} --token N")
-    if wrong and html is None:
+        shown = len(numbers)
+        more = "" if shown in (1, n_sentences) else f" of {n_sentences:,}; --first N shows more"
+        files.write_page(o.html, page(facts), f"{shown} sentence{'s' if shown != 1 else ''}{more}")
+    if o.json or o.html is None:
+        report(facts, o.json, lambda facts: _lines(facts, o))
+    if o.wrong and o.html is None:
         more = f"; the first {len(numbers)} shown, --first N shows more" if len(numbers) < n_sentences else ""
-        say(f"{file}: {counted(n_sentences, 'sentence')} with wrong labels{more}")
+        say(f"{o.file}: {counted(n_sentences, 'sentence')} with wrong labels{more}")
 
 
-def _check(sentence: int | None, token: int | None, first: int | None, wrong: bool, top: int) -> None:
-    """Refuse what is wrong with the options before any file is read."""
-    if wrong and token is not None:
-        raise OptionError("--wrong: shows all wrong tokens of a sentence, and --token one token; leave one of them out")
-    if sentence is not None and first is not None:
-        raise OptionError("--first: shows several sentences, and --sentence one; leave one of them out")
-    if first is not None and first < 1:
-        raise OptionError(f"--first: expected 1 or more, got {first}")
-    if top < 0:
-        raise OptionError(f"--top: expected 0 or more, got {top}")
+explain_command = Command(HELP, OPTIONS, _explain)
 
 
-def _layers(tagger: Any, path: str, layer: str | None, below: bool) -> list[str]:
+def _layers(tagger: Any, o: Options) -> list[str]:
     """The layers of a cascade that are shown, the highest first; of other models the one without a name."""
-    names = layer_names(tagger)
-    for flag, given in (("layer", layer is not None), ("below", below)):
-        if given and not names:
-            raise OptionError(f"--{flag}: {path} is a {type(tagger).__name__}, which has no layers; leave it out")
-    if layer is not None and layer not in names:
-        raise OptionError(f"--layer: {path} has no layer {layer!r}, expected one of {', '.join(names)}")
+    names, kind = files.layer_names(tagger), type(tagger).__name__
+    files.check_layer(o.layer, names, o.model, kind)
     if not names:
+        files.check_layer("" if o.below else None, names, o.model, kind, "--below")
         return [""]
-    highest = names.index(layer) if layer is not None else len(names) - 1
-    return names[: highest + 1][::-1] if below else [names[highest]]
+    highest = names.index(o.layer) if o.layer is not None else len(names) - 1
+    return names[: highest + 1][::-1] if o.below else [names[highest]]
 
 
-def _numbers(corpus: "Corpus", source: str, sentence: int | None) -> range:
+def _numbers(corpus: "Corpus", o: Options) -> range:
     """The sentences that may be explained: all, or the one that is named."""
-    if sentence is None:
+    if o.sentence is None:
         return range(len(corpus))
-    if not 0 <= sentence < len(corpus):
+    if not 0 <= o.sentence < len(corpus):
         what = f"sentences 0 to {len(corpus) - 1}" if len(corpus) else "no sentences"
-        raise OptionError(f"--sentence: {source} has {what}, got {sentence}")
-    return range(sentence, sentence + 1)
+        raise OptionError(f"--sentence: {o.file} has {what}, got {o.sentence}")
+    return range(o.sentence, o.sentence + 1)
 
 
 def _gold(
-    tagger: Any,
-    file: "OpenFile",
-    corpus: "Corpus",
-    columns: str | None,
-    tokenizer: "Tokenizer | None",
-    needed: bool,
-    numbers: list[int],
-) -> dict[str, dict[int, list[Any]]]:
-    """The labels that a file has for some sentences, in the scheme of the model: by output and sentence."""
-    from labelwright.corpus.file_formats import RECORDS, FileOptions
+    tagger: Any, file: "OpenFile", corpus: "Corpus", o: Options, tokenizer: "Tokenizer | None", numbers: list[int]
+) -> Gold:
+    """The labels that a file has for some sentences, in the scheme of the model."""
+    from labelwright.corpus.file_formats import RECORDS
     from labelwright.corpus.partial_labels import left_open
     from labelwright.corpus.schemes import convert
     from labelwright.inspection.warnings import scheme_differs
 
-    labelled, gold = corpus, dict[str, dict[int, list[Any]]]()
+    labelled, gold = corpus, Gold()
     try:
         if file.format in RECORDS:
-            labelled = gold_for(tagger, file, columns, None, FileOptions(tokenizer=tokenizer or tagger.tokenizer()))
+            labelled = files.gold_for(
+                tagger, file, o.columns, None, files.file_options(o, tokenizer or tagger.tokenizer())
+            )
         for name, output in tagger._outputs.items():
-            column = name or labelled.label or label_place(tagger)[1]
+            column = name or labelled.label or files.label_place(tagger)[1]
             if column in labelled.names and labelled.n_tokens == corpus.n_tokens:
                 labels, bounds = labelled.tokens(column), corpus.offsets.tolist()
                 sentences = [labels[bounds[n] : bounds[n + 1]] for n in numbers]
@@ -209,7 +179,7 @@ def _gold(
                 sentences.append(list(labelled.values(column)))  # which tell what is a set of labels
                 gold[name] = dict(zip(numbers, left_open(sentences, output.classes_), strict=False))
     except LabelwrightError:  # it has none, or none in the scheme of the model
-        if needed:
+        if o.wrong:
             raise
     return gold
 
@@ -218,56 +188,50 @@ def _is_wrong(label: Any, gold: Any) -> bool:
     return gold is not None and (label not in gold if isinstance(gold, frozenset) else label != gold)
 
 
-def _with_mistakes(tagger: Any, corpus: "Corpus", numbers: list[int], question: Question) -> list[int]:
+def _with_mistakes(tagger: Any, corpus: "Corpus", numbers: list[int], layer: str, gold: Gold, o: Options) -> list[int]:
     """Those of some sentences that have a token with a wrong label."""
-    layer, inputs = question.layers[0], inputs_of(tagger, corpus).take(numbers)
-    answers = tagger.decode(inputs, constraints=question.constraints, probabilities=False)
-    decoded, gold = answers[layer] if layer else answers, question.gold[layer]
-    return [n for n, each in zip(numbers, decoded, strict=True) if any(map(_is_wrong, each.labels, gold[n]))]
+    inputs = files.inputs_of(tagger, corpus).take(numbers)
+    answers = tagger.decode(inputs, constraints=o.constraints, probabilities=False)
+    decoded = answers[layer] if layer else answers
+    return [n for n, each in zip(numbers, decoded, strict=True) if any(map(_is_wrong, each.labels, gold[layer][n]))]
 
 
-def _explained(tagger: Any, data: ToTag, source: str, number: int, question: Question) -> dict[str, Any]:
-    """One sentence, the layers that are shown."""
+def _explained(tagger: Any, data: ToTag, number: int, layers: list[str], gold: Gold, o: Options) -> Facts:
+    """One sentence, the layers that are shown; of texts with the places of tokens, in characters."""
     from labelwright.inspection.explanation import sentence_facts
 
-    corpus, token = inputs_of(tagger, data.data), question.token
+    corpus = files.inputs_of(tagger, data.data)
     length = int(corpus.offsets[number + 1] - corpus.offsets[number])
-    if token is not None and not 0 <= token < length:
+    if o.token is not None and not 0 <= o.token < length:
         what = f"tokens 0 to {length - 1}" if length else "no tokens"
-        raise OptionError(f"--token: sentence {number} of {source} has {what}, got {token}")
-    facts = sentence_facts(tagger, corpus, number, token, question.against, question.constraints)
-    facts["layers"] = {name: facts["layers"][name] for name in question.layers}
-    _add_gold(facts, question)
+        raise OptionError(f"--token: sentence {number} of {o.file} has {what}, got {o.token}")
+    facts = sentence_facts(tagger, corpus, number, o.token, o.against, o.constraints)
+    facts["layers"] = {name: facts["layers"][name] for name in layers}
+    _add_gold(facts, gold, layers[0] if o.wrong else None)
     if data.split is not None:
-        _add_places(facts, data.split, number)
+        facts["text"] = data.split.text_of[number] if len(data.split.texts) > 1 else None
+        for tokens in facts["layers"].values():
+            for each in tokens:
+                each["start"], each["end"] = data.split.places[number][each["token"]]
     return facts
 
 
-def _add_gold(facts: dict[str, Any], question: Question) -> None:
-    """The gold labels of a sentence; only wrong tokens, if these are asked for."""
+def _add_gold(facts: Facts, labels: Gold, wrong_in: str | None) -> None:
+    """The gold labels of a sentence; only tokens that are wrong in a layer, if these are asked for."""
     from labelwright.corpus.partial_labels import written
 
     for name, tokens in facts["layers"].items():
         for each in tokens:
-            gold = question.gold[name][facts["sentence"]][each["token"]] if name in question.gold else None
+            gold = labels[name][facts["sentence"]][each["token"]] if name in labels else None
             each["gold"] = written(gold) if isinstance(gold, frozenset) else gold
             each["wrong"] = _is_wrong(each["label"], gold)
-    if question.wrong:
-        kept = {each["token"] for each in facts["layers"][question.layers[0]] if each["wrong"]}
+    if wrong_in is not None:
+        kept = {each["token"] for each in facts["layers"][wrong_in] if each["wrong"]}
         for name, tokens in facts["layers"].items():
             facts["layers"][name] = [each for each in tokens if each["token"] in kept]
 
 
-def _add_places(facts: dict[str, Any], split: "SplitTexts", number: int) -> None:
-    """Where the tokens of a sentence are in its text, in characters."""
-    places = split.places[number]
-    facts["text"] = split.text_of[number] if len(split.texts) > 1 else None
-    for tokens in facts["layers"].values():
-        for each in tokens:
-            each["start"], each["end"] = places[each["token"]]
-
-
-def _say_own_label(sentences: list[dict[str, Any]], against: str) -> None:
+def _say_own_label(sentences: list[Facts], against: str) -> None:
     """Say how many tokens have the label that they shall be compared with; the runner-up takes its place."""
     tokens = [each for facts in sentences for layer in facts["layers"].values() for each in layer]
     same = sum(each["label"] == against for each in tokens)
@@ -278,11 +242,226 @@ def _say_own_label(sentences: list[dict[str, Any]], against: str) -> None:
         say(f"--against: {against} is predicted at {counted(same, 'token')}, which {what} compared with the runner-up")
 
 
-def _write_page(facts: dict[str, Any], path: str, sentences: int) -> None:
-    from labelwright.inspection.explanation_page import page
+# -- text -------------------------------------------------------------------------------------------------------------
 
-    if not write_page(path, page(facts)):
-        return
-    shown = len(facts["sentences"])
-    more = "" if shown in (1, sentences) else f" of {sentences:,}; --first N shows more"
-    say(f"{path}: {shown} sentence{'s' if shown != 1 else ''}{more}")
+
+def _lines(facts: Facts, o: Options) -> Iterator[str]:
+    """All sentences as text."""
+    for position, each in enumerate(facts["sentences"]):
+        yield from [""] if position else []
+        yield from _sentence_lines(each, o.file, o.token is not None, o.top)
+    if o.token is None and facts["sentences"]:
+        yield f"\none token in full: add --sentence {facts['sentences'][-1]['sentence']} --token N"
+
+
+def _sentence_lines(facts: Facts, source: str, in_full: bool, top: int) -> Iterator[str]:
+    """One sentence: all its tokens in short, or the one that was asked about in full."""
+    for position, (layer, tokens) in enumerate(facts["layers"].items()):
+        yield from [""] if position else []
+        of = f"{source}, layer {layer}" if layer else source
+        if facts.get("text") is not None:
+            of = f"{of}, text {facts['text']}"
+        if in_full:
+            token = tokens[0]
+            yield Heading(f"sentence {facts['sentence']}, token {token['token']} of {of}: {token['word'] or ''}")
+            yield from _token(token, facts["words"], top)
+        else:
+            yield Heading(f"sentence {facts['sentence']} of {of}")
+            yield from _all_tokens(tokens, facts["words"])
+
+
+# -- text: tokens in short --------------------------------------------------------------------------------------------
+
+
+def _all_tokens(tokens: Sequence[Facts], words: Sequence[str]) -> list[str]:
+    """A line for each token: its label, the runner-up, and the strongest reasons."""
+    if not tokens:
+        return ["  no tokens"]
+    measure = tokens[0]["measure"]
+    left_out = {
+        "place": all("start" not in each for each in tokens),
+        "gold": all(each["gold"] is None for each in tokens),
+        "prob": all(each["probability"] is None for each in tokens),
+    }
+    names = ["", "place", "word", "gold", "label", "prob", "runner-up", measure]
+    kept = [i for i, name in enumerate(names) if not left_out.get(name)]
+    left = {place for place, i in enumerate(kept) if names[i] not in ("", "place", "prob", measure)}
+    table = align([[row[i] for i in kept] for row in [names, *map(_cells, tokens)]], left)
+    reasons = [["strongest contributions"], *(_reasons(each, words) for each in tokens)]
+    wide = max(map(len, table))
+    pairs = list(zip(table, reasons, strict=True))
+    lines = [f"  {cells:<{wide}}  {'  '.join(why)}".rstrip() for cells, why in pairs]
+    width = get_terminal_size((max(map(len, lines)), 0)).columns  # a pipe is as wide as the table
+    if max(map(len, lines)) > width:  # the reasons follow below each token
+        lines = [line for cells, why in pairs for line in (f"  {cells}", *_filled(why, width))]
+    return lines
+
+
+def _filled(parts: Sequence[str], width: int) -> list[str]:
+    """Lines of at most this width, where no part alone is longer."""
+    lines: list[str] = []
+    for part in parts:
+        if lines and len(lines[-1]) + 2 + len(part) <= width:
+            lines[-1] += f"  {part}"
+        else:
+            lines.append(f"{'':8}{part}")
+    return lines
+
+
+def _cells(each: Facts) -> list[str]:
+    chance = "" if each["probability"] is None else f"{each['probability']:.3f}"
+    odds = "" if each["log_odds"] is None else f"{each['log_odds']:.3f}"
+    return [
+        f"✗ {each['token']}" if each["wrong"] else str(each["token"]),
+        f"{each['start']}-{each['end']}" if "start" in each else "",
+        _short(each["word"] or ""),
+        each["gold"] or "",
+        each["label"],
+        chance,
+        each["runner_up"] or "-",
+        odds,
+    ]
+
+
+def _reasons(each: Facts, words: Sequence[str]) -> list[str]:
+    """The strongest features, with their place where it is not the token, and the net contributions of transitions."""
+    from labelwright.inspection.explanation import in_view
+
+    features, transitions = in_view(each)
+    reasons = []
+    for row in features[:REASONS]:
+        here = row["token"] is None or row["token"] <= each["token"] < row["end"]
+        reasons.append(f"{row['value']:+.2f} {_short(row['name'])}{'' if here else ' ' + _short(_place(row, words))}")
+    if transitions:
+        reasons.append("transitions " + ", ".join(f"{row['value']:+.2f} {row['where']}" for row in transitions))
+    return [*reasons, "(flips)"] if each["flips"] else reasons
+
+
+def _short(name: str) -> str:
+    return shortened(name, LONG)
+
+
+# -- text: a token in full --------------------------------------------------------------------------------------------
+
+
+def _token(each: Facts, words: Sequence[str], top: int) -> Iterator[str]:
+    rows = [("place", f"characters {each['start']} to {each['end']}")] if "start" in each else []
+    rows.append(("label", _with_chance(each["label"], each["probability"])))
+    if each["gold"] is not None:
+        rows.append(("gold", f"{each['gold']}{'  (✗ the label is wrong)' if each['wrong'] else ''}"))
+    if each["runner_up"] is None:
+        rows.append(("runner-up", "none: no other label is possible, or none was proposed"))
+        yield from named_rows(rows)
+    else:
+        rows.append(("runner-up", _with_chance(each["runner_up"], each["runner_up_probability"])))
+        yield from named_rows([*rows, (each["measure"], f"{each['log_odds']:.4f}")])
+        yield from _labellings(each, words)
+        yield from _contributions(each, words, top)
+    if each["flips"]:
+        flips = [f"  {row['label']:<10} without {row['name']}  at {words[row['token']]!r}" for row in each["flips"]]
+        yield from section("without one of these the label would be another", flips)
+    elif each["flips"] is not None:
+        yield from ("", "no single feature decides: without any one of them the label is the same")
+    if each["details"]:
+        yield from _details(each["details"], top)
+
+
+def _with_chance(label: str, chance: float | None) -> str:
+    return label if chance is None else f"{label}  (probability {chance:.4f})"
+
+
+def _labellings(each: Facts, words: Sequence[str]) -> list[str]:
+    """The two labellings where they differ, with a token on each side."""
+    one, other = each["labels"], each["runner_up_labels"]
+    if other is None:
+        return []
+    unlike = [t for t, pair in enumerate(zip(one, other, strict=True)) if pair[0] != pair[1]]
+    part = slice(max(0, unlike[0] - 1), min(len(words), unlike[-1] + 2))
+    table = [["", *words[part]], ["label", *one[part]], ["runner-up", *other[part]]]
+    return section(
+        "the two labellings that are compared, where they differ", indented(align(table, range(len(table[0]))))
+    )
+
+
+def _contributions(each: Facts, words: Sequence[str], top: int) -> list[str]:
+    """The strongest features, then the net contributions of transitions, with bars from one axis."""
+    measure = TOTALS.get(each["measure"], each["measure"])
+    from labelwright.inspection.explanation import in_view
+
+    features, transitions = in_view(each)
+    shown, rest = features[:top], features[top:]
+    largest = max((abs(row["value"]) for row in [*shown, *transitions]), default=1.0)
+    width = min(max((len(row["name"]) for row in shown), default=0), ALIGNED)
+
+    def line(value: float, text: str, bars: str = f"{'│':^{2 * HALF + 1}}") -> str:
+        return f"  {value:+9.4f}  {bars}  {text}".rstrip()
+
+    def total(rows: Sequence[Facts], text: str) -> str:
+        return line(sum(row["value"] for row in rows), text)
+
+    lines = []
+    for row in shown:
+        text = f"{row['name']:<{width}}  {_place(row, words)}"
+        lines.append(line(row["value"], text, signed_bar(row["value"], largest)))
+    lines += [total(rest, f"{len(rest):,} more")] if rest else []
+    lines += [line(row["value"], row["name"], signed_bar(row["value"], largest)) for row in transitions]
+    lines.append(total(each["contributions"], f"sum: the {measure}"))
+    below = [row for row in features if row["below"]]
+    lines += [total(below, "of it from the labels of lower layers (--below explains these)")] if below else []
+    return section(f"contributions to the {measure}", lines)
+
+
+def _place(row: Facts, words: Sequence[str]) -> str:
+    """The words that a contribution is about."""
+    if row["token"] is None:
+        return ""
+    return f"at {' '.join(words[row['token'] : row['end']])!r}"
+
+
+# -- n-gram and memory-based taggers ----------------------------------------------------------------------------------
+
+
+def _details(details: Facts, top: int) -> Iterator[str]:
+    rows = [
+        [str(row["token"]), row["word"] or "", _gram(row["labels"]), f"confidence {row['confidence']:.3f}"]
+        for row in details["proposals"]
+    ]
+    title = f"predictions that cover it (inference {details['inference']})"
+    yield from section(title, indented(align(rows, {1, 2, 3})))
+    votes = [
+        f"  {percent(row['share']):>8}  {bar(row['share'], 1.0):<{BAR}}  {_gram(row['labels'])}"
+        for row in details["classes"][:top]
+    ]
+    yield from section("votes of its own prediction", votes)
+    if details.get("neighbours"):
+        yield from section("nearest neighbours in the training data", _neighbours(details["neighbours"], top))
+    elif "neighbours" in details:
+        yield "\nno neighbours: an igtree answers by classes, not by instances; train with --algorithm ib1"
+
+
+def _neighbours(rows: Sequence[Facts], top: int) -> Iterator[str]:
+    for row in rows[:top]:
+        alike = f", {len(row['instances']):,} alike" if len(row["instances"]) > 1 else ""
+        yield f"  distance {row['distance']:.4f}  {_gram(row['labels'])}{alike}"
+        yield from (f"    {_source(place)}" for place in row["places"])
+        unlike = ", ".join(f"{name} {value}" for name, value in list(row["differs"].items())[:6])
+        yield f"    differs in {unlike}" if unlike else "    the same in all columns"
+    if len(rows) > top:
+        yield f"  ... and {len(rows) - top:,} more, with --json all"
+
+
+def _source(place: Facts) -> str:
+    """The sentence of a neighbour, which is in brackets."""
+    if place["sentence"] is None:
+        return "its sentence is not known"
+    text = f"sentence {place['sentence']:,}, token {place['token']}"
+    if place["words"] is None:
+        return text
+    t, words = place["token"], place["words"]
+    begin, end = max(0, t - SHOWN_WORDS), t + SHOWN_WORDS + 1
+    around = [f"[{word}]" if begin + i == t else word for i, word in enumerate(words[begin:end])]
+    return f"{text}: {'... ' if begin else ''}{' '.join(around)}{' ...' if end < len(words) else ''}"
+
+
+def _gram(labels: Sequence[str | None]) -> str:
+    return " ".join("_" if label is None else str(label) for label in labels)

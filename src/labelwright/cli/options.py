@@ -1,137 +1,231 @@
-"""Options made from settings, their help in groups, and messages that speak of options instead of Python."""
+"""Commands made from tables of settings: arguments, options, help under headings, checks, and refusals.
 
-import inspect
+option("-o --output FILE", "Where to write.", default="-")     a setting of a command, as its help shows it
+Command(HELP, [argument(...), option(...), ...], run)          calls run(options) with a value for each of them
+"""
+
 import re
-import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
-from typing import Annotated, Any
+from dataclasses import replace
+from typing import Any
 
-import typer
-from typer.core import TyperCommand
+import click
+from click.core import ParameterSource
 
-from labelwright.settings import OptionOnly, Setting, Switch
+from labelwright.settings import (
+    REQUIRED,
+    AtLeast,
+    Bounds,
+    Default,
+    Flag,
+    Group,
+    Help,
+    Kind,
+    NotWith,
+    OnlyWith,
+    OptionOnly,
+    Positional,
+    Setting,
+    Switch,
+    Text,
+    Texts,
+    Whole,
+    check_together,
+)
 from labelwright.wording import did_you_mean
 
-ClickException: Any = typer.BadParameter.__mro__[2]  # of click, or of the click inside Typer
-NoSuchOption: Any = sys.modules[ClickException.__module__].NoSuchOption  # type: ignore[attr-defined]
-SETTINGS = {"--threads": "n_jobs"}  # options that every command has, and what Python calls them
 DATA, DECODING, SCORING, OUTPUT = "Data", "Decoding", "Scoring", "Output"  # headings of options
-OTHER = "Options"  # the heading of options without one
+OTHER = "Options"  # the heading of options without one, which is the last
+HELP_ROW = ("-h, --help", "Show this message and exit.")
+CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+NOT_NEGATIVE, POSITIVE = Whole(Bounds(AtLeast(0))), Whole(Bounds(AtLeast(1)))
+
+# -- tables -----------------------------------------------------------------------------------------------------------
 
 
-def option(text: str, metavar: str | None = None, heading: str = OTHER, *flags: str, show_default: bool = True) -> Any:
-    """An option of a command under a heading of its help; a switch where it has no metavar."""
-    return typer.Option(*flags, metavar=metavar, rich_help_panel=heading, help=text, show_default=show_default)
+def option(
+    flags: str,
+    text: str,
+    group: str = OTHER,
+    kind: Kind | None = None,
+    default: Any = None,
+    *,
+    name: str = "",
+    shown: str | None = None,
+    only_with: str = "",
+    not_with: str = "",
+) -> Setting:
+    """A setting of a command: `-o --output FILE`; a switch where no FILE follows.
+
+    name : of the setting, where it is not that of the option
+    shown : the default in words
+    only_with, not_with : another setting, without or together with which this one is refused"""
+    *names, last = flags.split()
+    metavar = "" if last.startswith("-") else last
+    names += [] if metavar else [last]
+    if not metavar:
+        kind, default, shown = Switch(), False, ""
+    markers: list[Any] = [Flag(*names, metavar=metavar), Group(group), Help(text), OptionOnly()]
+    markers += [] if shown is None else [Default(shown)]
+    markers += [OnlyWith(only_with)] if only_with else []
+    markers += [NotWith(not_with)] if not_with else []
+    name = name or names[-1].lstrip("-").replace("-", "_")
+    return Setting(name, kind or Text(), default, default is None, tuple(markers))
 
 
-def argument(text: str, metavar: str) -> Any:
-    """An argument of a command, which are all data."""
-    return typer.Argument(metavar=metavar, rich_help_panel=DATA, help=text)
+def argument(name: str, metavar: str, text: str, default: Any = REQUIRED, several: bool = False) -> Setting:
+    """An argument of a command; with `several`, all that are left."""
+    described = (Flag(metavar, metavar=metavar), Group(DATA), Help(text), OptionOnly(), Positional(several))
+    return Setting(name, Texts() if several else Text(), default, default is None, (*described, Default("")))
 
 
-READERS = frozenset(  # commands that read data
-    "train tag eval errors compare calibrate explain rank doubts vectors dictionary convert lattice".split()  # noqa: SIM905
+def changed(setting: Setting, *markers: Any, without: type[Any] | tuple[type[Any], ...] = ()) -> Setting:
+    """A setting with other markers in the place of those of their kinds, and without some."""
+    gone = (*map(type, markers), *(without if isinstance(without, tuple) else (without,)))
+    return replace(setting, markers=(*(each for each in setting.markers if not isinstance(each, gone)), *markers))
+
+
+SCHEME_NAMES = "iob1, iob2, ioe1, ioe2, bioes, bilou, bmes or io"
+FORMATS = "columns, conllu, crfsuite, jsonl, parquet, spacy, text, doccano, label-studio, brat."
+
+# Options that mean the same in several commands.
+COLUMNS = option("--columns NAMES", "Names of the columns, as in word,pos,chunk.", DATA)
+ALL_COLUMNS = option("--columns NAMES", "Names of all input columns.", DATA, shown="as in training, by their number")
+LABEL = option("--label NAME", "The label column.", DATA, shown="the last")
+FORMAT = option("--format NAME", FORMATS, DATA, shown="as it looks")
+LABEL_NAMES = option("--label-names NAMES", "Names of labels that are numbers in JSON or Parquet.", DATA)
+SKIP_BAD_SPANS = option("--skip-bad-spans", "Leave out annotations of texts that cut a token or overlap.", DATA)
+LABELLED = [COLUMNS, LABEL, FORMAT, LABEL_NAMES, SKIP_BAD_SPANS]  # how a labelled file is read
+SPLITTING = [  # how texts are split
+    option("--tokenizer NAME", "Text: words, or ptb (do n't).", DATA, shown="as in training"),
+    option("--characters", "Text: every character is a token, as for Chinese.", DATA),
+    option("--token-pattern REGEX", "Text: a regular expression that matches the tokens.", DATA),
+    option("--sentences NAME", "Text: split (by punctuation), lines or none.", DATA, shown="as in training"),
+]
+ARRAYS = option(
+    "--arrays FILE",
+    "Numbers beside the tokens: a .npy or .npz file with a row for each token, in order; templates read %a[row].",
+    DATA,
 )
-MaxInput = Annotated[str | None, option("Refuse larger inputs. [default: 1G if compressed]", "SIZE", DATA)]
+MAX_INPUT = option("--max-input SIZE", "Refuse larger inputs.", DATA, shown="1G if compressed")
+STRICT = [
+    option(
+        "--strict", "Count only chunks that are written as the scheme requires. [default: as conlleval counts]", SCORING
+    ),
+    option("--scheme NAME", "The scheme of strict reading.", SCORING, shown="as the labels look"),
+]
+JSON = option("--json", "Print JSON instead of text.", OUTPUT)
+UNCALIBRATED = option(
+    "--uncalibrated", "Probabilities of the model as it was trained, without its calibration.", OUTPUT
+)
+THREADS = option("--threads N", "Threads; results stay the same.", kind=Whole(), name="n_jobs", shown="all cores")
+SILENT = option("-q --quiet", "Print nothing.")
+
+# -- commands ---------------------------------------------------------------------------------------------------------
 
 
-class GroupedCommand(TyperCommand):
-    """A command whose help shows its options under headings, and which corrects a misspelt option."""
+class Options:
+    """The values of a command's settings, as attributes; `given` has only those that were asked for."""
 
-    def format_options(self, ctx: Any, formatter: Any) -> None:
-        groups: dict[str, list[Any]] = {}
-        for parameter in self.get_params(ctx):
-            record = parameter.get_help_record(ctx)
-            if record is None:
-                continue
-            if parameter.param_type_name == "argument":
-                record = (parameter.metavar or parameter.name.upper(), record[1])
-            heading = getattr(parameter, "rich_help_panel", None) or OTHER
-            if "--help" in parameter.opts:  # the last, with options without a heading
-                groups |= {OTHER: groups.pop(OTHER)} if OTHER in groups else {}
-                heading = next(reversed(groups), OTHER)
-            groups.setdefault(heading, []).append(record)
-        for heading, records in groups.items():
-            with formatter.section(heading):
-                formatter.write_dl(records, col_max=26)
+    def __init__(self, values: Mapping[str, Any], given: Mapping[str, Any]):
+        vars(self).update(values)
+        self.given = given
 
-    def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        return [piece.replace("{", "").replace("}", "") for piece in super().collect_usage_pieces(ctx)]
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(name)
 
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+
+class Command(click.Command):
+    """A command with an option for each of its settings; `group` is the heading of those that have none."""
+
+    def __init__(self, text: str, settings: Iterable[Setting], run: Callable[[Any], None], group: str = OTHER):
+        self.settings = {setting.name: setting for setting in settings if setting.in_options}
+        self.run, self.group = run, group
+        params = [_parameter(setting) for setting in self.settings.values()]
+        super().__init__(None, help=text, params=params, context_settings=CONTEXT)
+
+    def invoke(self, ctx: click.Context) -> None:
+        """Run the command with checked values; what makes no sense together is refused before."""
+        given = {}
+        for name, value in ctx.params.items():
+            if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+                value = list(value) if isinstance(value, tuple) else value
+                given[name] = value if isinstance(value, bool) else self.settings[name].parsed(value)
+        values = {name: setting.default for name, setting in self.settings.items()} | given
+        self.check(values, given)
+        limit = values.get("max_input")
+        with nullcontext() if limit is None else _limited(limit):
+            self.run(Options(values, given))
+
+    def check(self, values: Mapping[str, Any], given: Mapping[str, Any]) -> None:
+        """Refuse what makes no sense together."""
+        check_together(values, self.settings, given)
+
+    @property
+    def flags(self) -> dict[str, str]:
+        """The options by the names of their settings."""
+        return {name: each.flag for name, each in self.settings.items() if not each.has(Positional)}
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         try:
             return super().parse_args(ctx, args)
-        except ClickException as error:
-            if isinstance(error, NoSuchOption):
-                error.message, error.possibilities = self.unknown(error.option_name), None
-            raise
+        except click.NoSuchOption as error:
+            raise click.UsageError(self.unknown(error.option_name), ctx) from None
 
     def unknown(self, option: str) -> str:
         """What to say of an option that the command does not have."""
         known = [name for parameter in self.params for name in (*parameter.opts, *parameter.secondary_opts)]
         return f"no such option {option}{did_you_mean(option, known).replace(chr(39), '')}"
 
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Options under headings, those without one last."""
+        groups: dict[str, list[tuple[str, str]]] = {}
+        for setting in self.settings.values():
+            required = "  [required]" if setting.required else ""
+            groups.setdefault(setting.group or self.group, []).append((_left(setting), setting.help + required))
+        if OTHER in groups or not groups:
+            groups[OTHER] = groups.pop(OTHER, [])
+        groups[next(reversed(groups))].append(HELP_ROW)
+        for heading, rows in groups.items():
+            with formatter.section(heading):
+                formatter.write_dl(rows, col_max=26)
 
-def parameter_of(setting: Setting, group: str) -> inspect.Parameter:
-    """The parameter of a command that gives this setting; a text, or whether a switch is on."""
-    flags = list(setting.flags)
-    switch = isinstance(setting.kind, Switch)
-    if switch and not setting.has(OptionOnly):
-        flags[-1] = f"{flags[-1]}/--no-{flags[-1][2:]}"
-    option = typer.Option(
-        *flags,
-        help=setting.help,
-        metavar=None if switch else setting.metavar,
-        show_default=False,
-        rich_help_panel=setting.group or group,
+
+def _limited(size: str) -> Any:
+    from labelwright.corpus import limits
+
+    return limits.max_input(size)
+
+
+def _parameter(setting: Setting) -> click.Parameter:
+    """What click reads: a text, several, or whether a switch is on."""
+    place = setting.marker(Positional)
+    if place is not None:
+        metavar = f"{setting.metavar}{'...' if place.several else ''}"
+        metavar = metavar if setting.required else f"[{setting.metavar}]{'...' if place.several else ''}"
+        nargs = -1 if place.several else 1
+        return click.Argument([setting.name], metavar=metavar, nargs=nargs, required=setting.required)
+    if isinstance(setting.kind, Switch):
+        *flags, last = setting.flags
+        names = [*flags, last if setting.has(OptionOnly) else f"{last}/{_negated(last)}", setting.name]
+        return click.Option(names, is_flag=True)
+    names = [*setting.flags, setting.name]
+    return click.Option(
+        names, metavar=setting.metavar, multiple=setting.kind.repeated, required=setting.required, type=str
     )
-    sort: Any = bool if switch else list[str] if setting.kind.repeated else str
-    annotation = Annotated[sort, option] if setting.required else Annotated[sort | None, option]
-    default = inspect.Parameter.empty if setting.required else None
-    return inspect.Parameter(setting.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
-def command_of(
-    run: Callable[..., None], arguments: Iterable[inspect.Parameter], settings: Iterable[Setting], group: str, text: str
-) -> Callable[..., None]:
-    """A function for Typer with these arguments and an option for each of these settings; `text` is its help, and
-    `group` the heading of the settings that have none of their own."""
-    parameters = [*arguments, *(parameter_of(setting, group) for setting in settings if setting.in_options)]
-    return with_parameters(run, parameters, text)
+def _negated(flag: str) -> str:
+    return f"--no-{flag[2:]}"
 
 
-def with_parameters(
-    run: Callable[..., None], parameters: Sequence[inspect.Parameter], text: str | None
-) -> Callable[..., None]:
-    """A function for Typer with these parameters, which calls `run`; `text` is its help."""
-
-    def command(**values: Any) -> None:
-        run(**values)
-
-    command.__doc__ = text
-    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    return command
-
-
-def with_limit(command: Callable[..., None]) -> Callable[..., None]:
-    """The function of a command with one more option, which limits the size of its inputs."""
-
-    def run(max_input: str | None, **values: Any) -> None:
-        from labelwright.corpus import limits
-
-        with nullcontext() if max_input is None else limits.max_input(max_input):
-            command(**values)
-
-    added = inspect.Parameter("max_input", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=MaxInput)
-    return with_parameters(run, [*inspect.signature(command).parameters.values(), added], command.__doc__)
-
-
-def flags_of(command: Any) -> dict[str, str]:
-    """The options of a command by the names of their settings."""
-    flags = {each.name: each.opts[-1] for each in command.params if each.param_type_name == "option"}
-    return flags | {SETTINGS[flag]: flag for flag in flags.values() if flag in SETTINGS}
+def _left(setting: Setting) -> str:
+    """An option as the help shows it."""
+    if not isinstance(setting.kind, Switch):
+        flags = [] if setting.has(Positional) else [", ".join(setting.flags)]
+        return " ".join([*flags, setting.metavar])
+    return ", ".join(setting.flags) + ("" if setting.has(OptionOnly) else f" / {_negated(setting.flags[-1])}")
 
 
 def in_options(message: str, flags: Mapping[str, str]) -> str:

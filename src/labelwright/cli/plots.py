@@ -6,7 +6,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from labelwright.cli.common import check_target
+from labelwright.cli.files import check_target
 from labelwright.errors import OptionError
 
 if TYPE_CHECKING:
@@ -36,25 +36,15 @@ def draw_path_mass(curves: Mapping[str, Any], paths: str, target: str) -> None:
     figure = Figure(figsize=(6.4, 4.0), layout="constrained")
     axes = figure.subplots()
     for path, curve in curves.items():
-        n = range(1, len(curve) + 1)
-        (line,) = axes.plot(n, curve, linewidth=2, label=Path(path).name)
-        axes.annotate(
-            f"{curve[-1]:.1%}",
-            (len(curve), curve[-1]),
-            xytext=(4, 0),
-            textcoords="offset points",
-            va="center",
-            color=line.get_color(),
-            annotation_clip=False,
-        )
+        (line,) = axes.plot(range(1, len(curve) + 1), curve, linewidth=2, label=Path(path).name)
+        place: Any = {"xytext": (4, 0), "textcoords": "offset points", "va": "center", "annotation_clip": False}
+        axes.annotate(f"{curve[-1]:.1%}", (len(curve), curve[-1]), color=line.get_color(), **place)
     axes.set_xlim(0, max(len(curve) for curve in curves.values()))
     axes.set_ylim(0, 1)
     axes.yaxis.set_major_formatter(PercentFormatter(1.0))
-    axes.set_title(f"probability of the n best {paths} of a sentence", loc="left", fontsize=10)
-    axes.set_xlabel(f"n best {paths}")
-    axes.set_ylabel("probability, mean over the sentences")
-    axes.grid(alpha=0.3)
-    axes.spines[["top", "right"]].set_visible(False)
+    title = f"probability of the n best {paths} of a sentence"
+    _label(axes, title, f"n best {paths}", "probability, mean over the sentences")
+    axes.spines[["right"]].set_visible(False)
     axes.legend(frameon=False, loc="lower right")
     figure.savefig(target, dpi=150)
 
@@ -203,10 +193,8 @@ def _draw_scores(axes: Any, before: Mapping[str, float], after: Mapping[str, flo
         axes.plot([old, new], [place, place], color=colour, linewidth=2, zorder=1)
         axes.scatter([old], [place], color="white", edgecolor=colour, zorder=2)
         axes.scatter([new], [place], color=colour, zorder=3)
-        text = f"{old:.2f} → {new:.2f}"
-        axes.annotate(
-            text, ((old + new) / 2, place), xytext=(0, 7), textcoords="offset points", ha="center", fontsize=8
-        )
+        above: Any = {"xytext": (0, 7), "textcoords": "offset points", "ha": "center", "fontsize": 8}
+        axes.annotate(f"{old:.2f} → {new:.2f}", ((old + new) / 2, place), **above)
     axes.set_yticks(range(len(after)), list(after))
     axes.set_ylim(-0.6, len(after) - 0.4)
     axes.margins(x=0.4)

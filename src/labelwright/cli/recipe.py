@@ -1,15 +1,284 @@
-"""From options and recipes to the settings of a training run."""
+"""The settings of a training run: options of the run beside those of its tagger, recipes, and what both ask for."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from labelwright.cli.options import (
+    ARRAYS,
+    COLUMNS,
+    DATA,
+    FORMAT,
+    LABEL,
+    LABEL_NAMES,
+    MAX_INPUT,
+    OUTPUT,
+    SCHEME_NAMES,
+    SKIP_BAD_SPANS,
+    SPLITTING,
+    argument,
+    changed,
+    option,
+)
 from labelwright.errors import LabelwrightError, OptionError, unreadable
-from labelwright.settings import Needs, NotInherited, Place, Setting, read_table, settings_of, without_use
-from labelwright.taggers import registry
-from labelwright.wording import did_you_mean, either, shortened
+from labelwright.settings import (
+    REQUIRED,
+    AtLeast,
+    Bounds,
+    Choice,
+    Default,
+    Help,
+    Kind,
+    Needs,
+    NotInherited,
+    Number,
+    OptionOnly,
+    Place,
+    Setting,
+    Text,
+    Whole,
+    read_table,
+    refusal,
+    settings_of,
+    without_use,
+)
+from labelwright.taggers import declared, registry
+from labelwright.taggers.declared import FEATURES, TRAINING
+from labelwright.wording import did_you_mean, either, shortened, shown
+
+IN_OPTIONS, IN_RECIPES = "--search l2=0.1,1,10", "search = {l2 = [0.1, 1.0, 10.0]}"  # examples
+
+# -- options of a run -------------------------------------------------------------------------------------------------
+
+
+class Grid(Kind):
+    """Settings and the values to try: l1=0,0.5 l2=0.1,1,10; in a recipe a table of lists, or true."""
+
+    expected = f"settings with values to try, as in {IN_OPTIONS}"
+    metavar = "NAME=X,Y"
+
+    def accepts(self, value: Any) -> bool:
+        return isinstance(value, dict | bool)
+
+    def from_text(self, text: str) -> dict[str, list[str]]:
+        grid: dict[str, list[str]] = {}
+        for name, _, values in (part.partition("=") for part in text.split()):
+            if not name or not values:
+                raise OptionError(f"search: {name or text}: no values to try; give them as in {IN_OPTIONS}")
+            if name in grid:
+                both = ",".join([*grid[name], values])
+                raise OptionError(f"search: {name} is there twice; write --search {name}={both}")
+            grid[name] = values.split(",")
+        return grid
+
+    def from_recipe(self, value: Any, place: Place) -> Any:
+        if not self.accepts(value):
+            raise OptionError(
+                f"{place.name}: expected true, or settings with values to try, as in {IN_RECIPES}; got "
+                f"{shown(value, 60)}"
+            )
+        return value
+
+
+class FileName(Text):
+    """A file that is read."""
+
+    def files(self, value: Any, place: Place) -> list[str]:
+        return [value] if isinstance(value, str) else []
+
+
+class ColumnNames(Text):
+    """Names separated by commas; in a recipe also a list of them."""
+
+    def from_recipe(self, value: Any, place: Place) -> Any:
+        return ",".join(map(str, value)) if isinstance(value, list) else value
+
+
+def _option(flags: str, text: str, group: str, kind: Kind | None = None, needs: str = "", **more: Any) -> Setting:
+    """An option that only taggers take which declare the ability in `_training_options`."""
+    setting = option(flags, text, group, kind, **more)
+    return changed(setting, Needs(needs)) if needs else setting
+
+
+def recipe_key(setting: Setting, kind: Kind | None = None) -> Setting:
+    """The option as a key of recipes, too."""
+    return replace(changed(setting, without=OptionOnly), kind=kind or setting.kind)
+
+
+QUIET = option("-q --quiet", "No progress, no summary.", OUTPUT)
+TRAIN = argument("train", "TRAIN", "Column file (.gz .bz2 .xz), .conllu, or -.")
+TUNING = [
+    _option(
+        "--seed N",
+        "Seed of the samples of a search.",
+        TRAINING,
+        Whole(Bounds(AtLeast(0))),
+        "search",
+        name="random_state",
+    ),
+    option("--search NAME=X,Y", "Try settings on growing samples, train the best.", TRAINING, Grid()),
+    option("--folds K", "Cross-validate first: mean and deviation.", TRAINING, Whole(Bounds(AtLeast(2)))),
+]
+# What a run is asked beside the settings of its tagger, in the order of the help; first what recipes have, too.
+KEYS = [
+    recipe_key(option("--model NAME", "The tagger to train.", DATA, default="crf")),
+    recipe_key(COLUMNS, ColumnNames()),
+    recipe_key(LABEL),
+    recipe_key(FORMAT),
+    recipe_key(LABEL_NAMES, ColumnNames()),
+    recipe_key(SKIP_BAD_SPANS),
+    recipe_key(changed(SPLITTING[0], Default("as in TRAIN"))),
+    *map(recipe_key, SPLITTING[1:3]),
+    recipe_key(changed(SPLITTING[3], Default("split"))),
+    recipe_key(option("--scheme NAME", f"Rewrite labels as {SCHEME_NAMES}.", DATA)),
+    recipe_key(option("--dev FILE", "Development data: keep the best weights, stop early.", DATA), FileName()),
+    recipe_key(ARRAYS, FileName()),
+    recipe_key(option("--dev-arrays FILE", "The same for the development data.", DATA), FileName()),
+]
+OF_LABELS = [
+    _option(
+        "--unmarked outside|unknown",
+        "What O says: outside of any span, or unknown, since only some spans are marked (crf: add --entity-rate).",
+        DATA,
+        Choice(["outside", "unknown"]),
+        "partial_labels",
+        shown="outside",
+    ),
+    _option(
+        "--allowed-labels FILE",
+        "Words, each with the labels that it may have, on lines of a file: for tokens whose label is unknown (_).",
+        DATA,
+        FileName(),
+        "partial_labels",
+    ),
+    _option(
+        "--sentence-weight COLUMN",
+        "A column with the weight of the sentence, the same at all its tokens: it counts so many times.",
+        DATA,
+        needs="sample_weight",
+    ),
+    _option(
+        "--token-weight COLUMN",
+        "A column with the weight of each token: how much a wrong label counts there.",
+        DATA,
+        needs="sample_weight",
+    ),
+]
+OF_TRAINING = [
+    recipe_key(
+        _option("--start-from MODEL", "Begin with the settings and weights of a trained model.", TRAINING, needs="init")
+    ),
+    _option(
+        "--continue MODEL",
+        "Continue training a model with the sentences of TRAIN.",
+        TRAINING,
+        needs="partial_fit",
+        name="continue_from",
+    ),
+    _option("--resume", "Resume from MODEL.checkpoint, with an identical result.", TRAINING, needs="checkpoint"),
+    recipe_key(
+        _option(
+            "--checkpoint-every SECONDS",
+            "How often MODEL.checkpoint is written.",
+            TRAINING,
+            Number(Bounds(AtLeast(0))),
+            "checkpoint",
+            default=10.0,
+        )
+    ),
+    _option(
+        "--memory-map DIR",
+        "Keep encoded data in temporary files in this folder, not in memory; the model is the same.",
+        TRAINING,
+        needs="memory_map",
+    ),
+    recipe_key(
+        option(
+            "--calibrate METHOD",
+            "Calibrate the model on --dev, or by cross-fitting: temperature or isotonic.",
+            TRAINING,
+            Choice(["temperature", "isotonic"]),
+        )
+    ),
+]
+RUN = {
+    setting.name: setting
+    for setting in (
+        *KEYS,
+        option("--recipe FILE.toml", "Settings from a file; options override them.", DATA),
+        *map(recipe_key, OF_LABELS),
+        MAX_INPUT,
+        *map(recipe_key, TUNING),
+        option(
+            "--learning-curve",
+            "First train on an eighth, a quarter and half of the sentences: is more data worth it?",
+            TRAINING,
+        ),
+        *OF_TRAINING,
+        option("-o --output MODEL", "Model file to write.", OUTPUT, default=REQUIRED),
+        option("--plot FILE.png", "Draw the training, the search, the learning curve.", OUTPUT),
+        QUIET,
+        option("-v --verbose", "One line per iteration.", OUTPUT),
+    )
+}
+
+
+def of_most_taggers(
+    *,
+    template: declared.Template,
+    dictionaries: declared.Dictionaries,
+    clusters: declared.Clusters,
+    vectors: declared.Vectors,
+    order: declared.Order,
+    cells: declared.Cells,
+    min_count: declared.MinCount,
+    constraints: declared.Constraints,
+    max_iter: declared.MaxIter,
+    n_jobs: declared.Jobs,
+    random_state: declared.Seed,
+    l1: declared.L1 = 0.0,
+    l2: declared.L2 = 1.0,
+) -> None:
+    """The settings that most taggers have, for the help of all of them; constructors have the other defaults."""
+
+
+RARE = (  # for some formats of files, or seldom asked for
+    "label_names", "skip_bad_spans", "tokenizer", "characters", "token_pattern", "sentences", "arrays", "dev_arrays",
+    "learning_curve", "calibrate", "unmarked", "allowed_labels", "sentence_weight", "token_weight",
+)  # fmt: skip
+MOST = ("start_from", "continue_from", "resume")  # options that not all taggers have, but most
+PLACES = {DATA: 0, FEATURES: 1, TRAINING: 2, OUTPUT: 4}  # of headings; the tagger's own is 3
+
+# Options that mean something else to taggers without an ability of `_training_options`: the ability, and their help.
+WITHOUT = {
+    "dev": ("dev", "Development data: the trained model is scored on them."),
+    "verbose": ("progress", "One line for each setting that --search tries."),
+}
+
+
+def for_tagger(kind: type[Any], setting: Setting) -> Setting:
+    """A setting of the run, with the help that is true for this tagger."""
+    ability, text = WITHOUT.get(setting.name, ("", ""))
+    return changed(setting, Help(text)) if ability and ability not in kind._training_options else setting
+
+
+def settings_for_all() -> list[Setting]:
+    """The options that most taggers have; no tagger is imported for them."""
+    run = [each for key, each in RUN.items() if (not each.has(Needs) or key in MOST) and key not in RARE]
+    common = settings_of(of_most_taggers).values()
+    merged = {each.name: replace(each, default=None) if each.required else each for each in common}
+    return in_order([each for each in run if each.name not in merged] + list(merged.values()))
+
+
+def in_order(settings: Iterable[Setting], places: Mapping[str, float] = PLACES) -> list[Setting]:
+    """Settings by their headings."""
+    return sorted(settings, key=lambda setting: places.get(setting.group or "", 3))
+
+
+# -- what is asked of a run -------------------------------------------------------------------------------------------
 
 
 class Request(NamedTuple):
@@ -64,34 +333,22 @@ class Request(NamedTuple):
         return files
 
 
-def request(
-    name: str,
-    run: Mapping[str, Setting],
-    options: Mapping[str, Any],
-    recipe: str | None,
-    table: Mapping[str, Any],
-    complete: bool = True,
-) -> Request:
+def request(name: str, run: Mapping[str, Setting], options: Mapping[str, Any], complete: bool = True) -> Request:
     """The settings of a run with this tagger: those of the recipe, and over them those of the options.  With
     `complete`, those that every tagger of its kind needs must be there."""
-    kind = registry.model_class(name)
+    kind, recipe = registry.model_class(name), options.get("recipe")
     of_tagger = {key: each for key, each in settings_of(kind).items() if each.in_options or each.in_recipes}
-    all_of_run = run
-    run = {key: setting for key, setting in run.items() if offered(kind, setting)}
-    settings = {**run, **of_tagger}
-    values = read_table(table, settings, recipe or "", lambda key: unknown_key(key, name, settings, all_of_run))
-    for key, value in options.items():
-        values[key] = settings[key].parsed(value) if isinstance(value, str | list) else value
-    asked = Request(name, kind, run, of_tagger, values, frozenset(options), recipe, table)
+    of_run = {key: setting for key, setting in run.items() if offered(kind, setting)}
+    settings = {**of_run, **of_tagger}
+    table = read_recipe(recipe) if recipe else {}
+    values = read_table(table, settings, recipe or "", lambda key: unknown_key(key, name, settings, run))
+    values |= options
+    asked = Request(name, kind, of_run, of_tagger, values, frozenset(options), recipe, table)
     for setting in of_tagger.values():
         if complete and setting.required and setting.name not in values:
-            where = f"{recipe}: no {setting.name}" if recipe else _in_a_recipe(name, setting)
-            raise OptionError(f"{where}; {setting.kind.hint}")
+            in_recipe = f"--model {name}: its {setting.name} stand in a recipe; add --recipe FILE.toml"
+            raise OptionError(f"{f'{recipe}: no {setting.name}' if recipe else in_recipe}; {setting.kind.hint}")
     return asked
-
-
-def _in_a_recipe(name: str, setting: Setting) -> str:
-    return f"--model {name}: its {setting.name} stand in a recipe; add --recipe FILE.toml"
 
 
 def tagger(asked: Request, kept: Mapping[str, Any]) -> Any:
@@ -99,34 +356,27 @@ def tagger(asked: Request, kept: Mapping[str, Any]) -> Any:
     model = asked.kind(**{**kept, **asked.parameters})
     values, grid = model.get_params(deep=False), asked.get("search")
     searched = () if grid is None else (*asked.kind._searched, *(grid if isinstance(grid, dict) else ()))
-    for setting in without_use(values, asked.settings, asked.parameters):
-        wanted = setting.only_with
-        if wanted.setting not in searched or wanted.setting in asked.values:
-            value = f"{asked.settings[wanted.setting].flag} {either(wanted.values)}"
-            raise OptionError(f"{asked.place(setting.name)}: only with {value}, got {values[wanted.setting]!r}")
+    for setting, only in without_use(values, asked.settings, asked.parameters):
+        if only.setting not in searched or only.setting in asked.values:
+            why = refusal(only, asked.settings, values[only.setting])
+            raise OptionError(f"{asked.place(setting.name)}: {why}")
     with asked.named():
         model._check_parameters()
     return model
 
 
-def start_model(asked: Request) -> Any:
-    """The trained model to start from, if there is one, and if this tagger can start from it."""
+def start_model(asked: Request) -> tuple[Any, dict[str, Any]]:
+    """The trained model to start from, if there is one and this tagger can start from it; and its settings that this
+    tagger takes over, but for those at their defaults."""
     path = asked.get("start_from")
     if path is None:
-        return None
+        return None, {}
     old = registry.load(path)
-    refusal = asked.kind._why_not_from(old)
-    if refusal is not None:
-        raise OptionError(f"{asked.place('start_from')}: {path} is {refusal}")
-    return old
-
-
-def kept_settings(old: Any, kind: type[Any]) -> dict[str, Any]:
-    """The settings of a model that another tagger takes over; what is at its default there is so here."""
-    if old is None:
-        return {}
-    theirs, ours = settings_of(type(old)), settings_of(kind)
-    return {
+    why_not = asked.kind._why_not_from(old)
+    if why_not is not None:
+        raise OptionError(f"{asked.place('start_from')}: {path} is {why_not}")
+    theirs, ours = settings_of(type(old)), settings_of(asked.kind)
+    return old, {
         name: value
         for name, value in old.get_params(deep=False).items()
         if name in ours and not theirs[name].has(NotInherited) and value != theirs[name].default
@@ -155,9 +405,9 @@ def takers(setting: str, run: Mapping[str, Setting]) -> list[str]:
 def only_for(setting: Setting | str, name: str, run: Mapping[str, Setting], place: str) -> str | None:
     """What to say of a setting that this tagger does not have, if others do."""
     key = setting if isinstance(setting, str) else setting.name
-    refusal = registry.model_class(name)._refusal(key)
-    if refusal is not None:
-        return f"{place}: {refusal}"
+    why_not = registry.model_class(name)._refusal(key)
+    if why_not is not None:
+        return f"{place}: {why_not}"
     others = takers(key, run)
     return f"{place}: not for --model {name}, only for {either(others)}" if others and name not in others else None
 

@@ -1,61 +1,49 @@
-"""labelwright tag: label a file or a stream."""
+"""labelwright tag: label a file or a stream.
+
+What is read (Source) is asked (Tagging.answers) piece by piece, and written in the form that was asked for: columns,
+n best labellings, entities of texts, JSON.
+"""
 
 import io
+import json
+import math
 import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from itertools import chain, islice
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from labelwright.cli import decoding as how
-from labelwright.cli import tag_text as texts
-from labelwright.cli.arrays import Arrays, rows_for
-from labelwright.cli.common import Format, Threads, check_target, is_conllu, layer_names, load_model, refuse_inputs, say
-from labelwright.cli.options import DATA, OTHER, OUTPUT, argument, option
-from labelwright.cli.tag_answers import Request, Unsummed, answers_about
-from labelwright.cli.tag_input import Source, with_targets
-from labelwright.cli.tag_output import write_answers
+from labelwright.cli.files import check_target, inputs_of, is_conllu, layer_names, load_model, refuse_inputs, rows_for
+from labelwright.cli.options import (
+    ALL_COLUMNS,
+    ARRAYS,
+    DATA,
+    FORMAT,
+    MAX_INPUT,
+    OUTPUT,
+    POSITIVE,
+    SPLITTING,
+    THREADS,
+    UNCALIBRATED,
+    Command,
+    argument,
+    option,
+)
+from labelwright.cli.show import say, warn
+from labelwright.cli.tag_input import Source, ToTag, tokenizer_given, with_targets
 from labelwright.errors import OptionError
+from labelwright.settings import AtLeast, AtMost, Bounds, Choice, Number
+from labelwright.wording import counted
 
-ModelFile = Annotated[str, argument("A model file that `labelwright train` wrote.", "MODEL")]
-Input = Annotated[list[str] | None, argument("Column files, .conllu, text (--text), folders; - is a stream.", "INPUT")]
-Columns = Annotated[
-    str | None, option("Names of all input columns. [default: as in training, by their number]", "NAMES", DATA)
-]
-Known = Annotated[
-    str | None,
-    option("A column of labels that are known, or sets of them (A|B); _ where the model chooses.", "COLUMN", DATA),
-]
-Output = Annotated[
-    str, option("Where to write. [default: standard output]", "OUT", OUTPUT, "-o", "--output", show_default=False)
-]
-Probabilities = Annotated[
-    bool,
-    option(
-        "One more column: the probability of the label at this token; of perceptrons that were trained with --dev, "
-        "the confidence in it.",
-        None,
-        OUTPUT,
-        "--probabilities",
-    ),
-]
-MinConfidence = Annotated[
-    float | None,
-    option(
-        "Leave out entities less probable than P: their labels become O (or _, where labels make no chunks).",
-        "P",
-        OUTPUT,
-    ),
-]
-NBest = Annotated[
-    int | None,
-    option("The N most probable labellings of each sentence; of models without probabilities, by score.", "N", OUTPUT),
-]
-Distinct = Annotated[str | None, option("--nbest: sum labellings that are the same without LABEL.", "LABEL", OUTPUT)]
-AsJson = Annotated[bool, option("One JSON object per sentence.", None, OUTPUT, "--json")]
-Verbose = Annotated[
-    bool, option("At the end one line on stderr: how much is proven, largest gap.", None, OTHER, "--verbose", "-v")
-]
+if TYPE_CHECKING:
+    from labelwright.answers.batch import Batch
+    from labelwright.corpus.spans import Span
+    from labelwright.corpus.table import Corpus
+    from labelwright.corpus.tokenizer import Entity
+    from labelwright.decode import Decoding
 
-
+FREE = "_"  # in the column of known labels: the model may choose
 HELP = """\
 Label sentences: copies the input and adds a column with the predicted label (a cascade: one for each layer).
 
@@ -71,137 +59,409 @@ File formats: `labelwright convert --help`. Calibrate a model before you rely on
 calibrate --help`. The documentation, in the folder docs of the source, shows what --json, --nbest and --probabilities
 write, and describes plain text and decoders.
 """
+OPTIONS = [
+    argument("model", "MODEL", "A model file that `labelwright train` wrote."),
+    argument("input", "INPUT", "Column files, .conllu, text (--text), folders; - is a stream.", None, several=True),
+    ALL_COLUMNS,
+    FORMAT,
+    option("--text", "INPUT is plain text: write its entities, with places in characters.", DATA),
+    *SPLITTING,
+    ARRAYS,
+    option(
+        "--known COLUMN", "A column of labels that are known, or sets of them (A|B); _ where the model chooses.", DATA
+    ),
+    MAX_INPUT,
+    *how.OPTIONS,
+    option("-o --output OUT", "Where to write.", OUTPUT, default="-", shown="standard output"),
+    option(
+        "--probabilities",
+        "One more column: the probability of the label at this token; of perceptrons that were trained with --dev, the "
+        "confidence in it.",
+        OUTPUT,
+    ),
+    option(
+        "--min-confidence P",
+        "Leave out entities less probable than P: their labels become O (or _, where labels make no chunks).",
+        OUTPUT,
+        Number(Bounds(AtLeast(0), AtMost(1))),
+        not_with="nbest",
+    ),
+    UNCALIBRATED,
+    option(
+        "--nbest N",
+        "The N most probable labellings of each sentence; of models without probabilities, by score.",
+        OUTPUT,
+        POSITIVE,
+    ),
+    option("--distinct LABEL", "--nbest: sum labellings that are the same without LABEL.", OUTPUT, only_with="nbest"),
+    option("--json", "One JSON object per sentence.", OUTPUT),
+    option(
+        "--to NAME",
+        "Text: jsonl, brat, columns or words (segmented).",
+        OUTPUT,
+        Choice(("jsonl", "brat", "columns", "words")),
+        not_with="json",
+        shown="jsonl",
+    ),
+    THREADS,
+    option("-v --verbose", "At the end one line on stderr: how much is proven, largest gap."),
+]
 
 
-def _tag(
-    model: ModelFile,
-    input: Input = None,
-    columns: Columns = None,
-    format: Format = None,
-    text: texts.Text = False,
-    tokenizer: texts.TokenizerName = None,
-    characters: texts.Characters = False,
-    token_pattern: texts.TokenPattern = None,
-    sentences: texts.Sentences = None,
-    arrays: Arrays = None,
-    known: Known = None,
-    decoding: Any = None,
-    output: Output = "-",
-    probabilities: Probabilities = False,
-    min_confidence: MinConfidence = None,
-    uncalibrated: how.Uncalibrated = False,
-    nbest: NBest = None,
-    distinct: Distinct = None,
-    as_json: AsJson = False,
-    to: texts.To = None,
-    threads: Threads = None,
-    verbose: Verbose = False,
-) -> None:
-    """Label sentences: what is read (Source), asked about it (Request), and written."""
-    format = texts.text_format(text, format, to, as_json)
-    paths = with_targets(input or ["-"], output, format, to)
+def _tag(o: Any) -> None:
+    format = text_format(o)
+    if o.to is not None and format != "text":
+        raise OptionError("--to: says what the entities of a text are written as; add --text")
+    paths = with_targets(o.input or ["-"], o.output, format, o.to)
     for source, target in paths:
-        _check_options(nbest, source, format, as_json)
-        if target == output or os.path.isdir(output):  # else in a new folder
-            check_target(target, [model])
+        if o.nbest is not None and (format == "conllu" or is_conllu(source)) and not o.json:
+            raise OptionError("--nbest: CoNLL-U has no place for several labellings; add --json")
+        if target == o.output or os.path.isdir(o.output):  # else in a new folder
+            check_target(target, [o.model])
         if format == "text":  # which would be lost
             refuse_inputs(target, [source])
-    tagger = load_model(model, threads, attributes=True)
-    if uncalibrated:
-        tagger = how.uncalibrated(tagger)
-    tallies = {name: how.Tally() for name in tagger._outputs} if verbose else {}
-    of_text = format == "text" and not as_json and to != "columns"
-    entities = texts.EntityWriter(tagger, to or "jsonl") if of_text else None
-    choices = how.chosen(tagger, decoding)
-    request = Request(choices, nbest, probabilities, as_json, known, tallies, entities, min_confidence, distinct)
-    _check(tagger, request)
-    how.show_progress(tagger, bool(input) and input != ["-"])
-    splitter = texts.tokenizer_given(tagger.tokenizer(), tokenizer, characters, token_pattern, sentences)
-    rows, unsummed = rows_for(tagger, arrays), Unsummed()
-    for source, target in paths:
-        _run(tagger, Source(source, format, columns, known, splitter, rows), request, target, unsummed)
-    unsummed.report()
-    for name, tally in tallies.items():
-        say(f"{name}: {tally}" if name else str(tally))
+    model = how.uncalibrated(load_model(o.model, o.n_jobs, attributes=True), o.uncalibrated)
+    of_text = format == "text" and not o.json and o.to != "columns"
+    tagging = Tagging(model, o, EntityWriter(model, o.to or "jsonl") if of_text else None)
+    how.show_progress(model, bool(o.input) and o.input != ["-"])
+    tokenizer, rows = tokenizer_given(model.tokenizer(), o), rows_for(model, o.arrays)
+    for path, target in paths:
+        _run(tagging, Source(path, format, o.columns, o.known, tokenizer, rows), target)
+    tagging.report()
 
 
-command = how.with_decoders(_tag, HELP)
+tag_command = Command(HELP, OPTIONS, _tag)
 
 
-# -- checks -----------------------------------------------------------------------------------------------------------
+def text_format(o: Any) -> str | None:
+    """The format of the input, with --text among its options."""
+    if o.text and o.format not in (None, "text"):
+        raise OptionError(f"--text: the input is plain text, but --format says {o.format}; leave one of both out")
+    return "text" if o.text else o.format
 
 
-def _check_options(nbest: int | None, input: str, format: str | None, as_json: bool) -> None:
-    """Refuse options that do not go together, whatever the model."""
-    if nbest is not None and nbest < 1:
-        raise OptionError(f"--nbest: expected 1 or more, got {nbest}")
-    if nbest is not None and (format == "conllu" or is_conllu(input)) and not as_json:
-        raise OptionError("--nbest: CoNLL-U has no place for several labellings; add --json")
-
-
-def _check(model: Any, request: Request) -> None:
-    """Refuse what the model has no answer to, before any sentence is read."""
-    from labelwright.taggers.base import FORCED
-
-    if request.nbest is not None and request.entities is not None:
-        raise OptionError("--nbest: entities have no place for several labellings; add --json or --to columns")
-    if request.distinct is not None and request.nbest is None:
-        raise OptionError("--distinct: says which of the N best labellings count as one; add --nbest N")
-    if request.least is not None:
-        _check_least(model, request)
-    if layer_names(model):
-        if request.known is not None:
-            raise OptionError("--known: not for a cascade, whose layers all find their own labels")
-        if request.nbest is not None and not request.json:
-            raise OptionError("--nbest: a cascade has a list for each layer; add --json")
-    for name, tagger in model._outputs.items():
-        with how.of_layer(name):
-            if request.known is not None and FORCED not in tagger.can:
-                raise OptionError(f"--known: {tagger._lacks(FORCED)}: it chooses among proposals of its own")
-            if request.probabilities and not tagger._is_sure:
-                raise OptionError(f"--probabilities: {how.why_unsure(tagger)}")
-            if request.nbest is not None and not request.json:
-                _check_nbest(tagger, request.choices[name], bool(request.tallies))
-
-
-def _check_least(model: Any, request: Request) -> None:
-    """Refuse a least probability that is none, or that has nothing to be compared with."""
-    assert request.least is not None
-    if not 0 <= request.least <= 1:
-        raise OptionError(f"--min-confidence: expected a number from 0 to 1, got {request.least:g}")
-    if request.nbest is not None:
-        raise OptionError("--min-confidence: --nbest lists whole labellings; leave one of both out")
-    for name, tagger in model._outputs.items():
-        with how.of_layer(name):
-            if not tagger._is_sure:
-                raise OptionError(f"--min-confidence: {how.why_unsure(tagger)}")
-
-
-def _check_nbest(tagger: Any, choice: how.Choice, verbose: bool) -> None:
-    """Refuse what a plain list of the best labellings has no place for; with --json there is one for both."""
-    if not tagger._ranks(choice.decoder):
-        flag = f"{tagger._decoder_flag} {choice.decoder}"
-        raise OptionError(f"--nbest: lists the best labellings as a whole, which {flag} does not look for")
-    if "time_limit" in choice.options:
-        raise OptionError("--time-limit: does not apply to --nbest; use --max-expansions, or add --json")
-    if verbose:
-        raise OptionError("--verbose: sums up what a decoder proves, which --nbest does not use; add --json for both")
-
-
-# -- reading, answering, writing --------------------------------------------------------------------------------------
-
-
-def _run(model: Any, source: Source, request: Request, output: str, unsummed: Unsummed) -> None:
+def _run(tagging: "Tagging", source: Source, output: str) -> None:
     """Read, label and write, piece by piece."""
     from labelwright.corpus.compressed import written
 
-    pieces = source.pieces(model)
+    pieces = source.pieces(tagging.model)
     pieces = chain(list(islice(pieces, 1)), pieces)  # what cannot be read leaves no folder behind
     os.makedirs(os.path.dirname(output) or ".", exist_ok=True)
     with written(output) as write:
         for piece in pieces:
-            answers, form = answers_about(model, piece, request), io.BytesIO()
-            unsummed.add(model, answers, request)
-            write_answers(model, piece, answers, request, form)
-            write(form.getvalue())
-            del piece, answers, form  # before the next one is read
+            write(tagging.written(piece, tagging.answers(piece)))
+            del piece  # before the next one is read
+
+
+# -- questions and answers --------------------------------------------------------------------------------------------
+
+
+class Answer(NamedTuple):
+    """All that is asked about one sentence."""
+
+    decoding: "Decoding"
+    spans: "list[Span]"
+    nbest: list[tuple[list[str], float]]
+    marginals: list[dict[str, float]]
+    labels: list[str]  # that are shown: without entities that are not probable enough
+
+    def chosen(self) -> list[float]:
+        """The probability (or confidence) of each label that is shown; where none is (_), of the one left out."""
+        pairs = zip(self.marginals, self.labels, self.decoding.labels, strict=True)
+        return [row[shown if shown in row else predicted] for row, shown, predicted in pairs]
+
+    def lacks_probability(self, is_json: bool) -> bool:
+        """Whether a probability that is shown without being asked for is not known."""
+        if is_json and self.decoding.log_probability is None and self.decoding.confidence is None:
+            return True
+        return any(span.probability is None for span in self.spans)
+
+
+Answers = dict[str, list[Answer]]  # by output of the model [N]
+
+
+class Tagging:
+    """What is asked about every sentence; what the model has no answer to is refused before any is read."""
+
+    def __init__(self, model: Any, o: Any, entities: "EntityWriter | None"):
+        self.model, self.o, self.entities = model, o, entities
+        self.choices = how.chosen(model, how.decoding_of(o))
+        self.tallies = {name: how.Tally() for name in model._outputs} if o.verbose else {}
+        self.unsummed = 0  # sentences whose probabilities under the rules are not known
+        self._check()
+
+    def _check(self) -> None:
+        from labelwright.taggers.base import FORCED
+
+        o, listed = self.o, self.o.nbest is not None and not self.o.json
+        if o.nbest is not None and self.entities is not None:
+            raise OptionError("--nbest: entities have no place for several labellings; add --json or --to columns")
+        if o.min_confidence is not None:
+            how.check_sure(self.model, "--min-confidence")
+        if o.probabilities:
+            how.check_sure(self.model, "--probabilities")
+        if layer_names(self.model) and o.known is not None:
+            raise OptionError("--known: not for a cascade, whose layers all find their own labels")
+        if layer_names(self.model) and listed:
+            raise OptionError("--nbest: a cascade has a list for each layer; add --json")
+        for name, tagger in self.model._outputs.items():
+            with how.of_layer(name):
+                if o.known is not None and FORCED not in tagger.can:
+                    raise OptionError(f"--known: {tagger._lacks(FORCED)}: it chooses among proposals of its own")
+                if listed:
+                    self._check_nbest(tagger, self.choices[name])
+
+    def _check_nbest(self, tagger: Any, choice: how.Choice) -> None:
+        """Refuse what a plain list of the best labellings has no place for; with --json there is one for both."""
+        if not tagger._ranks(choice.decoder):
+            flag = f"{tagger._decoder_flag} {choice.decoder}"
+            raise OptionError(f"--nbest: lists the best labellings as a whole, which {flag} does not look for")
+        if "time_limit" in choice.options:
+            raise OptionError("--time-limit: does not apply to --nbest; use --max-expansions, or add --json")
+        if self.o.verbose:
+            raise OptionError(
+                "--verbose: sums up what a decoder proves, which --nbest does not use; add --json for both"
+            )
+
+    def answers(self, piece: ToTag) -> Answers:
+        """All that is asked about one piece."""
+        corpus, forced, model, o = piece.corpus, None, self.model, self.o
+        annotated = piece.split is not None and piece.write is not None and not o.json
+        inputs: Any = piece.data.X if corpus is None else inputs_of(model, corpus)
+        if o.known is not None and corpus is not None:
+            forced = {name: _forced(corpus, o.known, part.classes_) for name, part in model._outputs.items()}
+        if o.nbest is not None and piece.write and not o.json:
+            raise OptionError("--nbest: this format has no place for several labellings; add --json")
+
+        def question(name: str, tagger: Any, batch: "Batch") -> list[Answer]:
+            return self._asked(tagger, ruled[name](batch), self.choices[name], annotated)
+
+        ruled = {name: choice.under_rules(inputs) for name, choice in self.choices.items()}
+        with _as_known(corpus):
+            answers: Answers = model._ask_outputs(inputs, question, forced, how.schemes_of(self.choices))
+        for name, tally in self.tallies.items():
+            tally.add([answer.decoding for answer in answers[name]])
+        for name, rows in answers.items() if o.json or self.entities is not None else ():
+            if self.choices[name].rules and model._outputs[name]._is_sure:
+                self.unsummed += sum(row.lacks_probability(o.json) for row in rows)
+        return answers
+
+    def _asked(self, tagger: Any, batch: "Batch", choice: how.Choice, annotated: bool) -> list[Answer]:
+        """All answers about sentences that are scored once."""
+        o, nothing = self.o, [[]] * len(batch)  # type: tuple[Any, list[Any]]
+        decodings: list[Any] = [None] * len(batch)
+        if o.nbest is None or o.json:
+            decodings = batch.decode(choice.decoder, probabilities=o.json or o.verbose, **choice.options)
+        nbest: Sequence[Any] = nothing
+        if o.nbest is not None:
+            nbest = batch.nbest(o.nbest, choice.options.get("max_expansions"), o.distinct)
+        marginals = batch.sure.marginals() if o.probabilities else nothing
+        labels = [[] if each is None else each.labels for each in decodings]
+        of_texts, spans = self.entities is not None or annotated, nothing
+        if o.min_confidence is not None:
+            shown = batch.confident(labels, o.min_confidence, tagger.scheme_)
+            labels = [row for row, _ in shown]
+            if of_texts or tagger.scheme_ is not None:  # without, no spans in JSON
+                spans = [entities for _, entities in shown]
+        elif of_texts:
+            spans = batch.entities(labels)
+        elif o.json:
+            spans = batch.sure.spans(labels)
+        return [Answer(*parts) for parts in zip(decodings, spans, nbest, marginals, labels, strict=True)]
+
+    def report(self) -> None:
+        """What is worth knowing at the end."""
+        if self.unsummed:
+            warn(
+                f"{counted(self.unsummed, 'sentence')} without probabilities: the rules leave too many possibilities "
+                "there; give fewer rules, or name fewer labels in them"
+            )
+        for name, tally in self.tallies.items():
+            say(f"{name}: {tally}" if name else str(tally))
+
+    # -- writing ------------------------------------------------------------------------------------------------------
+
+    def written(self, piece: ToTag, answers: Answers) -> bytes:
+        """The answers about one piece in the form that was asked for."""
+        if self.o.json:
+            lines = (json.dumps(fact, ensure_ascii=False) for fact in self._json_facts(piece, answers))
+            return b"".join(line.encode("utf-8", "backslashreplace") + b"\n" for line in lines)
+        spans = {name: [answer.spans for answer in rows] for name, rows in answers.items()}
+        if self.entities is not None:
+            return self.entities.written(piece, spans[self.entities.output])
+        if self.o.nbest is not None and piece.corpus is not None:
+            return self._nbest_lines(piece.corpus, answers)
+        if piece.split is not None and piece.write is not None:
+            return piece.write({name: [piece.split.entities(rows)] for name, rows in spans.items()})
+        return self._labels(piece, answers)
+
+    def _labels(self, piece: ToTag, answers: Answers) -> bytes:
+        """The input with the labels of all outputs at the end; in CoNLL-U each takes the place of its column."""
+        from labelwright.corpus import CONLLU_NAMES, write_columns
+
+        added: dict[str, list[Any]] = {}
+        for name, rows in answers.items():
+            added[name] = [[answer.labels for answer in rows]]
+            if self.o.probabilities:
+                added[name].append([[f"{p:.4f}" for p in answer.chosen()] for answer in rows])
+        corpus = piece.corpus
+        if piece.write is not None or corpus is None:
+            assert piece.write is not None
+            return piece.write(added)
+        if tuple(corpus.names) == CONLLU_NAMES:
+            return _conllu(corpus, added)
+        out = io.BytesIO()
+        write_columns(corpus, out, extra=[column for columns in added.values() for column in columns])
+        return out.getvalue()
+
+    def _nbest_lines(self, corpus: "Corpus", answers: Answers) -> bytes:
+        """Every labelling as a sentence of its own, after a line with its rank and its probability or score."""
+        ((name, rows),) = answers.items()
+        columns = [*map(corpus.tokens, corpus.names)]
+        labels_written = [label for answer in rows for labels, _ in answer.nbest for label in labels]
+        separator = _separator(corpus, columns, labels_written)
+        tokens = [separator.join(row) for row in zip(*columns, strict=True)]
+        form = ".4g" if self.model._outputs[name]._probabilistic else ".4f"
+        begin, lines = 0, list[str]()
+        for n, answer in enumerate(rows):
+            for rank, (labels, value) in enumerate(answer.nbest, 1):
+                lines.append(f"# nbest {rank} {value:{form}}")
+                for t, label in enumerate(labels):
+                    sure = f"{separator}{answer.marginals[t][label]:.4f}" if self.o.probabilities else ""
+                    lines.append(f"{tokens[begin + t]}{separator}{label}{sure}")
+                lines.append("")
+            begin += int(corpus.offsets[n + 1] - corpus.offsets[n])
+        return "".join(f"{line}\n" for line in lines).encode()
+
+    def _json_facts(self, piece: ToTag, answers: Answers) -> Iterator[dict[str, Any]]:
+        """One object for each sentence; the outputs of a cascade by layer; of plain text the places of tokens, too."""
+        sentences: Sequence[list[str] | None] = [None] * len(next(iter(answers.values())))
+        if piece.corpus is not None:
+            inputs = inputs_of(self.model, piece.corpus)
+            sentences = inputs.column(inputs.names[0])
+        places: Sequence[Any] = [None] * len(sentences)
+        if piece.split is not None and piece.write is None:  # those of several texts would not say of which text
+            places = [[[piece.begin + a, piece.begin + b] for a, b in tokens] for tokens in piece.split.places]
+        for n, (words, offsets) in enumerate(zip(sentences, places, strict=True)):
+            facts = {name: self._facts(name, words, rows[n]) for name, rows in answers.items()}
+            fact = {} if words is None else {"tokens": words}
+            fact |= {} if offsets is None else {"offsets": offsets}
+            yield fact | ({"layers": facts} if layer_names(self.model) else facts[""])
+
+    def _facts(self, name: str, words: list[str] | None, answer: Answer) -> dict[str, Any]:
+        """What is to be said about a sentence: how good its labelling is, by its probability, or by its score and, from
+        a calibrated model, the confidence in it."""
+        tagger, decoding = self.model._outputs[name], answer.decoding
+        value, values = ("probability", "probabilities") if tagger._probabilistic else ("score", "confidences")
+        log_p = decoding.log_probability
+        worth = (None if log_p is None else math.exp(log_p)) if tagger._probabilistic else decoding.score
+        fact: dict[str, Any] = {"labels": answer.labels, value: _rounded(worth)}
+        if tagger._is_sure and not tagger._probabilistic:
+            fact["confidence"] = _rounded(decoding.confidence)
+        fact |= how.proof(decoding) | {"spans": [_span(tagger, span, words) for span in answer.spans]}
+        if self.o.probabilities:
+            fact[values] = [round(p, 6) for p in answer.chosen()]
+        if self.o.nbest is not None:
+            fact["nbest"] = [{"labels": row, value: round(p, 6)} for row, p in answer.nbest]
+        return fact
+
+
+def _forced(corpus: "Corpus", known: str, labels: Sequence[str]) -> list[list[Any]]:
+    """What a column says of labels: a label, a set of labels, or None where the model may choose."""
+    from labelwright.corpus.partial_labels import sets_among
+
+    values = corpus.values(known)
+    members = sets_among(values, frozenset(labels))
+    says = {v: v if found is None else found or None for v, found in zip(values, members, strict=True)} | {FREE: None}
+    return [[says[label] for label in sentence] for sentence in corpus.column(known)]
+
+
+@contextmanager
+def _as_known(corpus: "Corpus | None") -> Iterator[None]:
+    """Errors about forced labels name the option that gives them."""
+    try:
+        yield
+    except OptionError as error:
+        name, _, rest = str(error).partition(": ")
+        if name != "forced" or corpus is None:
+            raise
+        raise OptionError(f"--known: {corpus.source}: {rest}") from None
+
+
+def _conllu(corpus: "Corpus", added: dict[str, list[Any]]) -> bytes:
+    from labelwright.corpus import CONLLU_NAMES, read_conllu, write_conllu
+
+    assert corpus.raw is not None
+    text = corpus.raw.text
+    for name, columns in added.items():
+        if len(columns) > 1:
+            raise OptionError(f"--probabilities: {corpus.source}: CoNLL-U has no column for them; add --json")
+        if name and name not in CONLLU_NAMES:
+            raise OptionError(f"{corpus.source}: CoNLL-U has no column for the layer {name}; add --json")
+        piece = io.BytesIO()
+        source = read_conllu(io.BytesIO(text), label=name) if name else corpus
+        write_conllu(source, piece, extra=columns)
+        text = piece.getvalue()
+    return text
+
+
+def _separator(corpus: "Corpus", columns: list[list[str]], labels: list[str]) -> str:
+    """What separates the columns of a file with these labels; refuses what would be read back differently."""
+    from labelwright.corpus.columns import separator_for
+    from labelwright.corpus.labels import check_column, check_written
+
+    separator = corpus.raw.separator.decode() if corpus.raw is not None else separator_for([*columns, labels])
+    for column in columns if corpus.raw is None else ():
+        check_column(column, corpus.offsets, corpus.source, separator, is_label=False)
+    check_written(labels, corpus.source, separator)
+    return separator
+
+
+def _rounded(p: float | None) -> float | None:
+    """A number for JSON; null where rules leave too many labellings for sums."""
+    return None if p is None else round(float(p), 6)
+
+
+def _span(tagger: Any, span: "Span", words: list[str] | None) -> dict[str, Any]:
+    """A span, ready for JSON."""
+    from labelwright.corpus.tokenizer import joined_text
+
+    shown: dict[str, Any] = {"start": span.start, "end": span.end, "type": span.type}
+    if tagger._is_sure:
+        shown["probability" if tagger._probabilistic else "confidence"] = _rounded(span.probability)
+    return shown if words is None else shown | {"text": joined_text(words[span.start : span.end])}
+
+
+class EntityWriter:
+    """Writes the entities of a text, piece after piece."""
+
+    def __init__(self, model: Any, target: str):
+        name, self._tagger = list(model._outputs.items())[-1]
+        self.output, self._target = name, target  # of a cascade the highest layer
+        self._n = 0  # entities so far
+
+    def written(self, piece: ToTag, spans: Sequence[Sequence["Span"]]) -> bytes:
+        """The entities that the spans of a piece are."""
+        from labelwright.corpus.annotations import brat_lines
+        from labelwright.corpus.labels import check_written
+        from labelwright.corpus.token_records import dumped
+
+        assert piece.split is not None
+        if self._target == "words":
+            return "".join(f"{' '.join(row)}\n" for row in piece.split.segmented(spans) if row).encode()
+        by_text = piece.split.entities(spans, piece.begin)
+        entities = [entity for of_text in by_text for entity in of_text]
+        first = self._n + 1 if piece.begin else 1  # of this text
+        self._n = first - 1 + len(entities)
+        if self._target == "brat":
+            check_written((entity.type for entity in entities), piece.data.source)
+            return brat_lines(entities, first).encode()
+        return b"".join(dumped(self._shown(each)) + b"\n" for each in entities)
+
+    def _shown(self, entity: "Entity") -> dict[str, Any]:
+        """An entity, ready for JSON."""
+        shown = entity._asdict()
+        probability = shown.pop("probability")
+        if probability is None:
+            return shown
+        return shown | {"probability" if self._tagger._probabilistic else "confidence": round(float(probability), 6)}

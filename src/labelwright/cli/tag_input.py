@@ -1,20 +1,48 @@
-"""What is to be tagged: the pieces of a file, or of a stream as they come."""
+"""Files to be tagged in any format: the pieces that a model reads, of a stream as they come, and how they are written
+with its labels."""
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from labelwright.cli import decoding as how
-from labelwright.cli.arrays import TokenRows
-from labelwright.cli.common import named_for, say
-from labelwright.cli.reading import ToTag, perhaps_text, pieces_to_tag, reads_attributes
+from labelwright.cli.files import (
+    Data,
+    TokenRows,
+    check_readable,
+    has_attributes,
+    input_names,
+    named_for,
+    read_for,
+    reads_attributes,
+)
+from labelwright.cli.show import say
 from labelwright.errors import CorpusError, OptionError
 
 if TYPE_CHECKING:
-    from labelwright.corpus.tokenizer import Tokenizer
+    from labelwright.corpus.file_formats import OpenFile
+    from labelwright.corpus.table import Corpus
+    from labelwright.corpus.tokenizer import SplitTexts, Tokenizer
 
 HEADLINE = 100  # tokens
+Added = dict[str, list[Any]]  # by output: its labels [N][T], and perhaps their probabilities; or the entities of texts
+
+
+class ToTag(NamedTuple):
+    """Sentences to be tagged: a file, or a piece of it."""
+
+    data: Data
+    write: Callable[[Added], bytes] | None = None  # the file with labels; None: as columns or CoNLL-U
+    more: bool = False  # further pieces follow
+    split: "SplitTexts | None" = None  # of texts: where their tokens are
+    begin: int = 0  # where a piece of a text begins, in characters
+
+    @property
+    def corpus(self) -> "Corpus | None":
+        """The sentences as columns, where they are such."""
+        return None if has_attributes(self.data) else self.data
 
 
 class Source(NamedTuple):
@@ -22,27 +50,65 @@ class Source(NamedTuple):
 
     path: str  # - for standard input
     format: str | None
-    columns: str | None  # their names
-    known: str | None  # the column of known labels
-    tokenizer: "Tokenizer | None"
-    rows: TokenRows | None  # arrays beside the tokens
+    columns: str | None = None  # their names
+    known: str | None = None  # the column of known labels
+    tokenizer: "Tokenizer | None" = None  # of texts, where it is another one than that of the training data
+    rows: TokenRows | None = None  # arrays beside the tokens
 
     def pieces(self, model: Any) -> Iterator[ToTag]:
-        """The sentences, piece by piece."""
-        pieces = self._pieces(model)
-        return pieces if self.rows is None else self.rows.pieces(pieces, self.path)
+        """The sentences, piece by piece; what a user should know about a file is told by the first, if that is no
+        headline."""
+        if os.path.isfile(self.path) and os.path.getsize(self.path) == 0:
+            return  # nothing is to be labelled, whatever its format
+        is_stream = self.path == "-" and self.format in (None, "columns") and not reads_attributes(model)
+        for n, piece in enumerate(self._stream(model) if is_stream else self.file_pieces(model)):
+            if n == 0 and piece.corpus is not None and not (piece.more and piece.corpus.n_tokens < HEADLINE):
+                how.warn_about(model, piece.corpus, piece.more)
+            yield piece if self.rows is None else _with_rows(piece, self.rows, self.path)
+            del piece
 
-    def _pieces(self, model: Any) -> Iterator[ToTag]:
-        if os.path.isfile(self.path) and os.path.getsize(self.path) == 0:  # nothing to label, whatever its format
-            return iter(())
-        if self.path != "-" or self.format not in (None, "columns") or reads_attributes(model):
-            pieces = pieces_to_tag(model, self.path, self.format, self.columns, self.known, self.tokenizer)
-            return _warned(model, pieces)
+    def file_pieces(self, model: Any) -> Iterator[ToTag]:
+        """A file, piece by piece; texts are split as those of the training data were, or by a tokenizer."""
+        from labelwright.corpus.file_formats import pieces_of
+
+        format = self.format or ("crfsuite" if reads_attributes(model) else None)
+        begin = 0
+        for file in pieces_of(self.path, format, named=self.columns is not None):
+            if file.head is None:
+                check_readable(model, file, self.columns)
+            piece = to_tag(model, file, self.columns, self.known, self.tokenizer, begin)
+            begin += sum(map(len, piece.split.texts)) if piece.split is not None else 0
+            yield piece
+
+    def _stream(self, model: Any) -> Iterator[ToTag]:
+        """Pieces of standard input as they come."""
+        from labelwright.corpus import stream_columns
+        from labelwright.corpus.file_formats import format_of
+
         if self.tokenizer is not None:
             raise OptionError("<stdin>: read as columns, which has tokens; for plain text add --text")
         if self.rows is not None:
             raise OptionError("--arrays: not for a stream, which is answered sentence by sentence; name INPUT")
-        return _warned(model, _stream(model, self.columns, self.format))
+        if sys.stdin.isatty():
+            say("reading from the terminal: one token per line, a blank line after each sentence, Ctrl-D at the end")
+        with _perhaps_text(model, self.columns):
+            for n, piece in enumerate(stream_columns(sys.stdin.buffer, names=self.columns, label=False)):
+                if n == 0 and self.columns is None and self.format is None and piece.raw is not None:
+                    format = format_of(piece.source, piece.raw.text)
+                    if format != "columns":
+                        told = f"looks like {format}, not like columns; add --format {format}"
+                        raise CorpusError(f"{piece.source}: {told}")
+                yield ToTag(piece if self.columns else named_for(model, piece), more=True)
+
+
+def _with_rows(piece: ToTag, rows: TokenRows, source: str) -> ToTag:
+    """A piece of a file with its rows of numbers."""
+    if piece.corpus is None:
+        raise OptionError(f"{rows.place}: CRFsuite's data have numbers of their own; leave it out")
+    piece = piece._replace(data=rows.beside(piece.corpus))
+    if not piece.more:
+        rows.end(source)
+    return piece
 
 
 def with_targets(inputs: list[str], output: str, format: str | None, to: str | None) -> list[tuple[str, str]]:
@@ -71,26 +137,138 @@ def _files_of(path: str, format: str | None) -> list[str]:
     return [file for file in files if os.path.isfile(file)] or [path]
 
 
-def _warned(model: Any, pieces: Iterator[ToTag]) -> Iterator[ToTag]:
-    """The pieces of a file; what a user should know about it is told by the first, if that is no headline."""
-    for n, piece in enumerate(pieces):
-        if n == 0 and piece.corpus is not None and not (piece.more and piece.corpus.n_tokens < HEADLINE):
-            how.warn(model, piece.corpus, piece.more)
-        yield piece
-        del piece
+def to_tag(
+    model: Any, file: "OpenFile", columns: str | None, known: str | None, tokenizer: "Tokenizer | None", begin: int = 0
+) -> ToTag:
+    """The sentences of a file, or of a piece of it that begins at this character."""
+    from labelwright.corpus.file_formats import TEXTS
+
+    if file.format in TEXTS:
+        return _text_to_tag(model, file, columns or known, tokenizer or model.tokenizer(), begin)
+    if tokenizer is not None:
+        raise OptionError(f"{file.name}: read as {file.format}, which has tokens; for plain text add --text")
+    if file.format == "crfsuite":
+        from labelwright.features.attributes import read_crfsuite
+
+        if known is not None:
+            raise OptionError("--known: CRFsuite's data have no columns")
+        return ToTag(read_crfsuite(file), lambda added: _label_lines(file, added), file.more)
+    with _perhaps_text(model, columns) if file.format == "columns" else nullcontext():
+        corpus = read_for(model, file, columns, [known] if known else [])
+    if file.format in ("columns", "conllu"):
+        return ToTag(corpus, None, file.more)
+    return ToTag(corpus, lambda added: WRITERS[file.format](file, added), file.more)
 
 
-def _stream(model: Any, columns: str | None, format: str | None) -> Iterator[ToTag]:
-    """Pieces of standard input as they come."""
-    from labelwright.corpus import stream_columns
-    from labelwright.corpus.file_formats import format_of
+def _text_to_tag(model: Any, file: "OpenFile", columns: str | None, tokenizer: "Tokenizer", begin: int) -> ToTag:
+    """Texts, split into sentences of tokens."""
+    from labelwright.corpus.file_formats import texts_of
+    from labelwright.taggers.texts import split_for
 
-    if sys.stdin.isatty():
-        say("reading from the terminal: one token per line, a blank line after each sentence, Ctrl-D at the end")
-    with perhaps_text(model, columns):
-        for n, piece in enumerate(stream_columns(sys.stdin.buffer, names=columns, label=False)):
-            if n == 0 and columns is None and format is None and piece.raw is not None:
-                likely = format_of(piece.source, piece.raw.text)
-                if likely != "columns":
-                    raise CorpusError(f"{piece.source}: looks like {likely}, not like columns; add --format {likely}")
-            yield ToTag(piece if columns else named_for(model, piece), more=True)
+    if columns is not None:
+        raise OptionError(f"--columns, --known: {file.name}: texts have words, and no columns")
+    split = split_for(model, [item.text for item in texts_of(file)], tokenizer)
+    corpus = split.corpus(file.name, tokenizer).renamed(input_names(model) or ["word"], None)
+    write = TEXT_WRITERS.get(file.format)
+    return ToTag(corpus, write and (lambda added: write(file, split, added)), file.more, split, begin)
+
+
+@contextmanager
+def _perhaps_text(model: Any, columns: str | None) -> Iterator[None]:
+    """Errors about columns say what plain text needs, which may have been given."""
+    try:
+        yield
+    except CorpusError as error:
+        if columns is not None or "column" not in str(error):
+            raise
+        others = ",".join(input_names(model)[1:])
+        needs = f"train on words and labels alone, or a cascade that predicts {others}" if others else "add --text"
+        raise CorpusError(f"{error}; for plain text {needs}") from None
+
+
+def tokenizer_given(before: "Tokenizer", o: Any) -> "Tokenizer | None":
+    """The tokenizer that options ask for, where they ask for another one than that of the model."""
+    if o.tokenizer is None and not o.characters and o.token_pattern is None:
+        return None if o.sentences is None else before._replace(sentences=o.sentences).check()
+    changed = before._replace(characters=bool(o.characters), pattern=o.token_pattern, name=o.tokenizer or "words")
+    return changed._replace(sentences=o.sentences or before.sentences).check()
+
+
+# -- writing ----------------------------------------------------------------------------------------------------------
+
+
+def _label_lines(file: "OpenFile", added: Added) -> bytes:
+    """One label in each line, a blank line after each sentence; a probability follows after a colon, as in CRFsuite."""
+    from labelwright.corpus.labels import check_written
+
+    columns = next(iter(added.values()))
+    check_written((label for sentence in columns[0] for label in sentence), file.name)
+    lines: list[str] = []
+    for sentence in zip(*columns, strict=True):
+        lines += [":".join(parts) for parts in zip(*sentence, strict=True)]
+        lines.append("")
+    return "".join(f"{line}\n" for line in lines).encode()
+
+
+def _fields(added: Added) -> list[dict[str, Any]]:
+    """The fields that every sentence gets."""
+    from labelwright.corpus.file_formats import PREDICTED
+
+    fields: dict[str, Sequence[Any]] = {}
+    for name, columns in added.items():
+        field = f"{PREDICTED}_{name}" if name else PREDICTED
+        fields[field] = columns[0]
+        if len(columns) > 1:
+            fields[f"{field}_probabilities"] = [[round(float(p), 6) for p in row] for row in columns[1]]
+    return [dict(zip(fields, values, strict=True)) for values in zip(*fields.values(), strict=True)]
+
+
+def _write_jsonl(file: "OpenFile", added: Added) -> bytes:
+    from labelwright.corpus.token_records import json_lines, without_header
+
+    return without_header(json_lines(file))[0].extended(_fields(added))
+
+
+def _write_parquet(file: "OpenFile", added: Added) -> bytes:
+    from labelwright.corpus.binary_records import extended, read_table
+
+    return extended(read_table(file), _fields(added))
+
+
+def _write_doccano(file: "OpenFile", split: "SplitTexts", added: Added) -> bytes:
+    from labelwright.corpus.token_records import json_lines
+
+    columns: Added = {}
+    for name, (texts,) in added.items():
+        columns[name] = [[[list(each[:3]) for each in text] for text in texts]]
+        if all(each.probability is not None for text in texts for each in text):
+            columns[name].append([[each.probability for each in text] for text in texts])
+    return json_lines(file).extended(_fields(columns))
+
+
+def _write_label_studio(file: "OpenFile", split: "SplitTexts", added: Added) -> bytes:
+    from labelwright.corpus.annotations import tasks_of, with_predictions
+
+    if list(added) != [""]:
+        raise OptionError(f"{file.name}: Label Studio has one list of predictions, and a cascade several; add --json")
+    return with_predictions(tasks_of(file), zip(split.texts, added[""][0], strict=True))
+
+
+def _refuse_to_write(file: "OpenFile", *_: Any) -> bytes:
+    raise OptionError(f"{file.name}: {READ_ONLY[file.format]}")
+
+
+READ_ONLY = {
+    "spacy": "DocBin files are read, not written; add --json, or use the spaCy component",
+    "brat": "annotations of BRAT are read, not written; tag the texts with --text --to brat -o DIR",
+}
+WRITERS: dict[str, Callable[["OpenFile", Added], bytes]] = {
+    "jsonl": _write_jsonl,
+    "parquet": _write_parquet,
+    "spacy": _refuse_to_write,
+}
+TEXT_WRITERS: dict[str, Callable[["OpenFile", "SplitTexts", Added], bytes]] = {
+    "doccano": _write_doccano,
+    "label-studio": _write_label_studio,
+    "brat": _refuse_to_write,
+}

@@ -11,44 +11,50 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from labelwright.cli.arrays import TokenRows
-from labelwright.cli.common import Lines, check_target, counted, ended_by_signal, read_labelled, refuse_inputs, say
-from labelwright.cli.options import GroupedCommand, command_of
-from labelwright.cli.reading import has_attributes, read_attributes, sentences_of
+import click
+
+from labelwright.cli import train_labels as labels
+from labelwright.cli import train_reports as reports
+from labelwright.cli import train_search as search
+from labelwright.cli.files import (
+    TokenRows,
+    check_target,
+    check_writable,
+    file_options,
+    has_attributes,
+    read_labelled,
+    refuse_inputs,
+    sentences_of,
+)
+from labelwright.cli.options import Command
+from labelwright.cli.plots import check_plot
 from labelwright.cli.recipe import (
+    RUN,
+    TRAIN,
     Request,
-    kept_settings,
+    for_tagger,
+    in_order,
     offered,
     read_recipe,
     request,
+    settings_for_all,
     start_model,
     tagger,
     unknown_option,
 )
-from labelwright.cli.train_grid import check_choices, joined_grid, settings_by_name, settings_to_try
-from labelwright.cli.train_labels import check_known_labels, opened_labels, read_dev, say_known, set_rate, weighted_data
-from labelwright.cli.train_options import MOST, PLACES, RARE, RUN, TRAIN, for_tagger, of_most_taggers
-from labelwright.cli.train_reports import (
-    Drawn,
-    calibrated,
-    check_calibrate,
-    check_divisible,
-    cross_validated,
-    curve_of,
-    draw,
-    say_beforehand,
-)
-from labelwright.cli.train_search import how_many, searched
+from labelwright.cli.show import ended_by_signal, say, warn
+from labelwright.cli.tag_input import tokenizer_given
 from labelwright.engine import choice
 from labelwright.errors import LabelwrightError, OptionError
-from labelwright.settings import Needs, Setting, settings_of
+from labelwright.settings import Setting, settings_of
 from labelwright.taggers import registry
-from labelwright.wording import did_you_mean, shown
+from labelwright.wording import counted, did_you_mean, shown
 
 if TYPE_CHECKING:
-    from labelwright.cli.reading import Data
+    from labelwright.cli.files import Data
     from labelwright.corpus.file_formats import OpenFile
 
 SEARCH_AGAIN = "; the same command resumes the search"
@@ -71,49 +77,66 @@ Ctrl-C, SIGTERM or SIGHUP writes the model so far; a second one aborts.
 """
 
 
-def command_for(given: Sequence[str]) -> tuple[Callable[..., None], type[GroupedCommand]]:
+class TrainCommand(Command):
+    """A command for one tagger, which knows the options of the others, and the grid of a search."""
+
+    def __init__(self, name: str, text: str, settings: Sequence[Setting], run: Callable[[Any], None]):
+        self.tagger = name
+        super().__init__(text, [TRAIN, *settings], run, f"Settings of {name}")
+
+    def check(self, values: Mapping[str, Any], given: Mapping[str, Any]) -> None:
+        """The settings of a tagger are checked together with those of its recipe."""
+
+    def unknown(self, option: str) -> str:
+        refusal = unknown_option(option, self.tagger, RUN)
+        if refusal is not None:
+            raise OptionError(refusal)
+        return super().unknown(option)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if any(argument.startswith("--search") for argument in args):
+            args = search.joined_grid(args, search.settings_by_name(registry.model_class(self.tagger)))
+        return super().parse_args(ctx, args)
+
+
+def train_command(given: Sequence[str]) -> Command:
     """The command for the tagger that these arguments ask for."""
     named = any(_given(given, flag) for flag in ("--model", "--recipe", "--start-from", "--continue"))
     if {"-h", "--help"} & set(given) and not named:
-        return _help_for_all(), GroupedCommand
+        text = f"{ABOUT}\n{AFTER.format(names=', '.join(registry.command_line_names()))}"
+        return TrainCommand("crf", text, settings_for_all(), lambda o: None)
     name = asked_tagger(given)
+    settings = settings_of_run(name)
+    return TrainCommand(name, f"{ABOUT}\n{_about(name)}", in_order(settings), lambda o: _train(o.train, name, o.given))
+
+
+def settings_of_run(name: str, keep: Callable[[Setting], bool] = lambda _: True) -> list[Setting]:
+    """The settings of a run with this tagger, of which one may keep some, and those of the tagger."""
     kind = registry.model_class(name)
-    of_run = {key: for_tagger(kind, setting) for key, setting in RUN.items() if offered(kind, setting)}
-    of_tagger = {key: setting for key, setting in settings_of(kind).items() if setting.in_options}
-    return _command(name, {**of_run, **of_tagger}, _about(kind)), command_class(name)
+    of_run = {key: for_tagger(kind, each) for key, each in RUN.items() if keep(each) and offered(kind, each)}
+    return list({**of_run, **{key: each for key, each in settings_of(kind).items() if each.in_options}}.values())
 
 
 def asked_tagger(given: Sequence[str]) -> str:
-    """The name of the tagger that arguments ask for, or their recipe."""
-    recipe = _given(given, "--recipe")
+    """The name of the tagger that arguments ask for, or their recipe; without one, that of the model to start from or
+    to continue."""
+    recipe, names = _given(given, "--recipe"), registry.command_line_names()
     table = read_recipe(recipe) if recipe else {}
     asked, place = _given(given, "--model"), "--model"
     if asked is None:
         asked, place = table.get("model"), f"{recipe}: model"
-    further = _name_of_file(_given(given, "--continue"), "partial_fit")
-    return _tagger_name(
-        place, asked, further or _name_of_file(_given(given, "--start-from") or table.get("start_from"))
-    )
+    if asked is None:
+        further = _name_of_file(_given(given, "--continue"), "partial_fit")
+        return further or _name_of_file(_given(given, "--start-from") or table.get("start_from"), "init") or "crf"
+    if asked not in names:
+        near = did_you_mean(asked, names) if isinstance(asked, str) else ""
+        raise OptionError(f"{place}: expected one of {', '.join(names)}, got {shown(asked, 60)}{near}")
+    return str(asked)
 
 
-def command_class(name: str) -> type[GroupedCommand]:
-    """A command that knows the options of other taggers than this one, and the grid of a search."""
-
-    class Command(GroupedCommand):
-        def unknown(self, option: str) -> str:
-            refusal = unknown_option(option, name, RUN)
-            if refusal is not None:
-                raise OptionError(refusal)
-            return super().unknown(option)
-
-        def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-            return super().parse_args(ctx, joined_grid(args, settings_by_name(registry.model_class(name))))
-
-    return Command
-
-
-def _about(kind: type[Any]) -> str:
+def _about(name: str) -> str:
     """What the help of one tagger says of it, and of the settings that only a recipe can give."""
+    kind = registry.model_class(name)
     text = f"{(inspect.getdoc(kind) or kind.__name__).partition(BLANK)[0]}\n"
     only = [setting for setting in settings_of(kind).values() if setting.in_recipes and not setting.in_options]
     if only:
@@ -123,24 +146,6 @@ def _about(kind: type[Any]) -> str:
         if setting.kind.example:
             text += "\n\b\n" + "\n".join(f"  {line}" for line in setting.kind.example.splitlines()) + "\n"
     return text
-
-
-def _help_for_all() -> Callable[..., None]:
-    """The command with the options that most taggers have; no tagger is imported for it."""
-    run = {key: setting for key, setting in RUN.items() if (not setting.has(Needs) or key in MOST) and key not in RARE}
-    common = {key: replace(s, default=None) if s.required else s for key, s in settings_of(of_most_taggers).items()}
-    return _command("crf", {**run, **common}, AFTER.format(names=", ".join(registry.command_line_names())))
-
-
-def _command(name: str, settings: Mapping[str, Setting], after: str) -> Callable[..., None]:
-    """A function with an option for each of these settings, under their headings in order."""
-    group = f"Settings of {name}"
-    shown = sorted(settings.values(), key=lambda s: PLACES.get(s.group or "", 3))
-
-    def run(train: str, **values: Any) -> None:
-        _train(train, name, {key: value for key, value in values.items() if value not in (None, [])})
-
-    return command_of(run, [TRAIN], shown, group, f"{ABOUT}\n{after}")
 
 
 def _given(arguments: Sequence[str], flag: str) -> str | None:
@@ -154,19 +159,8 @@ def _given(arguments: Sequence[str], flag: str) -> str | None:
     return value
 
 
-def _tagger_name(place: str, asked: Any, start: str | None) -> str:
-    """The tagger that is asked for; without a name, that of the model to start from or to continue."""
-    names = registry.command_line_names()
-    if asked is None:
-        return start or "crf"
-    if asked not in names:
-        near = did_you_mean(asked, names) if isinstance(asked, str) else ""
-        raise OptionError(f"{place}: expected one of {', '.join(names)}, got {shown(asked, 60)}{near}")
-    return str(asked)
-
-
-def _name_of_file(path: Any, ability: str = "init") -> str | None:
-    """The name of a trained tagger that another can start from, or that has another ability."""
+def _name_of_file(path: Any, ability: str) -> str | None:
+    """The name of a trained tagger that has this ability."""
     from labelwright import modelfile
 
     if path is None:
@@ -182,46 +176,48 @@ def _name_of_file(path: Any, ability: str = "init") -> str | None:
 # -- the run ----------------------------------------------------------------------------------------------------------
 
 
-def _train(source: str, name: str, options: dict[str, Any]) -> None:
+def _train(source: str, name: str, options: Mapping[str, Any]) -> None:
     """Train a tagger, write it, and say how the training went."""
+    options = {key: value for key, value in options.items() if key != TRAIN.name}
     if "continue_from" in options:
         from labelwright.cli.train_further import train_further
 
         train_further(source, name, options)
         return
-    recipe = options.get("recipe")
-    asked = request(name, RUN, options, recipe, read_recipe(recipe) if recipe else {})
+    asked = request(name, RUN, options)
     output = asked.values["output"]
     _check_arrays(asked)
     inputs = [source, *asked.files()]
     check_target(output, inputs, for_model=True)  # but a model may be trained further in its place
     checkpoint = _checkpoint(output, inputs) if asked.can("checkpoint") else None
-    start = start_model(asked)
-    model = tagger(asked, kept_settings(start, asked.kind))
+    start, kept = start_model(asked)
+    model = tagger(asked, kept)
     schemes = asked.kind._label_columns(asked.table)
     if asked.get("plot") is not None:
-        _check_plot(asked, [*inputs, output])
-    tried = [] if asked.get("search") in (None, False) else settings_to_try(model, asked)
+        if not (asked.can("progress") or asked.get("search") or asked.get("learning_curve")):
+            raise OptionError(f"--plot: --model {asked.name} has no history of training to draw; add --learning-curve")
+        check_plot(asked.values["plot"], [*inputs, output])
+    tried = search.settings_to_try(model, asked)
     data, dev = read_data(source, asked, schemes)
-    data, weights = weighted_data(data, asked)
-    check_calibrate(asked, weights is not None)
-    data = opened_labels(data, asked)
-    say_known(data, schemes, asked)
-    set_rate(model, dev, asked)
+    data, weights = labels.weighted_data(data, asked)
+    reports.check_calibrate(asked, weights is not None)
+    data = labels.opened_labels(data, asked)
+    labels.say_known(data, schemes, asked)
+    labels.set_rate(model, dev, asked)
     begun = time.perf_counter()
     record: dict[str, Any] = {}
     trials = Path(f"{output}.search")
-    drawn = Drawn()
-    check_divisible(data, asked)
-    check_choices(model, tried, data, asked)
+    drawn = reports.Drawn()
+    reports.check_divisible(data, asked)
+    search.check_choices(model, tried, data, asked)
     with asked.named():
         if tried:
-            drawn = Drawn(searched(model, tried, data, dev, asked, trials, weights))
+            drawn = reports.Drawn(search.searched(model, tried, data, dev, asked, trials, weights))
             model, record["search"] = drawn.search.model, drawn.search.record
         if "folds" in asked.values:
-            record["folds"] = cross_validated(model, data, asked, weights)
-        drawn = drawn._replace(curve=curve_of(model, data, dev, asked, weights))
-        say_beforehand(model, data, asked)
+            record["folds"] = reports.cross_validated(model, data, asked, weights)
+        drawn = drawn._replace(curve=reports.curve_of(model, data, dev, asked, weights))
+        reports.say_beforehand(model, data, asked)
         _fit(model, data, dev, start, checkpoint, asked, weights)
     if tried:
         record["seconds"] = round(time.perf_counter() - begun, 3)
@@ -254,58 +250,56 @@ def _checkpoint(output: str, inputs: Sequence[str]) -> Path:
     return checkpoint
 
 
-def _check_plot(asked: Request, inputs: Sequence[str]) -> None:
-    """Refuse a plot for which there will be nothing to draw."""
-    from labelwright.cli.plots import check_plot
-
-    if not (asked.can("progress") or asked.get("search") or asked.get("learning_curve")):
-        raise OptionError(f"--plot: --model {asked.name} has no history of training to draw; add --learning-curve")
-    check_plot(asked.values["plot"], inputs)
-
-
 def read_data(source: str, asked: Request, schemes: Mapping[str, str | None] | None) -> "tuple[Data, Data | None]":
     """The training and the development data."""
-    from labelwright.cli.tag_text import tokenizer_given
-    from labelwright.corpus.file_formats import TEXTS, FileOptions, opened
+    from labelwright.corpus.file_formats import TEXTS, opened
     from labelwright.corpus.tokenizer import Tokenizer, shown_by
     from labelwright.inspection.warnings import hashes_of, trained_on
 
     columns, label, scheme = (asked.get(name) for name in ("columns", "label", "scheme"))
-    splitting = [asked.get(name) for name in ("tokenizer", "characters", "token_pattern", "sentences")]
-    tokenizer = tokenizer_given(Tokenizer(), *splitting)
-    files = FileOptions(
-        asked.get("format"), asked.get("label_names"), bool(asked.get("skip_bad_spans")), tokenizer or Tokenizer()
+    splitting = SimpleNamespace(
+        **{name: asked.get(name) for name in ("tokenizer", "characters", "token_pattern", "sentences")}
     )
+    files = file_options(asked.values, tokenizer_given(Tokenizer(), splitting))
     file = opened(source, files.format, named=columns is not None or label is not None or schemes is not None)
-    read: Callable[[OpenFile, str | None, str | None], Any]
-    if schemes is not None:
-        from labelwright.cli.train_layers import read_layers
 
-        read = lambda part, names, _: read_layers(part, names, schemes, files)  # noqa: E731
-    elif file.format == "crfsuite":
-        read = lambda part, *_: read_attributes(part, asked)  # noqa: E731
-    else:
-        read = lambda part, names, name: read_labelled(part, names, name, scheme, files)  # noqa: E731
+    def read(part: "OpenFile", names: str | None, name: str | None) -> Any:
+        if schemes is not None:
+            return labels.read_layers(part, names, schemes, files)
+        if file.format == "crfsuite":
+            return _read_attributes(part, asked)
+        return read_labelled(part, names, name, scheme, files)
+
     data: Any = read(file, columns, label)
     if not has_attributes(data):
         data = replace(data, raw=None)  # the text of the file is no longer needed
         of_words = data.tokenizer or shown_by(data) or Tokenizer()
-        data = data.split_by(tokenizer_given(of_words, *splitting) or data.tokenizer)
+        data = data.split_by(tokenizer_given(of_words, splitting) or data.tokenizer)
     file.close()
     data = _with_arrays(data, "arrays", asked)
     if "dev" not in asked.values:
         return data, None
     dev = opened(asked.values["dev"], files.format or ("crfsuite" if file.format == "crfsuite" else None), named=True)
-    by_itself = has_attributes(data) or dev.format in TEXTS
-    if by_itself:
+    if has_attributes(data) or dev.format in TEXTS:
         held_out: Any = read(dev, None, None)
     else:
-        held_out = read_dev(lambda names: read(dev, names, data.label), columns or ",".join(data.names), asked)
-    check_known_labels(held_out, schemes, data)
-    line = None if has_attributes(held_out) else trained_on("".join(hashes_of(data)), held_out)
-    if line and not asked.get("quiet"):
-        say(f"labelwright: {line}")
+        held_out = labels.read_dev(lambda names: read(dev, names, data.label), columns or ",".join(data.names), asked)
+    labels.check_known_labels(held_out, schemes, data)
+    if not has_attributes(held_out) and not asked.get("quiet"):
+        warn(trained_on("".join(hashes_of(data)), held_out))
     return data, _with_arrays(held_out, "dev_arrays", asked)
+
+
+def _read_attributes(file: "OpenFile", asked: Request) -> "Data":
+    """CRFsuite's data."""
+    from labelwright.corpus.schemes import convert
+    from labelwright.features.attributes import read_crfsuite
+
+    for name in ("columns", "label", "template"):
+        if name in asked.values:
+            raise OptionError(f"{asked.place(name)}: {file.name} has attributes, not columns; leave it out")
+    data, scheme = read_crfsuite(file), asked.get("scheme")
+    return data._replace(y=convert(data.y, None, scheme)) if scheme else data
 
 
 def _with_arrays(data: "Data", name: str, asked: Request) -> "Data":
@@ -332,29 +326,25 @@ def _fit(
     quiet, verbose, resume = (bool(asked.get(name)) for name in ("quiet", "verbose", "resume"))
     options: dict[str, Any] = {} if weights is None else {"sample_weight": weights}
     if not quiet and getattr(data, "n_tokens", 0) >= choice.ENOUGH and not choice.available():
-        say(f"labelwright: training without compiled code takes several times as long: {choice.why_not_available()}")
+        warn(f"training without compiled code takes several times as long: {choice.why_not_available()}")
     if asked.can("dev"):
         options["dev"] = dev
     if asked.can("init"):
         options["init"] = start
     if checkpoint is not None:
         if bool(checkpoint_files(checkpoint)) != resume and not quiet:
-            say(
-                f"{checkpoint}: no such file, so there is nothing to resume: starting anew"
-                if resume
-                else f"{checkpoint}: left by an unfinished run; starting anew (--resume would go on from it)"
-            )
+            nothing = "no such file, so there is nothing to resume: starting anew"
+            left = "left by an unfinished run; starting anew (--resume would go on from it)"
+            say(f"{checkpoint}: {nothing if resume else left}")
         every = asked.get("checkpoint_every", 10.0)
         options |= {"checkpoint": checkpoint, "checkpoint_every": every, "resume": resume}
     if asked.get("memory_map") is not None:
         options["memory_map"] = asked.get("memory_map")
     if asked.can("layer_progress"):
-        from labelwright.cli.train_layers import LayerProgress
-
-        layers = LayerProgress(quiet, verbose)
+        layers = reports.LayerProgress(quiet, verbose)
         options |= {"layer_progress": layers.started, "progress": layers.started("all layers", model)}
     elif asked.can("progress") and not quiet:
-        options["progress"] = Lines() if verbose else model._progress_bar()
+        options["progress"] = reports.Lines() if verbose else model._progress_bar()
     try:
         model.fit(*(data if has_attributes(data) else [data]), **options)
     except KeyboardInterrupt:
@@ -376,7 +366,7 @@ def _finish(
     dev: "Data | None",
     checkpoint: Path | None,
     asked: Request,
-    drawn: Drawn,
+    drawn: reports.Drawn,
 ) -> None:
     """Write the model; then the checkpoint goes, unless the run was interrupted."""
     from labelwright.inspection.warnings import few_features, sample_of
@@ -384,14 +374,12 @@ def _finish(
     from labelwright.taggers.estimator import is_interrupted
 
     output, quiet = asked.values["output"], bool(asked.get("quiet"))
-    trouble = model._trouble()
-    if trouble is not None:
-        raise OptionError(f"{output}: not written, {trouble}")
+    check_writable(model, output)
     if not has_attributes(data):
         model._remember_input(list(data.names), data.label)
         model.training_["seen"] = sample_of(data)
-    for line in () if quiet else filter(None, map(few_features, model._outputs.values())):
-        say(f"labelwright: {line}")
+    for part in () if quiet else model._outputs.values():
+        warn(few_features(part))
     record = model.training_
     record |= more
     interrupted = is_interrupted(model)
@@ -400,7 +388,7 @@ def _finish(
     on_dev, draw_joint = _on_dev(model, dev, asked)
     try:
         if not interrupted:
-            calibrated(model, data, dev, asked)
+            reports.calibrated(model, data, dev, asked)
     finally:  # what was trained is kept
         model._forget_run()
         model.save(output)
@@ -414,7 +402,7 @@ def _finish(
     if draw_joint is not None:
         draw_joint()
     elif asked.get("plot") is not None:
-        draw(asked.values["plot"], model, drawn)
+        reports.draw(asked.values["plot"], model, drawn)
         if not quiet:
             say(f"{asked.values['plot']}: drawn")
 
@@ -426,29 +414,25 @@ def _on_dev(model: Any, dev: "Data | None", asked: Request) -> tuple[str, Callab
     from labelwright.evaluate import evaluate
 
     if asked.kind._label_columns(asked.table) is not None:
-        from labelwright.cli import train_layers
-
-        predicted = train_layers.predictions(model, dev)
-        scores, phrase = train_layers.dev_scores(dev, predicted, _score_name)
+        before = vars(model).get("before_")  # the layers learnt together
+        predicted = {} if before is None else {"before": reports.predictions(before, dev)}
+        predicted["after"] = reports.predictions(model, dev)
+        scores, phrase = reports.dev_scores(dev, predicted)
         model.training_["dev"] = scores
         path, quiet = asked.get("plot"), bool(asked.get("quiet"))
         drawn = "before" in predicted and path is not None
-        return phrase, (lambda: train_layers.plot(path, scores, dev, predicted, quiet)) if drawn else None
+        told = f"on the development data {phrase}"
+        return told, (lambda: reports.plot_layers(path, scores, dev, predicted, quiet)) if drawn else None
     seen = [entry["dev"] for entry in vars(model).get("history_", []) if "dev" in entry]
     if seen:
-        return f"best {_score_name(evaluate(dev.y, dev.y))} on the development data {100 * max(seen):.2f}", None
+        return f"best {reports.score_name(evaluate(dev.y, dev.y))} on the development data {100 * max(seen):.2f}", None
     if asked.can("dev"):
         return "", None
     if "verbose" in model.get_params(deep=False):
         model.set_params(verbose=0 if asked.get("quiet") else 1)
     report = evaluate(dev.y, model.predict(sentences_of(dev)))
     model.training_["dev"] = report.score
-    return f"{_score_name(report)} {100 * report.score:.2f} on the development data", None
-
-
-def _score_name(report: Any) -> str:
-    """What the score of a report is."""
-    return "accuracy" if report.f1 is None else "F1"
+    return f"{reports.score_name(report)} {100 * report.score:.2f} on the development data", None
 
 
 def _left_behind(model: Any, output: str, resumable: bool) -> str:
@@ -468,7 +452,7 @@ def _summary(model: Any, on_dev: str) -> str:
     summary = model._summary()
     stopped = summary.stopped
     if "search" in model.training_:
-        stopped = how_many(model.training_["search"])
+        stopped = search.how_many(model.training_["search"])
     run = ", ".join(filter(None, [*summary.run, on_dev]))
     name = model.tokenizer().name
     sizes = [*summary.sizes, f"tokenizer {name}"] if name != "words" else summary.sizes

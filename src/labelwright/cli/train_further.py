@@ -4,12 +4,11 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from labelwright.cli.common import check_target, counted, ended_by_signal, input_names, layer_names, load_model, say
-from labelwright.cli.eval import gold_for
-from labelwright.cli.reading import has_attributes, sentences_of
-from labelwright.cli.recipe import Request, request
+from labelwright.cli import files
+from labelwright.cli.recipe import RUN, Request, request
+from labelwright.cli.show import ended_by_signal, say
 from labelwright.cli.train_labels import check_known_labels, opened_labels, say_known, weighted_data
-from labelwright.cli.train_options import RUN
+from labelwright.cli.train_reports import dev_scores, predictions
 from labelwright.corpus.schemes import is_chunk_label
 from labelwright.errors import CorpusError, OptionError
 from labelwright.inspection.warnings import sample_of
@@ -17,24 +16,25 @@ from labelwright.settings import OfTheRun
 from labelwright.taggers.estimator import is_interrupted
 from labelwright.taggers.growth import writes
 from labelwright.taggers.registry import name_of
+from labelwright.wording import counted
 
 if TYPE_CHECKING:
-    from labelwright.cli.reading import Data
+    from labelwright.cli.files import Data
 
 TAKEN = (  # options of the run that say something of the data or of the output
     "continue_from", "model", "columns", "label", "format", "label_names", "skip_bad_spans", "scheme", "dev",
-    "unmarked", "allowed_labels", "sentence_weight", "token_weight", "output", "quiet",
+    "unmarked", "allowed_labels", "sentence_weight", "token_weight", "output", "quiet", "max_input",
 )  # fmt: skip
 SHOWN = 5  # new labels that are named
 
 
 def train_further(source: str, name: str, options: dict[str, Any]) -> None:
     """Continue a trained model with the sentences of a file, write it, and say what is new."""
-    asked = request(name, RUN, options, None, {}, complete=False)
+    asked = request(name, RUN, options, complete=False)
     path, output = asked.values["continue_from"], asked.values["output"]
     _check_options(asked)
-    check_target(output, [source, *asked.files()], for_model=True)  # the model may be replaced
-    model = load_model(path, asked.get("n_jobs"), attributes=True)
+    files.check_target(output, [source, *asked.files()], for_model=True)  # the model may be replaced
+    model = files.load_model(path, asked.get("n_jobs"), attributes=True)
     _check_model(model, path, asked)
     data, dev = _read(model, source, asked), None
     if "dev" in asked.values:
@@ -44,18 +44,19 @@ def train_further(source: str, name: str, options: dict[str, Any]) -> None:
     _check_scheme(model, data)
     known = {name: part.classes_ for name, part in model._outputs.items()}
     data = opened_labels(data, asked, known.get("", ()))
-    schemes = dict.fromkeys(layer_names(model)) or None
+    schemes = dict.fromkeys(files.layer_names(model)) or None
     say_known(data, schemes, asked, known)
-    before, scores = _sizes(model), [] if dev is None else [_scores(model, dev)]
+    before, predicted = _sizes(model), {} if dev is None else {"before": predictions(model, dev)}
     begun = time.perf_counter()
-    model.partial_fit(*(data if has_attributes(data) else [data]), sample_weight=weights)
+    model.partial_fit(*(data if files.has_attributes(data) else [data]), sample_weight=weights)
     seconds = time.perf_counter() - begun
-    if dev is not None:
-        scores.append(_scores(model, dev))
     _write(model, data, asked)
     if not asked.get("quiet"):
-        learnt = f"{counted(len(data.X), 'further sentence')}, {seconds:.1f} s"
-        say(f"{output}: {'; '.join([_growth(before, _sizes(model)), learnt, *_on_dev(scores)])}")
+        told = [_growth(before, _sizes(model)), f"{counted(len(data.X), 'further sentence')}, {seconds:.1f} s"]
+        if dev is not None:
+            phrase = dev_scores(dev, predicted | {"after": predictions(model, dev)})[1]
+            told.append(f"{phrase} on the development data")
+        say(f"{output}: {'; '.join(told)}")
     if any(map(is_interrupted, model._outputs.values())):
         raise ended_by_signal(f"; {output} holds the model so far")
 
@@ -87,30 +88,25 @@ def _check_model(model: Any, path: str, asked: Request) -> None:
 
 def _read(model: Any, path: str, asked: Request, held_out: bool = False) -> "Data":
     """A file with labels, its columns named as in the training of the model."""
-    from labelwright.corpus.file_formats import FileOptions
-
-    files = FileOptions(
-        asked.get("format"), asked.get("label_names"), bool(asked.get("skip_bad_spans")), model.tokenizer()
-    )
     named = None if held_out else asked.get("columns")
-    data = gold_for(model, path, named, asked.get("label"), files)
+    data = files.gold_for(model, path, named, asked.get("label"), files.file_options(asked.values, model.tokenizer()))
     if not len(data.X):
         raise CorpusError(f"{path}: no sentences to {'score' if held_out else 'learn from'}")
     if asked.get("scheme") is not None:
-        if has_attributes(data) or layer_names(model):
+        if files.has_attributes(data) or files.layer_names(model):
             raise OptionError("--scheme: rewrites one label column; use labelwright convert on the file")
         data = data.with_scheme(asked.get("scheme"))
     if held_out:
-        check_known_labels(data, dict.fromkeys(layer_names(model)) or None)
+        check_known_labels(data, dict.fromkeys(files.layer_names(model)) or None)
         data = _columns(model, data)
     return data
 
 
 def _columns(model: Any, data: "Data") -> "Data":
     """The columns that the model reads, and its labels; nothing else of a file is learnt."""
-    if has_attributes(data):
+    if files.has_attributes(data):
         return data
-    inputs, labels = input_names(model), layer_names(model) or [data.label]
+    inputs, labels = files.input_names(model), files.layer_names(model) or [data.label]
     others = [name for name in data.names if name not in labels]
     if not set(inputs) <= set(others):
         if len(others) != len(inputs):
@@ -126,7 +122,7 @@ def _columns(model: Any, data: "Data") -> "Data":
 def _check_scheme(model: Any, data: "Data") -> None:
     """Refuse labels in another scheme than the model has: it would learn both."""
     for name, part in model._outputs.items():
-        labels = {label for sentence in (data.column(name) if name else data.y) for label in sentence}
+        labels = {label for sentence in files.gold_of(data, name) for label in sentence}
         known = {str(label) for label in labels} - set(part.classes_)
         unfit = sorted(label for label in known if is_chunk_label(label) and not writes(part.scheme_, label))
         if part.scheme_ is not None and unfit:
@@ -142,12 +138,10 @@ def _check_scheme(model: Any, data: "Data") -> None:
 
 def _write(model: Any, data: "Data", asked: Request) -> None:
     """Write the model, which remembers the columns of its first training where they are the same."""
-    trouble = model._trouble()
-    if trouble is not None:
-        raise OptionError(f"{asked.values['output']}: not written, {trouble}")
-    if not has_attributes(data) and "columns" not in model.training_:
+    files.check_writable(model, asked.values["output"])
+    if not files.has_attributes(data) and "columns" not in model.training_:
         model._remember_input(list(data.names), data.label)
-    if not has_attributes(data):
+    if not files.has_attributes(data):
         model.training_["seen"] = sample_of(data, model.training_.get("seen", ""))
     model._forget_run()
     model.save(asked.values["output"])
@@ -170,24 +164,3 @@ def _growth(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
             counts.append(f"{counted(features, 'feature')} ({features - (old_features or 0):,} new)")
         phrases.append(f"{name}{' ' if name else ''}{', '.join(counts)}")
     return "; ".join(phrases)
-
-
-def _scores(model: Any, dev: "Data") -> dict[str, Any]:
-    """The report of every output on development data."""
-    from labelwright.evaluate import evaluate
-
-    predicted = model.predict(sentences_of(dev))
-    by_output = predicted if layer_names(model) else {"": predicted}
-    return {name: evaluate(dev.column(name) if name else dev.y, labels) for name, labels in by_output.items()}
-
-
-def _on_dev(scores: list[dict[str, Any]]) -> list[str]:
-    """The scores on development data before and after, in a phrase; none where there are no such data."""
-    if not scores:
-        return []
-    phrases = []
-    for name in scores[-1]:
-        kind = "accuracy" if scores[-1][name].f1 is None else "F1"
-        numbers = " -> ".join(f"{100 * report[name].score:.2f}" for report in scores)
-        phrases.append(f"{name}{' ' if name else ''}{kind} {numbers}")
-    return [f"{', '.join(phrases)} on the development data"]

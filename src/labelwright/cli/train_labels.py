@@ -1,20 +1,49 @@
-"""labelwright train: labels that are known in part, and columns of weights."""
+"""labelwright train: several label columns, labels that are known in part, and columns of weights."""
 
 from collections.abc import Callable, Collection, Mapping
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
-from labelwright.cli.common import counted, say
-from labelwright.cli.reading import has_attributes
+from labelwright.cli.files import check_columns, gold_of, has_attributes, split_names
 from labelwright.cli.recipe import Request
+from labelwright.cli.show import say, warn
 from labelwright.errors import CorpusError, OptionError
+from labelwright.wording import counted
 
 if TYPE_CHECKING:
-    from labelwright.cli.reading import Data
+    from labelwright.cli.files import Data
+    from labelwright.corpus.file_formats import FileOptions, OpenFile
     from labelwright.corpus.open_labels import Allowed
+    from labelwright.corpus.table import Corpus
 
 WEIGHTS = {"sentence_weight": "sentence", "token_weight": "token"}  # options, and what they give weights of
 SAMPLED = ("search", "folds", "learning_curve")  # options that train and score on samples
+
+
+def read_layers(
+    file: "OpenFile", columns: str | None, schemes: Mapping[str, str | None], options: "FileOptions"
+) -> "Corpus":
+    """A file with a column for every layer, its labels in the scheme that is named for it."""
+    from labelwright.corpus.file_formats import RECORDS, read_corpus
+
+    names = list(schemes)
+    chosen = split_names(columns)
+    if file.format == "conllu":
+        chosen = chosen or ["form", *names]
+        corpus = read_corpus(file)[0].select(chosen).renamed(chosen, None)
+    elif file.format in RECORDS:
+        corpus = read_corpus(file, chosen or ["word", *names], False, options)[0]
+    else:
+        corpus = read_corpus(file, columns, False)[0]
+    check_columns(corpus, names)
+    if len(corpus.names) == len(names):
+        raise CorpusError(
+            f"{file.name}: all columns ({', '.join(names)}) are layers; expected one more, as the word, to read"
+        )
+    for name, scheme in schemes.items():
+        if scheme is not None:
+            corpus = corpus.renamed(corpus.names, name).with_scheme(scheme).renamed(corpus.names, None)
+    return corpus
 
 
 def weighted_data(data: "Data", asked: Request) -> "tuple[Data, list[Any] | None]":
@@ -60,9 +89,8 @@ def check_known_labels(dev: "Data", schemes: Mapping[str, Any] | None, data: "Da
     learnt = [] if data is None else list(_columns(data, schemes).values())
     for n, (name, (values, _, source)) in enumerate(_columns(dev, schemes).items()):
         place = f"{source}: column {name}" if schemes else source
-        check_known(dev.column(name) if name else dev.y, place)
-        if learnt and (line := labels_unseen(learnt[n][0], values, place)):
-            say(f"labelwright: {line}")
+        check_known(gold_of(dev, name), place)
+        warn(labels_unseen(learnt[n][0], values, place) if learnt else None)
 
 
 def opened_labels(data: "Data", asked: Request, labels: Collection[str] = ()) -> "Data":
@@ -165,7 +193,7 @@ def _warn_of_members(of: str, values: Any, labels: Collection[str]) -> None:
     alone |= {next(iter(found)) for found in members if found and len(found) == 1}
     only = sorted({label for found in members if found for label in found} - alone)
     if only:
-        say(f"labelwright: {of}: {', '.join(only)}: only in sets of labels, at no token alone; misspelt?")
+        warn(f"{of}: {', '.join(only)}: only in sets of labels, at no token alone; misspelt?")
 
 
 def _columns(data: "Data", schemes: Mapping[str, Any] | None) -> dict[str, tuple[Any, Any, str]]:

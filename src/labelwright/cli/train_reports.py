@@ -1,17 +1,27 @@
-"""What `labelwright train` reports beside the model: cross-validation, a learning curve, plots."""
+"""What `labelwright train` reports beside the model: progress, cross-validation, a learning curve, the scores of layers
+before and after joint training, plots."""
 
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from labelwright.cli.common import counted, say
-from labelwright.cli.plots import draw_training
-from labelwright.cli.reading import has_attributes
+from labelwright.cli.copies import calibrate_on, fitted_text
+from labelwright.cli.files import gold_of, has_attributes, layer_names, sentences_of
+from labelwright.cli.plots import draw_changes, draw_training
 from labelwright.cli.recipe import Request
+from labelwright.cli.show import say
 from labelwright.errors import LabelwrightError, OptionError
-from labelwright.wording import duration
+from labelwright.wording import counted, duration, percent
+
+if TYPE_CHECKING:
+    from labelwright.cli.files import Data
+    from labelwright.corpus.table import Corpus
+    from labelwright.evaluate.changes import LabelChange
 
 USUAL = 50  # iterations, where no limit is set
 MINUTE = 60.0
 FOLDS = 5  # of cross-fitting
+SHOWN = 5  # changes of labels that are written out
 
 
 class Drawn(NamedTuple):
@@ -82,8 +92,6 @@ def calibrated(model: Any, data: Any, dev: Any, asked: Request) -> None:
     """Calibrate a trained model on development data, or by cross-fitting, where that is asked for."""
     if asked.get("calibrate") is None:
         return
-    from labelwright.cli.calibrate import calibrate_on, fitted_text
-
     folds = None if dev is not None else FOLDS
     try:
         calibrate_on(model, data if dev is None else dev, asked.values["calibrate"], folds)
@@ -126,3 +134,112 @@ def draw(path: str, model: Any, drawn: Drawn) -> None:
         histories = {"": vars(model).get("history_", [])}
     search = None if drawn.search is None else (drawn.search.rows, drawn.search.record["best"], drawn.search.sizes)
     draw_training({name: each for name, each in histories.items() if each}, search, drawn.curve, path)
+
+
+# -- progress ---------------------------------------------------------------------------------------------------------
+
+
+class Lines:
+    """One line per iteration on stderr, perhaps under a title, and one before each further random start."""
+
+    def __init__(self, title: str | None = None) -> None:
+        self._title, self._last, self._starts = title, -1, 1
+
+    def __call__(self, record: Any, max_iter: int) -> None:
+        if self._title is not None:
+            say(self._title)
+            self._title = None
+        if record["iteration"] <= self._last:
+            self._starts += 1
+            say(f"start {self._starts}")
+        self._last = record["iteration"]
+        dev = f"  dev {100 * record['dev']:.2f}" if "dev" in record else ""
+        what = f"loss {record['loss']:14.4f}"
+        if "mistakes" in record:
+            what = f"mistakes {record['mistakes']:9,}  separable {percent(record['separable']):>8}"
+        say(f"{record['iteration']:5d}  {what}  {record['seconds']:8.2f} s{dev}")
+
+    def close(self) -> None:
+        """Nothing is left open."""
+
+
+class LayerProgress:
+    """What a person sees of the training: a bar for each layer, one for each part of the jackknife, one for the end."""
+
+    def __init__(self, quiet: bool, verbose: bool):
+        self._quiet, self._verbose = quiet, verbose
+        self._parts: dict[str, int] = {}
+
+    def started(self, name: str, model: Any) -> Any:
+        """A bar, or a line for every iteration, or nothing."""
+        part = self._parts[name] = self._parts.get(name, -1) + 1
+        title = f"{name} without part {part}" if part else name
+        if self._quiet:
+            return None
+        return Lines(title) if self._verbose else model._progress_bar(title)
+
+
+# -- layers -----------------------------------------------------------------------------------------------------------
+
+Predictions = dict[str, dict[str, list[list[str]]]]  # "before" and "after": labels by output
+
+
+def predictions(model: Any, dev: "Data") -> dict[str, list[list[str]]]:
+    """What a model says of the development data, by output."""
+    predicted = model.predict(sentences_of(dev))
+    return predicted if layer_names(model) else {"": predicted}
+
+
+def score_name(report: Any) -> str:
+    """What the score of a report is."""
+    return "accuracy" if report.f1 is None else "F1"
+
+
+def dev_scores(dev: "Data", predicted: Predictions) -> tuple[dict[str, Any], str]:
+    """The scores of every output, and all of them in a phrase."""
+    from labelwright.evaluate import evaluate
+
+    reports = {
+        when: {name: evaluate(gold_of(dev, name), labels) for name, labels in by_output.items()}
+        for when, by_output in predicted.items()
+    }
+    phrases = []
+    for name, report in reports["after"].items():
+        scores = " -> ".join(f"{100 * reports[when][name].score:.2f}" for when in reports)
+        phrases.append(f"{name}{' ' if name else ''}{score_name(report)} {scores}")
+    scores_of = {when: {name: report.score for name, report in by.items()} for when, by in reports.items()}
+    return scores_of, ", ".join(phrases)
+
+
+def plot_layers(path: str, scores: dict[str, Any], dev: "Corpus", predicted: Predictions, quiet: bool) -> None:
+    """Draw the scores before and after joint training, and what changed labels did to the layer above."""
+    by_layers = _changes(dev, predicted["before"], predicted["after"])
+    draw_changes(scores["before"], scores["after"], by_layers, path)
+    if not quiet:
+        for (lower, upper), changes in by_layers.items():
+            _say_changes(lower, upper, changes, dev.source)
+        say(f"{path}: drawn")
+
+
+def _changes(gold: "Corpus", before: Any, after: Any) -> dict[tuple[str, str], list["LabelChange"]]:
+    """What changed labels of each layer did to the layer above it."""
+    from labelwright.evaluate.changes import Versions, label_changes
+
+    versions = {name: Versions(gold.column(name), before[name], after[name]) for name in after}
+    return {(low, high): label_changes(versions[low], versions[high]) for low, high in pairwise(versions)}
+
+
+def _say_changes(lower: str, upper: str, changes: Sequence["LabelChange"], source: str) -> None:
+    """The most frequent changes, in a few lines."""
+    n, right, wrong = (sum(getattr(change, name) for change in changes) for name in ("n", "right", "wrong"))
+    say(
+        f"{source}: joint training changed {counted(n, 'label')} of {lower}; near them, labels of {upper} became right "
+        f"at {right:,}, wrong at {wrong:,}, neither at {n - right - wrong:,}"
+    )
+    width = max((len(f"{change.before} -> {change.after}") for change in changes[:SHOWN]), default=0)
+    for change in changes[:SHOWN]:
+        say(
+            f"  {f'{change.before} -> {change.after}':<{width}}  {change.n:6,}: {change.right:,} right, "
+            f"{change.wrong:,} wrong, {change.same:,} neither "
+            f"({change.corrected:,} corrected in {lower}, {change.broken:,} broken)"
+        )

@@ -1,17 +1,233 @@
-"""labelwright train --search: the settings of a tagger that do best on growing samples of the training data."""
+"""labelwright train --search: what is tried, checked before the first is trained, and the settings that do best on
+growing samples of the training data.
+
+--search l1=0,0.5 l2=0.1,1,10 template=default,ner        of a layer of a cascade: chunk.l2=1,10
+search = {l1 = [0.0, 0.5], "chunk.l2" = [1.0, 10.0]}      in a recipe
+"""
 
 import math
+import os
 import re
+from collections.abc import Container, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from labelwright.cli.common import aligned, say
-from labelwright.cli.reading import has_attributes
-from labelwright.cli.recipe import Request
-from labelwright.wording import duration
+from labelwright.cli.files import has_attributes
+from labelwright.cli.recipe import IN_OPTIONS, IN_RECIPES, Request
+from labelwright.cli.show import say
+from labelwright.errors import LabelwrightError, OptionError
+from labelwright.settings import OfTheRun, Place, Setting, Switch, refusal, settings_of, without_use
+from labelwright.taggers import registry
+from labelwright.wording import align, did_you_mean, duration, either
 
 FIRST = 500  # sentences of the first sample; the samples of a grid then double, or nearly
 SHOWN = 10  # settings of a search that are written out
+SWITCH = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False}
+NONE = "none"  # the value of a setting that may be left out
+ASSIGNED = r"[A-Za-z]\w*([-.]\w+)*="
+
+
+def joined_grid(arguments: list[str], settings: Container[str] = ()) -> list[str]:
+    """The arguments with all that belongs to --search as one of them; a known setting without values does, too.
+
+    >>> joined_grid(["--search", "l1=0,1", "l2=1", "a.txt"]), joined_grid(["a.txt", "--search"])
+    (['--search', 'l1=0,1 l2=1', 'a.txt'], ['a.txt', '--search', ''])
+    >>> joined_grid(["--search=l1=0,1", "l2", "a.txt"], ["l2"])
+    ['--search', 'l1=0,1 l2', 'a.txt']
+    """
+    joined: list[str] = []
+    grid: int | None = None  # its place
+    for argument in arguments:
+        is_setting = argument in settings and not os.path.exists(argument)
+        if grid is not None and (is_setting or re.match(ASSIGNED, argument)):
+            joined[grid] = f"{joined[grid]} {argument}".strip()
+        elif argument.partition("=")[0] == "--search":
+            joined += ["--search", argument.partition("=")[2]]
+            grid = len(joined) - 1
+        else:
+            grid = None
+            joined.append(argument)
+    return joined
+
+
+def settings_by_name(kind: type[Any]) -> dict[str, Setting]:
+    """The settings of a tagger, by their names and by those of their options: max_iter, iterations, min-count."""
+    settings = {name: each for name, each in settings_of(kind).items() if each.in_options or each.in_recipes}
+    return {flag.lstrip("-"): each for each in settings.values() for flag in each.flags} | settings
+
+
+def settings_to_try(model: Any, asked: Request) -> list[dict[str, Any]]:
+    """The settings to try: the grid that was given, or else those of the tagger with the values that were given; none
+    without a search."""
+    grid = asked.get("search")
+    if grid in (None, False):
+        return []
+    if isinstance(grid, dict) and grid:
+        return [_typed(model, grid, asked)]
+    given = {name: asked.values[name] for name in asked.kind._searched if name in asked.values}
+    tried: list[dict[str, Any]] = model._searchable_settings(given)
+    if not asked.kind._searched:
+        raise OptionError(f"{asked.place('search')}: name settings and the values to try, as in {_example(asked)}")
+    if len(tried) < 2:
+        raise OptionError("--search: all settings are given, nothing is left to search; leave it out")
+    return tried
+
+
+def _example(asked: Request) -> str:
+    return IN_OPTIONS if "search" in asked.options or asked.recipe is None else IN_RECIPES
+
+
+# -- names ------------------------------------------------------------------------------------------------------------
+
+
+def _typed(model: Any, grid: dict[str, Any], asked: Request) -> dict[str, list[Any]]:
+    """The grid with the names of settings, and with values in place of texts."""
+    place, layers, typed = asked.place("search"), _layers(model), dict[str, list[Any]]()
+    for given, texts in _flat(grid, layers).items():
+        part, _, rest = given.replace("__", ".").rpartition(".")
+        if part and part not in layers:
+            among = f", expected one of {', '.join(layers)}" if layers else ", which has none"
+            raise OptionError(f"{place}: {given}: no layer {part!r} in this {asked.name}{among}")
+        owner = layers[part] if part else model
+        setting = _setting(owner, rest, layers if owner is model else {}, place)
+        name = f"{part}__{setting.name}" if part else setting.name
+        if name in typed:
+            raise OptionError(f"{place}: {given} is there twice; give all its values together")
+        if name in asked.values:
+            raise OptionError(f"{place}: {given} is given, too; leave {asked.place(name)} out")
+        typed[name] = _values(setting, texts, f"{place}: {given}", asked)
+    _check_use(model, typed, place)
+    return typed
+
+
+def _layers(model: Any) -> dict[str, Any]:
+    """The models within a model, by name."""
+    from labelwright.taggers.estimator import models_in
+
+    return models_in(model.get_params(deep=False))
+
+
+def _flat(grid: Mapping[str, Any], layers: Container[str]) -> dict[str, Any]:
+    """A grid of a recipe with chunk.l2 = [...] as TOML reads it, {"chunk": {"l2": ...}}, by whole names."""
+    flat: dict[str, Any] = {}
+    for name, values in grid.items():
+        nested = name in layers and isinstance(values, Mapping)
+        flat |= {f"{name}.{rest}": each for rest, each in values.items()} if nested else {name: values}
+    return flat
+
+
+def _setting(owner: Any, name: str, layers: Mapping[str, Any], place: str) -> Setting:
+    """The setting of a model that a name means."""
+    known = settings_by_name(type(owner))
+    setting = known.get(name)
+    if setting is None:
+        raise OptionError(f"{place}: {_unknown(owner, name, known, layers)}")
+    if setting.has(OfTheRun):
+        raise OptionError(f"{place}: {name} changes no score; leave it out of the search")
+    return setting
+
+
+def _unknown(owner: Any, name: str, known: Mapping[str, Setting], layers: Mapping[str, Any]) -> str:
+    """What to say of a name that is no setting: who has it, or which there are."""
+    kind = registry.name_of(type(owner))
+    inside = [f"{part}.{name}" for part, each in layers.items() if name in settings_by_name(type(each))]
+    if inside:
+        return f"no setting {name!r} of the {kind}; its layers have it: {either(inside)}"
+    takers = [other for other in registry.command_line_names() if name in settings_by_name(registry.model_class(other))]
+    if takers:
+        return f"{name}: not for {kind}, only for {either(takers)}"
+    names = dict.fromkeys(each.flag.lstrip("-") for each in known.values() if not each.has(OfTheRun))
+    return f"no setting {name!r} of {kind}, which has {', '.join(names)}{did_you_mean(name, known)}"
+
+
+# -- values -----------------------------------------------------------------------------------------------------------
+
+
+def _values(setting: Setting, texts: Any, place: str, asked: Request) -> list[Any]:
+    """The values of a setting to try."""
+    values = texts if isinstance(texts, list) else [texts]
+    if not values:
+        raise OptionError(f"{place}: no values to try; give them as in {_example(asked)}")
+    if setting.kind.repeated and any(isinstance(value, str) for value in values):
+        raise OptionError(
+            f"{place}: tables of files stand in a recipe: search = {{{setting.name} = [{{NAME = FILE}}]}}"
+        )
+    folder = Path(asked.recipe or "").parent
+    try:
+        return [_value(setting, value, Place(place, folder)) for value in values]
+    except OptionError as error:
+        told = str(error).removeprefix(f"{place}: ")
+        raise OptionError(
+            f"{place}: {told.removeprefix(f'{setting.flag}: ').removeprefix(f'{setting.name}: ')}"
+        ) from None
+
+
+def _value(setting: Setting, value: Any, place: Place) -> Any:
+    """A value of a setting, from the text of an option or from a recipe."""
+    if setting.optional and value == NONE:
+        return None
+    if not isinstance(value, str):
+        return setting.from_recipe(value, place)
+    if isinstance(setting.kind, Switch):
+        if value not in SWITCH:
+            raise OptionError(f"expected yes or no, got {value!r}")
+        return SWITCH[value]
+    return setting.parsed(value)
+
+
+def _check_use(model: Any, grid: Mapping[str, list[Any]], place: str) -> None:
+    """Refuse settings that mean nothing beside any value of another one."""
+    layers = _layers(model)
+    for name in grid:
+        part, _, rest = name.rpartition("__")
+        owner = layers[part] if part else model
+        settings, prefix = settings_of(type(owner)), f"{part}__" if part else ""
+        tried = {key: grid.get(f"{prefix}{key}", [getattr(owner, key)]) for key in settings}
+        beside = {key: list(map(str, values)) for key, values in tried.items()}
+        for _, only in without_use(beside, settings, [rest]):
+            told = refusal(only, settings, None).rpartition(",")[0]
+            got = either(map(repr, tried[only.setting]))
+            raise OptionError(f"{place}: {name.replace('__', '.')}: {told}, got {got}")
+
+
+def check_choices(model: Any, tried: list[dict[str, Any]], data: Any, asked: Request) -> None:
+    """Refuse templates, label schemes and files that cannot be used with these data, before anything is trained."""
+    layers = _layers(model)
+    for name, values in ((name, values) for grid in tried for name, values in grid.items()):
+        part, _, rest = name.rpartition("__")
+        check = CHECKS.get(type(settings_of(type(layers[part] if part else model))[rest].kind).__name__)
+        for value in values if check is not None and isinstance(values, list) else ():
+            try:
+                if value is not None and check is not None:
+                    check(value, None if layers else data)
+            except LabelwrightError as error:
+                told = str(error).removeprefix(f"{rest}: ")
+                raise OptionError(f"{asked.place('search')}: {name.replace('__', '.')}: {told}") from None
+
+
+def _check_template(value: Any, data: Any) -> None:
+    """Of a layer, which may read others, only that the template is there."""
+    from labelwright.features.builtin import template
+
+    template(value, 1 if data is None else len(data.input_names), check=data is not None)
+
+
+def _check_scheme(value: str, data: Any) -> None:
+    from labelwright.corpus.schemes import detect_scheme
+    from labelwright.taggers.arguments import scheme_named
+
+    scheme_named(value, "iob2" if data is None else detect_scheme(data.values(data.label)))
+
+
+def _check_file(value: Any, data: Any) -> None:
+    if isinstance(value, str | Path) and not os.path.isfile(value):
+        raise OptionError(f"{value}: cannot read: no such file")
+
+
+CHECKS = {"TemplateName": _check_template, "SchemeName": _check_scheme, "VectorFile": _check_file}
+
+
+# -- the search -------------------------------------------------------------------------------------------------------
 
 
 class Searched(NamedTuple):
@@ -72,7 +288,7 @@ def searched(
 
 def how_many(record: dict[str, Any]) -> str:
     """How many settings were tried, and why no more."""
-    from labelwright.search.shown import tried
+    from labelwright.search.trials import tried
 
     return f"the best of {tried(record['tried'], record['settings'])}; {record['stopped']}"
 
@@ -84,7 +300,7 @@ class _Lines:
         self._search = search
 
     def __call__(self, row: Any, total: int) -> None:
-        from labelwright.search.shown import seconds_left
+        from labelwright.search.trials import seconds_left
 
         sizes, rows = self._search.sizes_, self._search.table_
         settings = ", ".join(f"{name.replace('__', '.')} {_short(value)}" for name, value in row["setting"].items())
@@ -109,8 +325,8 @@ def table(rows: Any, chosen: dict[str, Any]) -> list[str]:
     for row in ranked[:SHOWN]:
         values = [_short(row["setting"].get(name, "")) for name in names]
         lines.append([*values, f"{row['n_train'] + row['n_test']:,}", _score(row)])
-    right = [i for i, title in enumerate(lines[0]) if title in ("k", "threshold", "sentences", "score")]
-    return [*aligned(lines, right), *([f"... and {len(ranked) - SHOWN:,} more"] if len(ranked) > SHOWN else [])]
+    left = [i for i, title in enumerate(lines[0]) if title not in ("k", "threshold", "sentences", "score")]
+    return [*align(lines, left), *([f"... and {len(ranked) - SHOWN:,} more"] if len(ranked) > SHOWN else [])]
 
 
 def _score(row: Any) -> str:

@@ -1,53 +1,57 @@
 """labelwright warmup: compile kernels once, so that no later run has to."""
 
+import io
 import os
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-from labelwright.cli.common import show
-from labelwright.cli.options import option
-from labelwright.errors import OptionError
+from labelwright.cli.options import Command, option
+from labelwright.cli.show import show
+from labelwright.errors import LabelwrightError, OptionError
+from labelwright.settings import Choice
 
 WORDS = [["the", "old", "dog", "barks"], ["she", "sings"], ["a", "bird", "sings", "today"]]
 LABELS = [["B-NP", "I-NP", "I-NP", "O"], ["B-NP", "O"], ["B-NP", "I-NP", "O", "B-NP"]]
-PROCESSORS = ("native", "generic")
-
-CacheFolder = Annotated[
-    str | None,
+HELP = "Compile kernels (a minute or two, once per version and machine) and show where the machine code is stored."
+OPTIONS = [
     option(
-        "Where to store machine code, for LABELWRIGHT_CACHE to name later. [default: the user's cache folder]", "DIR"
+        "--cache DIR",
+        "Where to store machine code, for LABELWRIGHT_CACHE to name later.",
+        shown="the user's cache folder",
+    ),
+    option("--only tag", "tag: only what trained models need, not what training needs.", kind=Choice(["tag"])),
+    option(
+        "--cpu native|generic",
+        "native: for this processor. generic: for every processor of its kind, somewhat slower.",
+        kind=Choice(["native", "generic"]),
+        default="native",
     ),
 ]
-Only = Annotated[str | None, option("tag: only what trained models need, not what training needs.", "tag")]
-Processor = Annotated[
-    str,
-    option("native: for this processor. generic: for every processor of its kind, somewhat slower.", "native|generic"),
-]
 
 
-def command(cache: CacheFolder = None, only: Only = None, cpu: Processor = "native") -> None:
-    """Compile kernels (a minute or two, once per version and machine) and show where the machine code is stored."""
+def _warmup(o: Any) -> None:
     from labelwright.engine import choice
 
-    if only not in (None, "tag"):
-        raise OptionError(f"--only: expected tag, got {only!r}")
-    if cpu not in PROCESSORS:
-        raise OptionError(f"--cpu: expected native or generic, got {cpu!r}")
     if not choice.available():
         raise OptionError(f"warmup: nothing to compile: {choice.why_not_available()}")
     begun = time.perf_counter()
-    if cpu == "generic":
+    if o.cpu == "generic":
         _compile_for_all()
-    if cache is not None:
-        if not cache:
+    if o.cache is not None:
+        if not o.cache:
             raise OptionError("--cache: got nothing, expected the name of a folder")
-        _use(Path(cache))
+        _use(Path(o.cache))
     with choice.using("compiled"):
-        exercise(training=only is None)
-    _show_result(time.perf_counter() - begun, cache)
+        exercise(training=o.only is None)
+    _show_result(time.perf_counter() - begun, o.cache)
+
+
+warmup_command = Command(HELP, OPTIONS, _warmup)
 
 
 def _compile_for_all() -> None:
@@ -89,206 +93,118 @@ def _show_result(seconds: float, named: str | None) -> None:
 
 # -- calls of every kernel ---------------------------------------------------------------------------------------------
 
+# Settings of small models; those of LEARNT have kernels that only training needs.
+ARCS, TRIPLES = {"template": "words-arcs"}, {"template": "U:%x[0,0]\nB:%x[0,0]\nT:%x[0,0]"}
+SGD = {"optimizer": "sgd"}
+LOGLINEAR: list[dict[str, Any]] = [
+    {},
+    ARCS,
+    {"constraints": "scheme", "cells": "all"},
+    {"order": 2},
+    {"order": 2, **TRIPLES},
+]
+LEARNT: list[dict[str, Any]] = [{"l1": 0.1}, SGD, {**ARCS, "l1": 0.1}, {**ARCS, **SGD}, {"order": 2, **SGD}]
+PRUNED: list[dict[str, Any]] = [{}, {"constraints": "scheme"}]
+SCORED: list[dict[str, Any]] = [{}, ARCS, {"order": 2}, {"batch_size": 2}]
+MEMORIES: list[dict[str, Any]] = [
+    {},
+    {"ngram": 3},
+    {"ngram": 1, "weights": "none"},
+    {"k": 3, "metric": "mvdm", "votes": "inverse-distance", "ngram": 5},
+    {"k": 3, "metric": "jeffrey", "votes": "exponential-decay", "weights": "chi-squared"},
+    {"algorithm": "igtree"},
+]
+
 
 def exercise(training: bool = True) -> None:
     """Call every kernel once, on a few words, through the public interface; without `training` only those of trained
     models."""
+    from labelwright import load
+    from labelwright.engine import choice
     from labelwright.evaluate import compare
 
     with tempfile.TemporaryDirectory() as folder:
-        calls = _Calls(training, Path(folder, "model"))
-        calls.loglinear()
-        calls.scored()
-        calls.segments()
-        calls.cascades()
-        calls.memories()
+        for model, X, y in _models(training):
+            with choice.using("compiled" if training else "numpy"):
+                options = {"dev": X} if y is None and "dev" in model._training_options else {}
+                model.fit(X, y, **options)
+            model.save(Path(folder, "model"))
+            for each in [model, load(Path(folder, "model"))] if training else [load(Path(folder, "model"))]:
+                _ask(each, X)
+            with suppress(LabelwrightError):  # not all models can learn further
+                if training:
+                    getattr(model, "partial_fit", lambda *_: None)(X, y)
     compare(LABELS, LABELS, LABELS, samples=10)
 
 
-class _Calls:
-    """Trains small models and asks them, both as they are and as their files have them."""
+def _models(training: bool) -> Iterator[tuple[Any, Any, Any]]:
+    """Small models of every kind with their data: columns, feature dicts, arrays, layers, rows."""
+    import numpy as np
 
-    def __init__(self, training: bool, file: Path):
-        import io
+    from labelwright import (
+        CRF,
+        Cascade,
+        LatentCRF,
+        LatentPerceptron,
+        MemoryBased,
+        MemoryTagger,
+        Perceptron,
+        SemiCRF,
+    )
+    from labelwright.corpus import read_columns, read_conllu
 
-        import numpy as np
-
-        from labelwright.corpus import read_columns, read_conllu
-
-        self.training, self.file = training, file
-        rows = [list(zip(*pair, strict=True)) for pair in zip(WORDS, LABELS, strict=True)]
-        text = "\n\n".join("\n".join(" ".join(row) for row in sentence) for sentence in rows)
-        self.corpus = read_columns(io.BytesIO(text.encode()))
-        line = "\t".join(["1", "word", "word", "NOUN", *["_"] * 6])
-        read_conllu(io.BytesIO(f"{line}\n\n".encode()))
-        self.dicts = [[{"word": word, "length": float(len(word))} for word in sentence] for sentence in WORDS]
-        self.arrays = [np.array([[len(word), 1.0] for word in sentence]) for sentence in WORDS]
-
-    def _trained(self, model: Any, *data: Any, **options: Any) -> list[Any]:
-        """The model, trained: as it is (only if training is asked for), and loaded from a file."""
-        from labelwright import load
-        from labelwright.engine import choice
-
-        with choice.using("compiled" if self.training else "numpy"):
-            model.fit(*data, **options)
-        model.save(self.file)
-        return [model, load(self.file)] if self.training else [load(self.file)]
-
-    def loglinear(self) -> None:
-        """CRFs of all kinds: optimisers, orders, features of arcs, constraints, and every kind of input."""
-        from labelwright import CRF, LatentCRF
-
-        kinds: tuple[Any, ...] = (CRF, LatentCRF)
-        options: dict[str, Any]
-        learnt: tuple[dict[str, Any], ...] = (
-            {"l1": 0.1},
-            {"optimizer": "sgd"},
-            {"template": "words-arcs", "l1": 0.1},
-            {"template": "words-arcs", "optimizer": "sgd"},
-            {"order": 2, "optimizer": "sgd"},
-        )
-        asked: tuple[dict[str, Any], ...] = (
-            {},
-            {"template": "words-arcs"},
-            {"constraints": "scheme", "cells": "all"},
-            {"order": 2},
-            {"order": 2, "template": "U:%x[0,0]\nB:%x[0,0]\nT:%x[0,0]"},
-        )
-        for options in asked + learnt if self.training else asked:
-            for kind in kinds:
-                for model in self._trained(kind(max_iter=3, **options), self.corpus, dev=self.corpus):
-                    _ask(model, self.corpus)
-        for pruned in (CRF(max_iter=3, prune_labels=0.9), CRF(max_iter=3, prune_labels=0.9, constraints="scheme")):
-            for model in self._trained(pruned, self.corpus, dev=self.corpus):
-                _ask(model, self.corpus)
-        optimizers = ("lbfgs", "sgd") if self.training else ("lbfgs",)
-        for X in (self.dicts, self.arrays):
-            for optimizer in optimizers:
-                for kind in kinds:
-                    for model in self._trained(kind(max_iter=3, optimizer=optimizer), X, LABELS):
-                        model.predict(X)
-                        model.predict_marginals(X)
-
-    def scored(self) -> None:
-        """Perceptrons of all kinds."""
-        from labelwright import LatentPerceptron, Perceptron
-
-        options: dict[str, Any]
-        for kind in (Perceptron, LatentPerceptron):
-            for options in ({}, {"template": "words-arcs"}, {"order": 2}, {"batch_size": 2}):
-                for model in self._trained(kind(max_iter=2, **options), self.corpus, dev=self.corpus):
-                    _ask_by_score(model, self.corpus)
-                    if self.training:
-                        model.partial_fit(self.corpus)
-            for X in (self.dicts, self.arrays):
-                for model in self._trained(kind(max_iter=2), X, LABELS):
-                    model.predict(X)
-                    if self.training:
-                        model.partial_fit(X, LABELS)
-
-    def segments(self) -> None:
-        """Models of segments."""
-        from labelwright import SemiCRF
-
-        options: dict[str, Any]
-        for options in ({}, {"l1": 0.1}, {"cells": "all"}) if self.training else ({}, {"cells": "all"}):
-            model = SemiCRF(max_iter=3, dictionaries={"names": ["old dog"]}, **options)
-            for trained in self._trained(model, self.corpus, dev=self.corpus):
-                _ask_segments(trained, self.corpus)
-
-    def cascades(self) -> None:
-        """Layers of all kinds, and every way to pass labels upwards."""
-        from labelwright import CRF, Cascade, LatentCRF
-
-        below, above = CRF(max_iter=2), LatentCRF(n_latent=2, max_iter=2)
-        y = {"below": LABELS, "above": LABELS}
-        for passing in ("best", "marginal", "joint", "sample", "nbest"):
-            for layers in ([("below", below), ("above", above)], [("below", above), ("above", below)]):
-                model = Cascade(layers, passing=passing, lexicon="below", max_iter=2)
-                for trained in self._trained(model, WORDS, y):
-                    trained.predict(WORDS)
-                    trained.predict_nbest(WORDS, 2)
-                    trained.predict_marginals(WORDS)
-        if self.training:
-            arcs = CRF(template="B:%y[-1]/%y[0]\nU:%x[0,0]", order=2, max_iter=2)
-            model = Cascade([("below", CRF(order=2, max_iter=2)), ("above", arcs)], jackknife=True, max_iter=2)
-            model.fit(WORDS, y)
-
-    def memories(self) -> None:
-        """Memories of all kinds, and every inference."""
-        from labelwright import MemoryBased, MemoryTagger
-
-        options: dict[str, Any]
-        for options in (
-            {},
-            {"ngram": 1, "weights": "none"},
-            {"k": 3, "metric": "mvdm", "votes": "inverse-distance", "ngram": 5},
-            {"k": 3, "metric": "jeffrey", "votes": "exponential-decay", "weights": "chi-squared"},
-            {"algorithm": "igtree"},
-        ):
-            for model in self._trained(MemoryTagger(**options), self.corpus):
-                _ask_memory(model, self.corpus)
-        for model in self._trained(MemoryTagger(ngram=3), self.corpus):
-            model.decode(self.corpus, constraints="scheme")
-        for X in (self.dicts, self.arrays):
-            for model in self._trained(MemoryTagger(), X, LABELS):
-                model.predict(X)
-        for model in self._trained(MemoryTagger(metric="numeric"), self.arrays, LABELS):
-            model.predict(self.arrays)
-        for model in self._trained(MemoryBased(), [["a", 1.0], ["b", 2.0]], ["one", "two"]):
-            model.predict_proba([["a", 2.0]])
+    rows = [list(zip(*pair, strict=True)) for pair in zip(WORDS, LABELS, strict=True)]
+    text = "\n\n".join("\n".join(" ".join(row) for row in sentence) for sentence in rows)
+    corpus = read_columns(io.BytesIO(text.encode()))
+    line = "\t".join(["1", "word", "word", "NOUN", *["_"] * 6])
+    read_conllu(io.BytesIO(f"{line}\n\n".encode()))
+    dicts = [[{"word": word, "length": float(len(word))} for word in sentence] for sentence in WORDS]
+    arrays: Any = [np.array([[len(word), 1.0] for word in sentence]) for sentence in WORDS]
+    options: Any  # of one model after the other
+    for options in LOGLINEAR + LEARNT * training:
+        yield from ((kind(max_iter=3, **options), corpus, None) for kind in (CRF, LatentCRF))
+    yield from ((CRF(max_iter=3, prune_labels=0.9, **options), corpus, None) for options in PRUNED)
+    for options in SCORED:
+        yield from ((kind(max_iter=2, **options), corpus, None) for kind in (Perceptron, LatentPerceptron))
+    for X in (dicts, arrays):
+        for options in [{}, *([SGD] * training)]:
+            yield from ((kind(max_iter=3, **options), X, LABELS) for kind in (CRF, LatentCRF))
+        yield from ((kind(max_iter=2), X, LABELS) for kind in (Perceptron, LatentPerceptron))
+        yield MemoryTagger(), X, LABELS
+    for options in [{}, {"cells": "all"}, *([{"l1": 0.1}] * training)]:
+        yield SemiCRF(max_iter=3, dictionaries={"names": ["old dog"]}, **options), corpus, None
+    below, above = CRF(max_iter=2), LatentCRF(n_latent=2, max_iter=2)
+    layers = {"below": LABELS, "above": LABELS}
+    for passing in ("best", "marginal", "joint", "sample", "nbest"):
+        for low, high in ((below, above), (above, below)):
+            pair = [("below", low), ("above", high)]
+            yield Cascade(pair, passing=passing, lexicon="below", max_iter=2), WORDS, layers
+    if training:
+        arcs = CRF(template="B:%y[-1]/%y[0]\nU:%x[0,0]", order=2, max_iter=2)
+        pair = [("below", CRF(order=2, max_iter=2)), ("above", arcs)]
+        yield Cascade(pair, jackknife=True, max_iter=2), WORDS, layers
+    yield from ((MemoryTagger(**options), corpus, None) for options in MEMORIES)
+    yield MemoryTagger(metric="numeric"), arrays, LABELS
+    yield MemoryBased(), [["a", 1.0], ["b", 2.0]], ["one", "two"]
 
 
-def _ask(model: Any, corpus: Any) -> None:
-    """All questions that a model answers, by every decoder."""
-    from labelwright.decode import DECODERS
-
-    data = model.encode(corpus)
-    model.predict(corpus.X)
-    model.predict_nbest(data, 2)
-    model.predict_marginals(data)
-    model.predict_spans(data)
-    for decoder in DECODERS:
-        model.decode(data, decoder)
-    model.decode(data, "mbr", candidates="ldi")
-    model.decode(data, "exact", max_expansions=0)
-    model.decode(data, "marginal", constraints="scheme", forced=[[None] * len(words) for words in WORDS])
-    model.sequence_log_probabilities(data, LABELS)
-    model._describe_use([corpus])
-    model._path_mass(corpus, 2)
-    data = model.encode([["the", "old"] * 400])
-    model.decode(data, "ldi", n=100)  # memory that grows, too
-
-
-def _ask_by_score(model: Any, corpus: Any) -> None:
-    """All questions that a model without probabilities answers."""
-    data = model.encode(corpus)
-    model.predict_nbest(data, 2)
-    model.predict_confidences(data)
-    model.span_confidences(data, model.predict_spans(data))
-    model.decode(data, constraints="scheme", forced=[[None] * len(words) for words in WORDS])
-    model._describe_use([corpus])
-
-
-def _ask_segments(model: Any, corpus: Any) -> None:
-    """All questions that a segment model answers."""
-    data = model.encode(corpus)
-    model.predict_nbest(data, 2)
-    model.predict_marginals(data)
-    model.span_probabilities(data, model.predict_spans(data))
-    model.decode(data, constraints="scheme", forced=[[None] * len(words) for words in WORDS])
-    model.sequence_log_probabilities(data, LABELS)
-    model.sample(data, 2)
-
-
-def _ask_memory(model: Any, corpus: Any) -> None:
-    """All questions that a memory answers."""
-    data = model.encode(corpus)
-    for inference in ("none", "vote", "csi"):
-        model.decode(data, inference)
-    model.predict_nbest(data, 2)
-    model.predict_oracle(data, LABELS)
-    model.calibrate(data, LABELS).predict_confidences(data)
-    model.span_confidences(data, model.predict_spans(data))
-    if model.algorithm == "ib1":
-        model.neighbours(corpus)
+def _ask(model: Any, X: Any) -> None:
+    """All that a model may be asked, by every decoder; what it has no answer to it refuses."""
+    of_columns = hasattr(X, "names")
+    data = model.encode(X) if of_columns else X
+    calls: list[tuple[Any, ...]] = [("predict", X), ("predict_nbest", data, 2), ("predict_marginals", data)]
+    calls.append(("predict_proba", X))
+    if of_columns:
+        forced = {"constraints": "scheme", "forced": [[None] * len(words) for words in WORDS]}
+        spans = model.predict_spans(data)
+        calls += [("decode", data, decoder) for decoder in model.decoders]
+        calls += [("decode", data, "mbr", {"candidates": "ldi"}), ("decode", data, "exact", {"max_expansions": 0})]
+        calls += [("decode", data, forced), ("decode", data, "marginal", forced)]
+        calls.append(("decode", model.encode([["the", "old"] * 400]), "ldi", {"n": 100}))  # memory that grows, too
+        calls += [("sequence_log_probabilities", data, LABELS), ("sample", data, 2), ("predict_oracle", data, LABELS)]
+        calls += [("_describe_use", [X]), ("_path_mass", X, 2), ("neighbours", X), ("calibrate", data, LABELS)]
+        calls += [("predict_confidences", data), ("span_confidences", data, spans), ("span_probabilities", data, spans)]
+    for name, *arguments in calls:
+        options = arguments.pop() if isinstance(arguments[-1], dict) else {}
+        with suppress(LabelwrightError):
+            getattr(model, name, lambda *_: None)(*arguments, **options)

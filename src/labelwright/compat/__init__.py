@@ -7,13 +7,14 @@ labelwright.compat.replace()  # from here on, `import pycrfsuite` and `import sk
 python -m labelwright.compat script.py arguments   # runs a program so, without an edit
 """
 
-import importlib
 import sys
 import warnings
+from importlib import import_module
 
-REPLACED = {
-    "pycrfsuite": ("_dumpparser", "_logparser", "_pycrfsuite"),
-    "sklearn_crfsuite": ("_fileresource", "estimator", "metrics", "scorers", "trainer", "utils"),
+REPLACED = {  # the modules of the originals, and where their names are here
+    "pycrfsuite": {"_dumpparser": ".tagger", "_logparser": ".log", "_pycrfsuite": ""},
+    "sklearn_crfsuite": {"_fileresource": "", "estimator": "", "trainer": ""}
+    | dict.fromkeys(("metrics", "scorers", "utils"), ".metrics"),
 }
 
 
@@ -21,7 +22,7 @@ def replace() -> None:
     """Put labelwright's versions of pycrfsuite and sklearn_crfsuite into `sys.modules`.
 
     Call it before the program imports either of them: names that were imported from the originals stay as they are."""
-    for name, parts in REPLACED.items():
+    for name in REPLACED:
         before = sys.modules.get(name)
         if before is not None and not before.__name__.startswith(__name__):
             warnings.warn(
@@ -29,11 +30,14 @@ def replace() -> None:
                 RuntimeWarning,
                 stacklevel=2,
             )
-        here = f"{__name__}.{name}"
-        sys.modules[name] = importlib.import_module(here)
-        for part in parts:
-            if part != "scorers":  # needs scikit-learn: imported when the program asks for it
-                sys.modules[f"{name}.{part}"] = importlib.import_module(f"{here}.{part}")
+        sys.modules[name] = import_module(f"{__name__}.{name}")
+        register(name, name)
+
+
+def register(original: str, name: str) -> None:
+    """Let the modules of an original be imported as modules of this name."""
+    for part, module in REPLACED[original].items():
+        sys.modules[f"{name}.{part}"] = import_module(f"{__name__}.{original}{module}")
 
 
 def restore() -> None:

@@ -12,6 +12,7 @@ import re
 import warnings
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,7 +28,6 @@ from labelwright.wording import counted
 FIELDS = ("label", "labels", "entities", "spans")  # of JSON lines, with the annotations
 WORDS = Tokenizer()
 STARTS, ENDS, TYPES = ("start", "start_offset"), ("end", "end_offset"), ("label", "labels", "type")
-_STRETCH = re.compile(r"\S+")  # without spaces
 SKIP = "correct it, or leave such annotations out with --skip-bad-spans (in Python: skip_bad_spans)"
 
 
@@ -126,7 +126,8 @@ def corpus_of(
             skipped += fitted.skipped
             widened += fitted.widened
             sentences = _uncut(sentences, fitted.spans)
-            labels += _cut(labels_of(fitted.spans, sum(map(len, sentences))), sentences)
+            flat = iter(labels_of(fitted.spans, sum(map(len, sentences))))
+            labels += [list(itertools.islice(flat, len(sentence))) for sentence in sentences]
         places += sentences
         text_of += [number] * len(sentences)
     if not places:
@@ -150,12 +151,6 @@ def _uncut(sentences: list[list[Place]], spans: Sequence[Span]) -> list[list[Pla
     return joined
 
 
-def _cut(labels: list[str], sentences: Sequence[Sequence[Place]]) -> list[list[str]]:
-    """The labels of a text, sentence by sentence."""
-    flat = iter(labels)
-    return [list(itertools.islice(flat, len(sentence))) for sentence in sentences]
-
-
 class Fitted(NamedTuple):
     """Annotations of one text as spans of tokens, and what is wrong with those that do not fit."""
 
@@ -170,11 +165,11 @@ def _fitted(item: AnnotatedText, tokens: list[Place], skip_bad_spans: bool) -> F
     if item.annotations is None:
         raise CorpusError(f"{item.place}: not annotated, but other texts are; expected one of {', '.join(FIELDS)}")
     fitted, last = Fitted([], [], []), 0
-    stretches, places = _Places.of(match.span() for match in _STRETCH.finditer(item.text)), _Places.of(tokens)
+    stretches = [match.span() for match in re.finditer(r"\S+", item.text)]
     for annotation in sorted(item.annotations, key=lambda each: (each.start, -each.end)):
         place = f"{item.place}: the {annotation}"
-        first, end, problem, cut = _fit(annotation, len(item.text), stretches, places, last)
-        cuts = "" if cut is None else f"{place} cuts the token {_shortened(item.text, *tokens[cut])!r}"
+        first, end, problem, cut = _fit(annotation, len(item.text), stretches, tokens, last)
+        cuts = "" if cut is None else f"{place} cuts the token {_shown_token(item.text, *cut)!r}"
         if cuts and (skip_bad_spans or problem is not None):  # widened, it would overlap another one
             fitted.skipped.append(cuts)
         elif problem is not None:
@@ -188,59 +183,31 @@ def _fitted(item: AnnotatedText, tokens: list[Place], skip_bad_spans: bool) -> F
     return fitted
 
 
-class _Places(NamedTuple):
-    """Places in a text in their order, none of which overlaps another."""
-
-    starts: list[int]
-    ends: list[int]
-
-    @classmethod
-    def of(cls, places: Iterable[Place]) -> "_Places":
-        pairs = list(places)
-        return cls([a for a, _ in pairs], [b for _, b in pairs])
-
-    def touched(self, a: int, b: int) -> tuple[int, int]:
-        """The first of those that a..b touches, and the one behind the last; none where the second is no more."""
-        return bisect_right(self.ends, a), bisect_left(self.starts, b)
-
-    def trimmed(self, a: int, b: int) -> Place:
-        """What is left of a..b without its ends that lie in none of the places."""
-        first, end = self.touched(a, b)
-        return (max(a, self.starts[first]), min(b, self.ends[end - 1])) if first < end else (a, a)
+def _fit(
+    annotation: Annotation, length: int, stretches: list[Place], tokens: list[Place], last: int
+) -> tuple[int, int, str | None, Place | None]:
+    """The tokens first..end that an annotation touches without the spaces at its ends, what is wrong with it, and the
+    first token that it cuts.  Stretches have no spaces; tokens before `last` belong to others."""
+    a, b, kind = annotation
+    if not 0 <= a <= b <= length:
+        return 0, 0, f"lies outside the text of {length} characters", None
+    first, end = _touched(stretches, a, b)
+    a, b = (max(a, stretches[first][0]), min(b, stretches[end - 1][1])) if first < end else (a, a)
+    first, end = _touched(tokens, a, b)
+    if a < b and not kind:
+        return 0, 0, "has no type", None
+    if a >= b or first >= end:
+        return 0, 0, "holds no token", None
+    cut = tokens[first] if tokens[first][0] < a else tokens[end - 1] if tokens[end - 1][1] > b else None
+    return first, end, "overlaps another one" if first < last else None, cut
 
 
-class _Fit(NamedTuple):
-    """An annotation as tokens first..end, what is wrong with it, and the first token that it cuts."""
-
-    first: int
-    end: int
-    problem: str | None = None
-    cut: int | None = None
+def _touched(places: list[Place], a: int, b: int) -> tuple[int, int]:
+    """The first of places in their order that a..b touches, and the one behind the last; none where it is no more."""
+    return bisect_right(places, a, key=itemgetter(1)), bisect_left(places, b, key=itemgetter(0))
 
 
-def _fit(annotation: Annotation, length: int, stretches: _Places, tokens: _Places, last: int) -> _Fit:
-    """All tokens that an annotation touches without the spaces at its ends; those before `last` belong to others."""
-    a, b = stretches.trimmed(annotation.start, annotation.end)
-    first, end = tokens.touched(a, b)
-    problem = _problem(annotation, length, a >= b)
-    if problem is None and first >= end:
-        problem = "holds no token"
-    if problem is not None:
-        return _Fit(0, 0, problem)
-    cut = first if tokens.starts[first] < a else end - 1 if tokens.ends[end - 1] > b else None
-    return _Fit(first, end, "overlaps another one" if first < last else None, cut)
-
-
-def _problem(annotation: Annotation, length: int, is_blank: bool) -> str | None:
-    """What is wrong with an annotation of a text of this length, before its tokens are looked at."""
-    if not 0 <= annotation.start <= annotation.end <= length:
-        return f"lies outside the text of {length} characters"
-    if is_blank:
-        return "holds no token"
-    return "has no type" if not annotation.type else None
-
-
-def _shortened(text: str, a: int, b: int, most: int = 40) -> str:
+def _shown_token(text: str, a: int, b: int, most: int = 40) -> str:
     """The characters a..b, or the first of them: many annotations may cut one long token."""
     return text[a:b] if b - a <= most else f"{text[a : a + most]}..."
 

@@ -62,48 +62,21 @@ def first_line_of(source: Source) -> int:
     return int(getattr(source, "first_line", 1))
 
 
-def codec_of(data: bytes) -> Codec | None:
-    """The codec whose data begin like these."""
-    return next((codec for codec in CODECS.values() if data.startswith(codec.begins)), None)
-
-
 def codec_for(data: bytes, name: str, suffix: str = "") -> Codec | None:
     """The codec of data that begin like these, or of a file with this suffix."""
     if data.startswith(ZSTD):
         raise CorpusError(f"{name}: compressed by zstd, which is not read; decompress it first, as with unzstd")
     if data.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
         raise CorpusError(f"{name}: is UTF-16, expected UTF-8; convert it first, as with iconv -f UTF-16 -t UTF-8")
-    return CODECS.get(suffix) or codec_of(data)
+    return CODECS.get(suffix) or next((codec for codec in CODECS.values() if data.startswith(codec.begins)), None)
 
 
 def decompressed(data: bytes, name: str, suffix: str = "") -> bytes:
     """Return decompressed data; the format follows from the suffix or the first bytes."""
-    codec = codec_for(data, name, suffix)
-    if codec is None:
-        check_size(len(data), name, held=False)
-        return data
-    try:
-        with codec.reader(io.BytesIO(data)) as file:
-            return _read_within(file, name, codec, held=True)
-    except CorpusError:
-        raise
-    except DAMAGED as error:
-        raise _damaged(codec, name, error) from None
-
-
-def _read_within(file: Any, name: str, codec: Codec | None, n_read: int = 0, held: bool = False) -> bytes:
-    """All that is left of a file of which `n_read` bytes are read; more than the limit is never in memory."""
-    parts = list[bytes]()
-    while part := file.read(PIECE):
-        parts.append(bytes(part))
-        n_read += len(part)
-        check_size(n_read, name, held, DECOMPRESSED if codec else "more than")
-    return b"".join(parts)
-
-
-def _damaged(codec: Codec, name: str, error: BaseException) -> CorpusError:
-    reason = str(error).splitlines()[0].rstrip(".").lower() if str(error) else "unreadable"
-    return CorpusError(f"{name}: damaged or truncated {codec.name} data ({reason}); fetch the file again")
+    if codec_for(data, name, suffix) is not None:
+        return ByteStream(io.BytesIO(data), name, suffix).read_all()
+    check_size(len(data), name, held=False)
+    return data
 
 
 def read_bytes(source: Source) -> bytes:
@@ -209,7 +182,7 @@ def _opened_for_writing(path: Path) -> Iterator[BinaryIO]:
 class ByteStream:
     """A path, `-` (standard input) or a binary file object that is read and decompressed a piece at a time."""
 
-    def __init__(self, source: Source, name: str | None = None):
+    def __init__(self, source: Source, name: str | None = None, suffix: str = ""):
         self.name = name or name_of(source)
         self._owned: BinaryIO | None = None
         self._codec: Codec | None = None
@@ -224,7 +197,7 @@ class ByteStream:
             head = file.read(16)
         if not isinstance(head, bytes):
             raise CorpusError(f"{self.name}: got text, expected a file opened in binary mode ('rb')")
-        suffix = Path(self.name).suffix if self._owned is not None else ""
+        suffix = suffix if self._owned is None else Path(self.name).suffix
         try:
             self._codec = codec_for(head, self.name, suffix)
         except CorpusError:
@@ -248,15 +221,17 @@ class ByteStream:
         """All that is left."""
         with self._explained():
             kind = 0 if self._owned is None else os.fstat(self._owned.fileno()).st_mode
-            if self._owned is not None and stat.S_ISREG(kind) and self._is_plain and not self._n_read:
+            is_plain = self._codec is None and limit_of(held=False) is None
+            if self._owned is not None and stat.S_ISREG(kind) and is_plain and not self._n_read:
                 self._owned.seek(0)
                 return self._owned.read()  # at once, without a copy
             held = self._codec is not None or stat.S_ISCHR(kind)  # devices such as /dev/zero have no end
-            return _read_within(self._file, self.name, self._codec, self._n_read, held)
-
-    @property
-    def _is_plain(self) -> bool:
-        return self._codec is None and limit_of(held=False) is None
+            parts = list[bytes]()
+            while part := self._file.read(PIECE):  # more than the limit is never in memory
+                parts.append(part)
+                self._n_read += len(part)
+                check_size(self._n_read, self.name, held, DECOMPRESSED if self._codec else "more than")
+            return b"".join(parts)
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
@@ -267,7 +242,9 @@ class ByteStream:
         except DAMAGED as error:
             if self._codec is None or (isinstance(error, OSError) and error.errno):
                 raise unreadable(CorpusError, self.name, error) from None
-            raise _damaged(self._codec, self.name, error) from None
+            reason = str(error).splitlines()[0].rstrip(".").lower() if str(error) else "unreadable"
+            what = f"damaged or truncated {self._codec.name} data ({reason}); fetch the file again"
+            raise CorpusError(f"{self.name}: {what}") from None
 
     def close(self) -> None:
         if self._owned is not None:

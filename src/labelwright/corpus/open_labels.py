@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from labelwright.corpus.compressed import read_bytes
+from labelwright.corpus.labels import place_of
 from labelwright.corpus.partial_labels import is_set, known_labels, one_of, sets_among
 from labelwright.corpus.schemes import allowed, boundaries, detect_scheme
 from labelwright.corpus.table import Corpus, intern_labels
@@ -186,8 +187,7 @@ def _numbers(corpus: Corpus, name: str) -> np.ndarray:
             value = np.nan
         if not 0 <= value < np.inf:
             token = int(np.argmax(corpus.codes(name) == code))
-            sentence = int(np.searchsorted(corpus.offsets, token, side="right")) - 1
-            place = f"sentence {sentence}, token {token - int(corpus.offsets[sentence])}: column {name}"
+            place = f"{place_of(token, corpus.offsets)}: column {name}"
             raise CorpusError(f"{corpus.source}: {place}: expected a number of 0 or more, got {text!r}")
         values.append(value)
     return np.asarray(np.array(values)[corpus.codes(name)])

@@ -21,39 +21,6 @@ _CLOSING = frozenset("ES[]")  # a chunk always ends after these letters
 _INSIDE = _OPENING | _CLOSING | {"I"}
 OUTSIDE = "O", ""  # the role and type of what is in no chunk
 
-# The roles each scheme has letters for, and the letters of those that spell some of them in their own way.
-_ROLES = {
-    "iob1": "BIO",
-    "iob2": "BIO",
-    "ioe1": "IEO",
-    "ioe2": "IEO",
-    "bioes": "BIESO",
-    "bilou": "BIESO",
-    "bmes": "BIESO",
-    "io": "IO",
-}
-_SPELLING = {"bilou": {"E": "L", "S": "U"}, "bmes": {"I": "M"}}
-SCHEMES = tuple(_ROLES)
-SAME_AS = {"iobes": "bioes", "bmeso": "bmes", "bilu": "bilou", "bio": "iob2", "iob": "iob1"}  # other names
-
-
-def _chunks_are_closed(i: str, j: str, same: bool) -> bool:
-    """Whether role j may follow role i where every chunk is written with its first and its last token."""
-    return (i in "BI") == (j in "IE") and (same or i not in "BI")
-
-
-# May role j follow role i?  `same`: both are inside chunks of one type.  The edge of a sentence counts as O.
-_FITS: dict[str, Callable[[str, str, bool], bool]] = {
-    "iob1": lambda i, j, same: j != "B" or same,
-    "iob2": lambda i, j, same: j != "I" or same,
-    "ioe1": lambda i, j, same: i != "E" or same,
-    "ioe2": lambda i, j, same: i != "I" or same,
-    "bioes": _chunks_are_closed,
-    "bilou": _chunks_are_closed,
-    "bmes": _chunks_are_closed,
-    "io": lambda i, j, same: True,
-}
-
 
 class Place(NamedTuple):
     """Where a token stands in its chunk, and whether another chunk of the same type touches that end."""
@@ -64,22 +31,33 @@ class Place(NamedTuple):
     touched_after: bool
 
 
-def _closed_role(place: Place) -> str:
-    """The role of a token where every chunk is written with its first and its last token."""
-    return ("S" if place.last else "B") if place.first else ("E" if place.last else "I")
+class Scheme(NamedTuple):
+    """How a scheme writes chunks."""
+
+    roles: str  # that it has letters for
+    fits: Callable[[str, str, bool], bool]  # may role j follow role i?  True: both are inside chunks of one type
+    write: Callable[[Place], str]  # the role at a place inside a chunk
+    spelling: Mapping[str, str] = {}  # the letters of roles that are spelled in another way
 
 
-# The role that each scheme writes at a place inside a chunk.
-_WRITE: dict[str, Callable[[Place], str]] = {
-    "iob1": lambda place: "B" if place.first and place.touched_before else "I",
-    "iob2": lambda place: "B" if place.first else "I",
-    "ioe1": lambda place: "E" if place.last and place.touched_after else "I",
-    "ioe2": lambda place: "E" if place.last else "I",
-    "bioes": _closed_role,
-    "bilou": _closed_role,
-    "bmes": _closed_role,
-    "io": lambda place: "I",
+# The edge of a sentence counts as O.  In the last three every chunk is written with its first and its last token.
+_BIOES = Scheme(
+    "BIESO",
+    lambda i, j, same: (i in "BI") == (j in "IE") and (same or i not in "BI"),
+    lambda place: ("S" if place.last else "B") if place.first else ("E" if place.last else "I"),
+)
+_SCHEMES = {
+    "iob1": Scheme("BIO", lambda i, j, same: j != "B" or same, lambda p: "B" if p.first and p.touched_before else "I"),
+    "iob2": Scheme("BIO", lambda i, j, same: j != "I" or same, lambda p: "B" if p.first else "I"),
+    "ioe1": Scheme("IEO", lambda i, j, same: i != "E" or same, lambda p: "E" if p.last and p.touched_after else "I"),
+    "ioe2": Scheme("IEO", lambda i, j, same: i != "I" or same, lambda p: "E" if p.last else "I"),
+    "bioes": _BIOES,
+    "bilou": _BIOES._replace(spelling={"E": "L", "S": "U"}),
+    "bmes": _BIOES._replace(spelling={"I": "M"}),
+    "io": Scheme("IO", lambda i, j, same: True, lambda p: "I"),
 }
+SCHEMES = tuple(_SCHEMES)
+SAME_AS = {"iobes": "bioes", "bmeso": "bmes", "bilu": "bilou", "bio": "iob2", "iob": "iob1"}  # other names
 
 
 class LabelRoles(NamedTuple):
@@ -227,7 +205,7 @@ def check_scheme(scheme: str) -> str:
 
 def same_rules(scheme: str, other: str) -> bool:
     """Whether two schemes differ in their letters alone, as BIOES, BILOU and BMES do."""
-    return scheme == other or {scheme, other} <= {"bioes", *_SPELLING}
+    return scheme == other or {scheme, other} <= {name for name, each in _SCHEMES.items() if each.fits is _BIOES.fits}
 
 
 def letters_of(scheme: str) -> list[str]:
@@ -236,18 +214,15 @@ def letters_of(scheme: str) -> list[str]:
     >>> letters_of("bilou"), letters_of("ioe2")
     (['B', 'I', 'L', 'U', 'O'], ['I', 'E', 'O'])
     """
-    return [_spelt(role, scheme) for role in _ROLES[scheme]]
-
-
-def _spelt(role: str, scheme: str) -> str:
-    return _SPELLING.get(scheme, {}).get(role, role)
+    return [_SCHEMES[scheme].spelling.get(role, role) for role in _SCHEMES[scheme].roles]
 
 
 def _checked_parts(label: str, scheme: str) -> tuple[str, str]:
     """The role and type of a label that the scheme must have; BIOES is also read in the letters of BILOU and BMES."""
     role, kind = _parts(label)
-    written = is_chunk_label(label) and role in _ROLES[scheme]  # a label may also be a number
-    if not written or (scheme in _SPELLING and label.partition("-")[0] != _spelt(role, scheme)):
+    spelling = _SCHEMES[scheme].spelling
+    written = is_chunk_label(label) and role in _SCHEMES[scheme].roles  # a label may also be a number
+    if not written or (spelling and label.partition("-")[0] != spelling.get(role, role)):
         raise OptionError(
             f"scheme {scheme}: label {label!r} is not one it writes (letters {' '.join(letters_of(scheme))}); "
             "name the scheme the labels are in"
@@ -258,16 +233,16 @@ def _checked_parts(label: str, scheme: str) -> tuple[str, str]:
 def _as_spelt(labels: Iterable[str]) -> str:
     """Which of BIOES, BILOU and BMES labels with these roles are in: by their letters, BIOES where these are mixed."""
     letters = {split_label(label)[0] for label in labels}
-    for scheme in _SPELLING:
-        if letters & set(_SPELLING[scheme].values()) and letters <= set(letters_of(scheme)):
-            return scheme
+    for name, scheme in _SCHEMES.items():
+        if letters & set(scheme.spelling.values()) and letters <= set(letters_of(name)):
+            return name
     return "bioes"
 
 
 def _fits(before: tuple[str, str], after: tuple[str, str], scheme: str) -> bool:
     """Whether the scheme lets one label follow another."""
     same = "O" not in (before[0], after[0]) and before[1] == after[1]
-    return _FITS[scheme](before[0], after[0], same)
+    return _SCHEMES[scheme].fits(before[0], after[0], same)
 
 
 def allowed(labels: Sequence[str], scheme: str) -> Allowed:
@@ -426,7 +401,9 @@ class _Windows(dict[tuple[str | None, str, str | None], str]):
                 touched_before=first and before[0] != "O" and before[1] == here[1],
                 touched_after=last and after[0] != "O" and after[1] == here[1],
             )
-            written = join_label(_spelt(_WRITE[self.target](place), self.target), here[1])
+            target = _SCHEMES[self.target]
+            role = target.write(place)
+            written = join_label(target.spelling.get(role, role), here[1])
         self[window] = written
         return written
 

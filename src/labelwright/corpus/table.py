@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from labelwright.corpus.labels import check_labels, plain_label, wrong_label
+from labelwright.corpus.labels import check_labels, place_of, plain_label, wrong_label
 from labelwright.corpus.limits import LONGEST_VALUE, too_long
 from labelwright.corpus.offsets import offsets_from
 from labelwright.corpus.partial_labels import SET_TYPES, check_known, is_set, sets_among
@@ -323,19 +323,15 @@ class Corpus:
         elif all(issubclass(kind, tuple | list) for kind in kinds):
             n_columns = len(flat[0])
             if set(map(len, flat)) != {n_columns} or not n_columns:
-                sentence, token = _locate(sentences, lambda item: len(item) != n_columns or not item)
-                width = len(sentences[sentence][token])
-                raise CorpusError(
-                    f"{source}: sentence {sentence}, token {token}: expected {n_columns or 'some'} columns, got {width}"
-                )
+                position = next(k for k, item in enumerate(flat) if len(item) != n_columns or not item)
+                expected = f"expected {n_columns or 'some'} columns, got {len(flat[position])}"
+                raise CorpusError(f"{source}: {_place(position, sentences)}: {expected}")
             columns = [intern_values(list(map(itemgetter(c), flat)), sentences, source) for c in range(n_columns)]
         else:
             wrong = next(kind for kind in kinds if not issubclass(kind, str))
-            sentence, token = _locate(sentences, lambda item: type(item) is wrong)
-            raise CorpusError(
-                f"{source}: sentence {sentence}, token {token}: expected a string, or a tuple of strings "
-                f"at every token, got {wrong.__name__}"
-            )
+            place = _place(next(k for k, item in enumerate(flat) if type(item) is wrong), sentences)
+            expected = "a string, or a tuple of strings at every token"
+            raise CorpusError(f"{source}: {place}: expected {expected}, got {wrong.__name__}")
         lengths = np.fromiter(map(len, sentences), dtype=np.int64, count=len(sentences))
         label = None
         if y is not None:
@@ -419,9 +415,7 @@ def _interned(flat: list[Any], values: list[Any], keys: list[Any]) -> Column:
 
 def _place(position: int, sentences: Sequence[Sequence[Any]]) -> str:
     """Where a token of the flat list stands."""
-    ends = np.cumsum([len(sentence) for sentence in sentences])
-    sentence = int(np.searchsorted(ends, position, side="right"))
-    return f"sentence {sentence}, token {position - int(ends[sentence] - len(sentences[sentence]))}"
+    return place_of(position, offsets_from([len(sentence) for sentence in sentences]))
 
 
 def compacted(values: list[str], codes: np.ndarray) -> Column:
@@ -457,6 +451,11 @@ def check_label(label: str | None, names: Sequence[str], source: str) -> None:
     """Refuse a label column that is missing."""
     if label is not None and label not in names:
         raise CorpusError(f"{source}: no column {label!r} to be the label, expected one of {', '.join(names)}")
+
+
+def taken(X: Any, which: Any) -> Any:
+    """The sentences of these numbers, or what is said of each."""
+    return X.take(which) if isinstance(X, Corpus) else [X[n] for n in which]
 
 
 def in_lists(X: Any) -> Any:
@@ -524,8 +523,3 @@ def _rows(
         elif tuple(reads) != default_names(len(reads), labelled=False):  # which stand for any columns, as many
             raise CorpusError(f"{source}: the model reads the column {missing[0]!r}, the frames have {','.join(names)}")
     return [table_rows(sentence, names, f"{source}: sentence {n}") for n, sentence in enumerate(sentences)], names
-
-
-def _locate(sentences: list[Sequence[Any]], wrong: Any) -> tuple[int, int]:
-    """The first sentence and token for which `wrong` is true."""
-    return next((s, t) for s, sentence in enumerate(sentences) for t, item in enumerate(sentence) if wrong(item))

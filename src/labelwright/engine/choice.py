@@ -17,10 +17,10 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from threading import Thread
+from threading import Lock, Thread
 
 from labelwright.errors import OptionError
-from labelwright.locks import after_fork, renewed_lock
+from labelwright.parallel import after_fork, renewed_lock
 
 ENGINES = ("auto", "numpy", "compiled")
 ENOUGH = 150_000  # tokens of a CRF: machine code saves 4 microseconds of each, and takes 0.6 seconds to load
@@ -42,6 +42,8 @@ class _State:
     loader: Thread | None = None  # loads it in the background
     starting, loading = renewed_lock(), renewed_lock()
     restore: Callable[[], None] | None = None  # ends `giving_way`
+    importing = Lock()  # of Numba; a forked process finds it held, as Python's own locks are
+    stopped = ""  # why nothing is compiled or loaded any more: kernels without machine code run by NumPy
 
 
 def chosen() -> str:
@@ -53,23 +55,15 @@ def chosen() -> str:
 
 
 def available() -> bool:
-    """Is Numba installed, and not switched off (NUMBA_DISABLE_JIT=1)?"""
-    if _is_switched_off():
-        return False
-    if "numba" in sys.modules:
-        return sys.modules["numba"] is not None
-    return importlib.util.find_spec("numba") is not None
-
-
-def _is_switched_off() -> bool:
-    return os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
+    """Is Numba installed, and not switched off?"""
+    return not why_not_available()
 
 
 def why_not_available() -> str:
-    """Why nothing can be compiled, and what to do about it."""
-    if _is_switched_off():
+    """Why nothing can be compiled, and what to do about it; nothing where it can."""
+    if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
         return "Numba is switched off by NUMBA_DISABLE_JIT; unset it"
-    return "Numba is not installed; pip install 'labelwright[fast]'"
+    return "" if importlib.util.find_spec("numba") else "Numba is not installed; pip install 'labelwright[fast]'"
 
 
 def compiled() -> bool:
@@ -99,6 +93,8 @@ def expect(tokens: float) -> None:
 def expect_much() -> None:
     """Say that work is about to come that is worth compiling, as training always is: so the result of training does
     not depend on what the process did before."""
+    if _State.stopped:
+        warn_of_numpy(_State.stopped)
     if not compiled() and _State.compiled is None:
         _switch(_loaded(required=False))
 
@@ -119,8 +115,10 @@ def _loaded(required: bool) -> bool:
         if required:
             raise OptionError(f"LABELWRIGHT_ENGINE=compiled: {why_not_available()}")
         return False
+    if _State.stopped:
+        return _State.serving
     try:
-        with _no_scipy() if _State.own_process else nullcontext():
+        with _State.importing, _no_scipy() if _State.own_process else nullcontext():
             importlib.import_module("labelwright.engine.machine")
     except Exception as why:
         if required:
@@ -130,11 +128,30 @@ def _loaded(required: bool) -> bool:
     return True
 
 
+def may_compile() -> bool:
+    """May a kernel that lacks machine code be compiled at once?"""
+    return compiled() and not _State.stopped
+
+
+def stop_compiling(why: object) -> None:
+    """Go on with the machine code that is there, and with NumPy elsewhere."""
+    if not _State.stopped:
+        _State.stopped = str(why) or type(why).__name__
+        warn_of_numpy(_State.stopped)
+
+
+def warn_of_numpy(why: object) -> None:
+    line = str(why).strip().partition("\n")[0]  # Numba's messages have many
+    warnings.warn(f"labelwright: no machine code ({line}); NumPy goes on", RuntimeWarning, stacklevel=3)
+
+
 # -- machine code for requests ----------------------------------------------------------------------------------------
 
 
 def start_loading() -> None:
     """Load Numba, and the machine code that kernels want, in the background."""
+    if _State.loader is not None or _State.stopped:  # requests that ask at each call do not wait for one another
+        return
     with _State.starting:
         if _State.loader is None and not compiled() and _State.waiting:
             _State.loader = Thread(target=_load, name="labelwright-loader", daemon=True)
@@ -163,7 +180,8 @@ def load_wanted(pause: float = 0.0) -> bool:
                 _tell_all()
             elif _State.compiled is None:  # training may have decided meanwhile
                 _switch(False)
-        return _State.serving and bool(importlib.import_module("labelwright.engine.machine").load_wanted())
+        serves = _State.serving and not _State.stopped
+        return serves and bool(importlib.import_module("labelwright.engine.machine").load_wanted())
 
 
 @contextmanager
@@ -189,10 +207,12 @@ def giving_way() -> Iterator[None]:
 
 
 def _forget_loader() -> None:
-    """In a process that was forked, the loader stayed behind, and with it locks of Numba if it was using that."""
+    """In a process that was forked, other threads stayed behind, and with them imports and locks of Numba."""
     if _State.restore is not None:
         _State.restore()
-        _switch(False)
+    machine = sys.modules.get("labelwright.engine.machine")
+    if _State.importing.locked() or (machine is not None and machine.is_compiling()):
+        _State.stopped = "this process was forked while its parent loaded it"
     _State.loader = None
 
 

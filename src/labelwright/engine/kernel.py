@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from labelwright.engine import choice
-from labelwright.locks import computed_once
+from labelwright.parallel import computed_once
 
 # Sums may be reordered and multiplications fused, which lets loops use vector instructions;
 # infinities and NaN keep their meaning.
@@ -54,9 +54,12 @@ class Kernel:
 
         def form_for(*arguments: Any) -> Any:
             """What Numba shall call with arguments of new types."""
-            if choice.compiled():
-                return compile_for(*arguments)
-            machine.want(self, arguments)
+            try:
+                if choice.may_compile():
+                    return compile_for(*arguments)
+                machine.want(self, arguments)
+            except Exception as why:
+                choice.stop_compiling(why)
             return self._run_vectorised
 
         made._compile_for_args = form_for

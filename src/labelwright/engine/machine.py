@@ -9,6 +9,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -21,11 +22,12 @@ from numba.core.compiler_lock import global_compiler_lock
 from numba.extending import intrinsic, typeof_impl
 
 from labelwright.engine import cache
-from labelwright.engine.choice import giving_way, start_loading
+from labelwright.engine.choice import giving_way, start_loading, warn_of_numpy
 
 # The cache rests on a few names of Numba that are not public.  These versions were tested; with others the kernels are
 # kept by Numba's own cache.
 TESTED = ((0, 60), (0, 68))
+SECONDS = 600  # for which another process may compile
 
 
 @functools.cache
@@ -96,13 +98,23 @@ def load_wanted() -> bool:
         if missing := _missing(wanted):
             _compile_elsewhere(missing)
             if _missing(missing):
-                raise OSError("no folder for it can be written; name one with LABELWRIGHT_CACHE")
+                folder = cache.writable_folder(fingerprint())
+                none = "no folder can keep it that its owner alone can write; name one with LABELWRIGHT_CACHE"
+                raise OSError(f"{folder} has none for this processor after compiling" if folder else none)
     except Exception as why:
         _Wanted.failed = True
-        warnings.warn(f"labelwright: no machine code ({why}); NumPy goes on", RuntimeWarning, stacklevel=2)
+        warn_of_numpy(why)
         return False
     _Wanted.n_loaded += len(wanted)
     return bool(wanted)
+
+
+def is_compiling() -> bool:
+    """Does another thread compile or load machine code, or did so when this process was forked?"""
+    lock = global_compiler_lock._lock
+    if free := lock.acquire(blocking=False):
+        lock.release()
+    return not free
 
 
 def _missing(wanted: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
@@ -127,7 +139,7 @@ def _compile_elsewhere(wanted: list[tuple[Any, Any]]) -> None:
     command = [sys.executable, "-P", "-c", "from labelwright.engine import machine; machine.compile_given()"]
     given = pickle.dumps([(kernel.__module__, kernel.__name__, signature) for kernel, signature in wanted])
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
-    done = subprocess.run(command, input=given, capture_output=True, env=environment, check=False)  # noqa: S603
+    done = subprocess.run(command, input=given, capture_output=True, env=environment, timeout=SECONDS)  # noqa: S603
     if done.returncode:
         raise OSError(done.stderr.decode(errors="replace").strip().rpartition("\n")[2])
     cache.folders.cache_clear()
@@ -176,8 +188,9 @@ def fingerprint() -> str:
 @functools.cache
 def _tell_once() -> None:
     """Say in a terminal or at a prompt that kernels are being compiled, which takes half a minute in all."""
-    if hasattr(sys, "ps1") or (sys.stderr is not None and sys.stderr.isatty()):
-        sys.stderr.write("labelwright: compiling kernels, once for this version on this machine ...\n")
+    with suppress(AttributeError, OSError, ValueError):  # there is no standard error, or it is closed
+        if hasattr(sys, "ps1") or sys.stderr.isatty():
+            sys.stderr.write("labelwright: compiling kernels, once for this version on this machine ...\n")
 
 
 if OWN_CACHE:

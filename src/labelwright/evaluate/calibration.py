@@ -1,7 +1,7 @@
 """Are probabilities right as often as they say?  Reliability, calibration error, Brier score, risk and coverage."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,7 +12,7 @@ from labelwright.corpus.schemes import is_chunk_label
 from labelwright.corpus.spans import Span, spans_of
 from labelwright.corpus.table import Corpus
 from labelwright.errors import OptionError
-from labelwright.wording import align
+from labelwright.wording import align, plain
 
 Array = NDArray[Any]
 BINS = 15  # at most, of at least
@@ -103,12 +103,7 @@ class CalibrationReport:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the numbers as plain dicts and lists."""
-        parts = {
-            "bins": [each._asdict() for each in self.bins],
-            "operations": [each._asdict() for each in self.operations],
-            "curve": [list(point) for point in self.curve],
-        }
-        return asdict(self) | parts
+        return dict(plain(self))
 
     def __str__(self) -> str:
         """Return the reliability table, the errors, and what is kept at each precision."""

@@ -11,11 +11,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from labelwright.corpus.spans import Span
-from labelwright.corpus.table import Corpus
+from labelwright.corpus.table import Corpus, taken
 from labelwright.corpus.tokenizer import joined_text
 from labelwright.errors import CorpusError, OptionError
 from labelwright.evaluate.counts import Rules, Score, Tokens, chunk_ends, score_of
 from labelwright.evaluate.error_views import page, text_of
+from labelwright.wording import plain
 
 Words = list[list[str]]  # [N][T]
 CHUNK_KINDS = {
@@ -120,22 +121,9 @@ class ErrorAnalysis:
 
     def as_dict(self) -> dict[str, Any]:
         """Return all of it as plain dicts, lists, numbers and strings."""
-        return {
-            "unit": self.unit,
-            "n_sentences": self.n_sentences,
-            "n_tokens": self.n_tokens,
-            "n_errors": len(self.errors),
-            "total": self.total._asdict(),
-            "kinds": self.kinds,
-            "meanings": {kind: (CHUNK_KINDS | TOKEN_KINDS)[kind] for kind in self.kinds},
-            "per_type": self.per_type,
-            "confusions": [each._asdict() for each in self.confusions],
-            "phrases": {kind: [each._asdict() for each in listed] for kind, listed in self.phrases.items()},
-            "boundaries": [each._asdict() for each in self.boundaries],
-            "vocabulary": self.vocabulary and {name: score._asdict() for name, score in self.vocabulary.items()},
-            "errors": [_plain(error) for error in self.errors],
-            "sentences": {str(number): words for number, words in self.sentences.items()},
-        }
+        meanings = {kind: (CHUNK_KINDS | TOKEN_KINDS)[kind] for kind in self.kinds}
+        sentences = {str(number): words for number, words in self.sentences.items()}
+        return dict(plain(self)) | {"n_errors": len(self.errors), "meanings": meanings, "sentences": sentences}
 
     def html(self, title: str = "Errors") -> str:
         """Return a page to look through the errors in a browser, without anything outside it.
@@ -150,11 +138,6 @@ class ErrorAnalysis:
 
     def __str__(self) -> str:
         return "\n".join(text_of(self.as_dict()))
-
-
-def _plain(error: Error) -> dict[str, Any]:
-    spans = {"gold": error.gold, "predicted": error.predicted}
-    return error._asdict() | {name: span and span._asdict() for name, span in spans.items()}
 
 
 class Units(NamedTuple):
@@ -306,7 +289,7 @@ def with_probabilities(errors: list[Error], X: Any, model: Any, layer: str, chun
         sure = batch.sure
         return [_with_probabilities(sure, number, part, chunks) for number, part in enumerate(asked)]
 
-    asked = _taken(X, rows) if some else X
+    asked = taken(X, rows) if some else X
     return [error for part in model._ask_outputs(asked, question)[layer] for error in part]
 
 
@@ -318,23 +301,13 @@ def _with_probabilities(batch: Any, number: int, errors: list[Error], chunks: bo
     table = None if chunks else batch.label_probabilities(sentence)
     index = {str(label): number for number, label in enumerate(sentence.labels)}
 
-    def probability(span: Span) -> float:
-        if table is None:
-            return float(batch.span_probability(sentence, span)) if span.type in sentence.span_types else 0.0
-        return float(table[span.start, index[span.type]]) if span.type in index else 0.0
+    def sure(span: Span | None) -> Span | None:
+        if span is None or span.type not in (sentence.span_types if table is None else index):
+            return span and span._replace(probability=0.0)
+        p = batch.span_probability(sentence, span) if table is None else table[span.start, index[span.type]]
+        return span._replace(probability=min(1.0, max(0.0, float(p))))
 
-    def with_probability(span: Span | None) -> Span | None:
-        return span and span._replace(probability=min(1.0, max(0.0, probability(span))))
-
-    return [
-        error._replace(gold=with_probability(error.gold), predicted=with_probability(error.predicted))
-        for error in errors
-    ]
-
-
-def _taken(X: Any, rows: list[int]) -> Any:
-    """Some of the sentences."""
-    return X.take(rows) if isinstance(X, Corpus) else [X[row] for row in rows]
+    return [error._replace(gold=sure(error.gold), predicted=sure(error.predicted)) for error in errors]
 
 
 # -- words ------------------------------------------------------------------------------------------------------------
@@ -343,26 +316,15 @@ def _taken(X: Any, rows: list[int]) -> Any:
 def words_of(X: Any, tokens: Tokens | None = None) -> Words | None:
     """The words of sentences: the first column, strings, or what feature dicts call the word; None where there are no
     words.  With `tokens`, they must be as many as the labels."""
-    if X is None:
-        return None
+    words: Words | None = None
     if isinstance(X, Corpus):
-        words: Words | None = X.column(X.input_names[0]) if X.input_names else None
-    else:
-        words = _words_of_sentences(X)
+        words = X.column(X.input_names[0]) if X.input_names else None
+    elif hasattr(X, "__getitem__"):  # attributes of CRFsuite's data have none
+        listed = [list(map(_word, s)) if isinstance(s, list | tuple) else [None] for s in X]
+        words = None if any(None in sentence for sentence in listed) else listed  # type: ignore[assignment]
     if words is not None and tokens is not None and [len(s) for s in words] != np.diff(tokens.offsets).tolist():
         raise CorpusError("X: its sentences are not as long as their labels; give the sentences that were labelled")
     return words
-
-
-def _words_of_sentences(X: Iterable[Any]) -> Words | None:
-    if not hasattr(X, "__getitem__"):  # attributes of CRFsuite's data
-        return None
-    words = []
-    for sentence in X:
-        if not isinstance(sentence, list | tuple):
-            return None
-        words.append([_word(token) for token in sentence])
-    return None if any(word is None for sentence in words for word in sentence) else words  # type: ignore[return-value]
 
 
 def _word(token: Any) -> str | None:

@@ -7,7 +7,7 @@ from labelwright import __version__
 from labelwright.errors import OptionError
 from labelwright.evaluate.counts import Counts, Labels, Rules, Score, Tokens, count_system, intern, rules_for, score_of
 from labelwright.evaluate.errors import ErrorAnalysis, analysis_of
-from labelwright.wording import align
+from labelwright.wording import align, plain
 
 
 class Macro(NamedTuple):
@@ -57,22 +57,7 @@ class Report:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the scores as plain dicts, numbers and strings."""
-        return {
-            "precision": self.precision,
-            "recall": self.recall,
-            "f1": self.f1,
-            "chunks": None if self.chunks is None else self.chunks._asdict(),
-            "macro": self.macro._asdict(),
-            "per_type": {name: score._asdict() for name, score in self.per_type.items()},
-            "per_label": {name: score._asdict() for name, score in self.per_label.items()},
-            "token_accuracy": self.token_accuracy,
-            "sentence_accuracy": self.sentence_accuracy,
-            "n_sentences": self.n_sentences,
-            "n_tokens": self.n_tokens,
-            "reading": self.reading,
-            "scheme": self.scheme,
-            "signature": self.signature,
-        }
+        return {name: value for name, value in plain(replace(self, labels=None)).items() if name != "labels"}
 
     def __repr__(self) -> str:
         score = "accuracy" if self.chunks is None else "F1"

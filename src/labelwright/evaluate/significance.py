@@ -20,7 +20,7 @@ from labelwright.evaluate.counts import (
     rules_for,
 )
 from labelwright.evaluate.report import Report, percent, report_of
-from labelwright.wording import align
+from labelwright.wording import align, plain
 
 EXACT_UP_TO = 1000  # disagreements; beyond that the chi-square approximation is as good
 BLOCK = 1 << 22  # draws held in memory at once by the bootstrap
@@ -60,13 +60,7 @@ class Comparison:
 
     def as_dict(self) -> dict[str, Any]:
         """Return both reports and both tests as plain dicts, numbers and strings."""
-        return {
-            "names": list(self.names),
-            "a": self.a.as_dict(),
-            "b": self.b.as_dict(),
-            "mcnemar": self.mcnemar._asdict(),
-            "bootstrap": {**self.bootstrap._asdict(), "interval": list(self.bootstrap.interval)},
-        }
+        return dict(plain(self)) | {"a": self.a.as_dict(), "b": self.b.as_dict()}
 
     def __str__(self) -> str:
         """Return the scores of both, their differences, and the results of the tests."""

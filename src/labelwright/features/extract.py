@@ -1,8 +1,9 @@
 """From the user's input (columns, feature dicts, arrays) to features as integers: one extractor for each kind."""
 
 import itertools
+import re
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any, ClassVar
 
@@ -15,19 +16,17 @@ from labelwright.corpus.tabular import is_frame
 from labelwright.corpus.token_records import is_dataset, listed
 from labelwright.errors import CorpusError, ModelFileError, OptionError
 from labelwright.features.attributes import Collected
+from labelwright.features.attributes import DictFeatures as DictFeatures
 from labelwright.features.builtin import BUILTIN
 from labelwright.features.builtin import template as find_template
-from labelwright.features.dicts import DictFeatures as DictFeatures
-from labelwright.features.encoded import Bools, new_mark, on_tokens, other_kind
-from labelwright.features.encoded import Encoded as Encoded
-from labelwright.features.encoded import Extractor as Extractor
-from labelwright.features.encoded import Tensors as Tensors
-from labelwright.features.incidence import Incidence, Longs
-from labelwright.features.mistakes import mistakes, mistakes_in_use
+from labelwright.features.incidence import Composed, Fixed, Incidence, Longs, Part, new_mark, on_tokens, other_kind
+from labelwright.features.incidence import Encoded as Encoded
+from labelwright.features.incidence import Extractor as Extractor
+from labelwright.features.incidence import Tensors as Tensors
 from labelwright.features.numbers import NO_NUMBERS, Numbers
 from labelwright.features.sources import NO_SOURCES, NOTHING, Given, Sources, with_usual_lines
-from labelwright.features.template import BELOW, Template, parse_template
-from labelwright.features.vocabulary import FEW, Columns, Vocabulary, patterns_of
+from labelwright.features.template import BELOW, Cell, Pattern, Template, parse_template
+from labelwright.features.vocabulary import FEW, Columns, Vocabulary, patterns_of, table_of
 from labelwright.structures.passing import Layered
 from labelwright.validation import HeaderReader, TensorReader
 
@@ -74,13 +73,9 @@ def collected(X: Any) -> Any:
         if not hasattr(sentence, "__len__") or len(sentence):
             break
     every = itertools.chain(first, sentences)
-    return Collected.of(every) if first and _has_dicts(first[-1]) else list(every)
-
-
-def _has_dicts(sentence: Any) -> bool:
-    """Whether there are dicts or sets among its tokens."""
-    tokens = sentence if isinstance(sentence, Iterable) else ()
-    return any(isinstance(token, Mapping | AbstractSet) for token in tokens)
+    tokens = first[-1] if first and isinstance(first[-1], Iterable) else ()
+    has_dicts = any(isinstance(token, Mapping | AbstractSet) for token in tokens)
+    return Collected.of(every) if has_dicts else list(every)
 
 
 def _kind_of_lists(X: Iterable[Any]) -> str:
@@ -97,7 +92,7 @@ def _kind_of_lists(X: Iterable[Any]) -> str:
 # -- columns ----------------------------------------------------------------------------------------------------------
 
 
-class ColumnFeatures:
+class ColumnFeatures(Composed):
     """Features that a template makes from columns (words, or tuples of words and tags)."""
 
     kind: ClassVar[str] = "columns"
@@ -130,8 +125,12 @@ class ColumnFeatures:
         return cls(vocabulary, names, sources, numbers), incidences, corpus.offsets
 
     @property
-    def n_features(self) -> int:
-        return self.vocabulary.n_features + self.numbers.n_features
+    def parts(self) -> Sequence[Part]:
+        return self.vocabulary, self.numbers
+
+    def _of(self, parts: Sequence[Any]) -> "ColumnFeatures":
+        vocabulary, numbers = parts
+        return ColumnFeatures(vocabulary, self.names, self.sources, numbers)
 
     def encode(self, X: Any) -> tuple[dict[str, Incidence], Longs]:
         few = few_tokens(X, len(self.names))
@@ -145,15 +144,10 @@ class ColumnFeatures:
         else:
             corpus = Corpus.from_sequences(X, reads=self.names)
             names = corpus.names
-        if len(names) < len(self.names):
-            raise CorpusError(
-                f"{corpus.source}: the model reads {len(self.names)} columns ({','.join(self.names)}), got {len(names)}"
-            )
-        if len(names) > len(self.names):
-            raise CorpusError(
-                f"{corpus.source}: the model reads {len(self.names)} columns ({','.join(self.names)}), got {len(names)}"
-                " besides the label"
-            )
+        if len(names) != len(self.names):
+            reads = f"the model reads {len(self.names)} columns ({','.join(self.names)})"
+            beside = " besides the label" if len(names) > len(self.names) else ""
+            raise CorpusError(f"{corpus.source}: {reads}, got {len(names)}{beside}")
         columns = self.sources.extended(columns_of(corpus, names))
         incidences = self.vocabulary.encode(columns)
         self.numbers.added(incidences, columns, corpus.arrays, self.vocabulary.n_features)
@@ -161,33 +155,12 @@ class ColumnFeatures:
 
     def merged(self, new: Extractor) -> "ColumnFeatures":
         """These features, then the further ones of the new extractor."""
-        if not isinstance(new, ColumnFeatures):
-            raise other_kind(self, new)
-        if len(new.names) != len(self.names):
+        if isinstance(new, ColumnFeatures) and len(new.names) != len(self.names):
             raise CorpusError(
                 f"X: the model reads {len(self.names)} columns ({','.join(self.names)}), got {len(new.names)}"
             )
-        return ColumnFeatures(self.vocabulary.merged(new.vocabulary), self.names, self.sources, self.numbers)
-
-    def numbers_in(self, merged: "ColumnFeatures") -> Longs:
-        """The numbers [F] of these features in an extractor that was merged from this one."""
-        further = merged.vocabulary.n_features + np.arange(self.numbers.n_features, dtype=np.int64)
-        return np.concatenate([self.vocabulary.numbers_in(merged.vocabulary), further])
-
-    def reduced(self, used: Bools) -> "tuple[ColumnFeatures, Bools]":
-        """Without the features [F] that are not used, and which of them are left: those of numbers are."""
-        n = self.vocabulary.n_features
-        reduced = self.vocabulary.reduced(used[:n])
-        left = np.concatenate([used[:n], np.ones(len(used) - n, np.bool_)])
-        return ColumnFeatures(reduced, self.names, self.sources, self.numbers), left
-
-    def name(self, feature: int) -> str:
-        n = self.vocabulary.n_features
-        return self.vocabulary.name(feature) if feature < n else self.numbers.name(feature - n)
-
-    @property
-    def cell_kinds(self) -> tuple[str, ...]:
-        return tuple(patterns_of(self.vocabulary.template))
+        merged: ColumnFeatures = super().merged(new)
+        return merged
 
     def tensors(self) -> Tensors:
         return self.vocabulary.tensors() | self.sources.tensors() | self.numbers.tensors()
@@ -259,11 +232,10 @@ def few_tokens(X: Any, n_columns: int) -> tuple[list[Sequence[str]], Longs] | No
 # -- arrays -----------------------------------------------------------------------------------------------------------
 
 
-class ArrayFeatures:
+class ArrayFeatures(Fixed):
     """Rows of numbers, one per token: column d is feature d."""
 
     kind: ClassVar[str] = "arrays"
-    cell_kinds = ("state",)
 
     def __init__(self, n_columns: int):
         self.n_features, self.mark = n_columns, new_mark()
@@ -308,14 +280,6 @@ class ArrayFeatures:
             raise CorpusError(f"X: the model reads rows of {self.n_features} numbers, got rows of {new.n_features}")
         return ArrayFeatures(self.n_features)
 
-    def numbers_in(self, merged: "ArrayFeatures") -> Longs:
-        """The numbers [F] of these features in an extractor that was merged from this one."""
-        return np.arange(self.n_features, dtype=np.int64)
-
-    def reduced(self, used: Bools) -> "tuple[ArrayFeatures, Bools]":
-        """All columns: they are known by their places."""
-        return ArrayFeatures(self.n_features), np.ones_like(used)
-
     def name(self, feature: int) -> str:
         return f"x[{feature}]"
 
@@ -353,3 +317,117 @@ def learn(
     learnt: tuple[Extractor, dict[str, Incidence], Longs]
     learnt = EXTRACTORS[kind].learn(X, template, min_count, may_be_empty, given)
     return learnt
+
+
+# -- mistakes in templates that are no errors -------------------------------------------------------------------------
+
+# Regular expressions here are Wapiti's, where `[A-Z]`, `a|b` and `\d+` are plain characters: they match nothing that
+# their writer had in mind.  Two lines of one name make one feature of equal values.  A line that never matches, or a
+# template that makes more features than data can teach, is seen once the vocabulary is learnt.
+
+ENOUGH_TOKENS = 200  # of training data, to say that something never matches
+MANY_FEATURES = 1_000_000
+MANY_PER_TOKEN = 30
+SHOWN = 3  # lines with the most features
+NEVER = {
+    "test": "false",
+    "byte_test": "false",
+    "match": "",
+    "lower_match": "",
+    "byte_match": "",
+    "byte_lower_match": "",
+}
+
+# What looks like another kind of regular expression, what it would mean there, and what to write here.
+FOREIGN = {
+    r"\[[^\]]+\]": ("a set of characters", r"use a class such as \u, \l, \d, or one %t for each character"),
+    r"\([^)]*\)": ("a group", "write one line for each alternative"),
+    r"[^|]\|[^|]": ("an alternative", "write one line for each alternative"),
+    r"(?:\.\.|.)\+": ("a repetition", r"write the character twice, as in \d\d*"),
+    r".\{\d+(,\d*)?\}": ("a repetition", "write the character as often as it must occur"),
+    r"\\b": ("a word boundary", "use ^ and $"),
+}
+
+
+def mistakes(template: Template) -> list[str]:
+    """What is likely to be a mistake in a template, whatever the data."""
+    return [*_foreign_expressions(template), *_names_used_twice(template)]
+
+
+def mistakes_in_use(vocabulary: Vocabulary, n_tokens: int) -> list[str]:
+    """What is likely to be a mistake in a template, by the features that it makes of so many tokens; built-in templates
+    may have lines that never match."""
+    unused = n_tokens >= ENOUGH_TOKENS and vocabulary.template.name not in BUILTIN
+    return [*(_never_matching(vocabulary) if unused else ()), *_many_features(vocabulary, n_tokens)]
+
+
+def _place(template: Template, pattern: Pattern) -> str:
+    return f"{template.name}:{pattern.line}: {pattern.text}"
+
+
+def _foreign_expressions(template: Template) -> Iterator[str]:
+    for pattern in template.patterns:
+        for regex in dict.fromkeys(cell.reader.argument for cell in pattern.cells if cell.reader.function in NEVER):
+            plain = re.sub(r"\\[^b]", "..", str(regex))  # a backslash says that the character itself is meant
+            for form, (meaning, remedy) in FOREIGN.items():
+                match = re.search(form, plain)
+                if match is not None:
+                    written = str(regex)[match.start() : match.end()]
+                    yield (
+                        f"{_place(template, pattern)}: {written} is not {meaning} here, but these characters; {remedy}"
+                    )
+                    break
+
+
+def _names_used_twice(template: Template) -> Iterator[str]:
+    first: dict[str, Pattern] = {}
+    for pattern in template.patterns:
+        if not pattern.cells or ":" not in pattern.literals[0] or len(pattern.name) < 2:
+            continue  # a bare U: shares its features on purpose
+        before = first.setdefault(pattern.name, pattern)
+        if before is not pattern:
+            shared = table_of(before) == table_of(pattern)
+            effect = "equal values of both are one feature" if shared else "nobody can tell their features apart"
+            yield (
+                f"{_place(template, pattern)}: has the name of line {before.line}, so {effect}; give each line a name "
+                "of its own"
+            )
+
+
+def _never_matching(vocabulary: Vocabulary) -> Iterator[str]:
+    template = vocabulary.template
+    for pattern in template.patterns:
+        cell = next((cell for cell in pattern.cells if _never_matches(vocabulary, cell)), None)
+        if cell is not None:
+            yield f"{_place(template, pattern)}: {cell.reader.argument} never matches in the training data"
+        elif pattern.cells and table_of(pattern) in vocabulary.rows and not len(vocabulary.rows[table_of(pattern)]):
+            yield f"{_place(template, pattern)}: makes no feature that occurs often enough; lower min_count"
+
+
+def _never_matches(vocabulary: Vocabulary, cell: Cell) -> bool:
+    nothing = NEVER.get(cell.reader.function)
+    return nothing is not None and set(vocabulary.values.get(cell.reader, ())) == {nothing}
+
+
+def _many_features(vocabulary: Vocabulary, n_tokens: int) -> Iterator[str]:
+    n = vocabulary.n_features
+    if n < MANY_FEATURES or n < MANY_PER_TOKEN * n_tokens:
+        return
+    counts = features_by_line(vocabulary)
+    most = sorted(counts, key=lambda pattern: -counts[pattern])[:SHOWN]
+    shown = ", ".join(f"{counts[pattern]:,} by {pattern.name}" for pattern in most)
+    yield (
+        f"{vocabulary.template.name}: makes {n:,} features of {n_tokens:,} tokens, {shown}; leave lines out, or use "
+        "min_count=2"
+    )
+
+
+def features_by_line(vocabulary: Vocabulary) -> dict[Pattern, int]:
+    """How many features each line makes; the first of several lines of one shape has them all."""
+    counts: dict[Pattern, int] = {}
+    tables = set()
+    for pattern in dict.fromkeys(p for patterns in patterns_of(vocabulary.template).values() for p in patterns):
+        table = table_of(pattern)
+        counts[pattern] = 0 if table in tables else len(vocabulary.rows[table])
+        tables.add(table)
+    return counts

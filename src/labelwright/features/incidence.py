@@ -1,12 +1,19 @@
-"""Which features each token has, as integer arrays, and the transpose of that for gradients."""
+"""Which features each token has, as integer arrays, the transpose of that for gradients, and what makes them: an
+extractor, composed of parts."""
 
-from typing import NamedTuple
+import mmap
+import os
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from labelwright.corpus.offsets import offsets_from
-from labelwright.features.mapped import folder_of
+from labelwright.errors import OptionError
 from labelwright.kernels import tables
 
 Ints = NDArray[np.int32]
@@ -121,3 +128,191 @@ def observed_cells(incidence: Incidence, n_features: int, gold: Ints, n_codes: i
     owners = np.arange(2 * n_features, dtype=np.int32).reshape(2, -1).T.reshape(-1)
     item_ptr = np.concatenate([through_keys[0], through_keys[0][-1] + on_tokens[0][1:]])
     return _distinct(pairs, owners.copy(), item_ptr, np.concatenate([through_keys[1], on_tokens[1]]), n_codes)
+
+
+# -- extractors --------------------------------------------------------------------------------------------------------
+
+Tensors = dict[str, np.ndarray]
+Bools = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Encoded:
+    """A corpus as features of one model: encoded once, used often.  Its length is the number of sentences."""
+
+    incidences: dict[str, Incidence]
+    offsets: Longs  # [N+1]
+    owner: str  # the mark of the vocabulary that made it
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+
+def new_mark() -> str:
+    """A name for one vocabulary, which copies and pickles of it keep."""
+    return os.urandom(8).hex()
+
+
+class Part(Protocol):
+    """Some of the features of a model, which count from 0."""
+
+    @property
+    def n_features(self) -> int: ...
+
+    @property
+    def cell_kinds(self) -> tuple[str, ...]: ...  # what features are attached to: states, pairs, triples, segments
+
+    def name(self, feature: int) -> str: ...
+
+    def tensors(self) -> Tensors: ...
+
+    def merged(self, new: Any) -> "Part": ...  # these features, then the further ones of the new part
+
+    def numbers_in(self, merged: Any) -> Longs: ...  # [F] the numbers of these features there; -1: none
+
+    # Without the features [F] that are not used, and which of them are left: some have no vocabulary to leave.
+    def reduced(self, used: Bools) -> "tuple[Part, Bools]": ...
+
+
+class Extractor(Part, Protocol):
+    """Learns its vocabulary from training data, then converts any data of that kind to features."""
+
+    kind: ClassVar[str]
+    mark: str
+
+    def encode(self, X: Any) -> tuple[dict[str, Incidence], Longs]: ...
+
+    def header(self) -> dict[str, Any]: ...
+
+    def merged(self, new: "Extractor") -> "Extractor": ...
+
+    def reduced(self, used: Bools) -> "tuple[Extractor, Bools]": ...
+
+
+class Fixed:
+    """A part that is no vocabulary: nothing is added to its features, and none is left out."""
+
+    n_features: int
+    cell_kinds: tuple[str, ...] = ("state",)
+
+    def merged(self, new: Any) -> Any:
+        return self
+
+    def numbers_in(self, merged: Any) -> Longs:
+        return np.arange(self.n_features, dtype=np.int64)
+
+    def reduced(self, used: Bools) -> tuple[Any, Bools]:
+        return self, np.ones_like(used)
+
+
+class Composed:
+    """Features of several parts, one behind the other."""
+
+    kind: ClassVar[str]
+
+    @property
+    def parts(self) -> Sequence[Part]:
+        raise NotImplementedError
+
+    def _of(self, parts: Sequence[Any]) -> Any:
+        """The same with other parts."""
+        raise NotImplementedError
+
+    @property
+    def n_features(self) -> int:
+        return sum(part.n_features for part in self.parts)
+
+    @property
+    def cell_kinds(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(kind for part in self.parts for kind in part.cell_kinds))
+
+    def name(self, feature: int) -> str:
+        for part in self.parts:
+            if feature < part.n_features:
+                return part.name(feature)
+            feature -= part.n_features
+        raise IndexError(feature)
+
+    def merged(self, new: Any) -> Any:
+        """These features, then, part by part, the further ones of the new extractor."""
+        if type(new) is not type(self):
+            raise other_kind(self, new)
+        return self._of([mine.merged(other) for mine, other in zip(self.parts, new.parts, strict=True)])
+
+    def numbers_in(self, merged: Any) -> Longs:
+        """The numbers [F] of these features in an extractor that was merged from this one."""
+        numbers, first = [np.empty(0, np.int64)], 0
+        for mine, other in zip(self.parts, merged.parts, strict=True):
+            there = mine.numbers_in(other)
+            numbers.append(np.where(there >= 0, first + there, -1))
+            first += other.n_features
+        return np.concatenate(numbers)
+
+    def reduced(self, used: Bools) -> tuple[Any, Bools]:
+        """Without the features [F] that are not used, and which of them are left."""
+        ends = np.cumsum([part.n_features for part in self.parts])
+        reduced = [part.reduced(each) for part, each in zip(self.parts, np.split(used, ends[:-1]), strict=True)]
+        return self._of([part for part, _ in reduced]), np.concatenate([left for _, left in reduced])
+
+
+def other_kind(old: Any, new: Any) -> OptionError:
+    return OptionError(f"X: the model was trained on {old.kind}, got {new.kind}; give the same kind, or fit again")
+
+
+def on_tokens(token_ptr: Any, feature: Any, value: Floats) -> Incidence:
+    """An incidence without keys: all features are those of the tokens themselves."""
+    ptr = np.asarray(token_ptr, np.int64)
+    nothing: Ints = np.empty(0, np.int32)
+    keys: Ints = np.empty((len(ptr) - 1, 0), np.int32)
+    return Incidence(keys, np.zeros(1, np.int64), nothing, ptr, np.asarray(feature, np.int32), value)
+
+
+# -- files in memory --------------------------------------------------------------------------------------------------
+
+# Encoded data may lie in temporary files that are mapped into memory: the system may take their pages back when memory
+# is short, and read them again.  The files have no name, or lose it when they are closed: nothing is left of them when
+# the last array is gone.
+
+Array = NDArray[Any]
+Arrays = TypeVar("Arrays")  # a NamedTuple of arrays
+
+LEAST = 1 << 16  # bytes of an array that is worth a file
+
+
+class Folder:
+    """A folder for temporary files."""
+
+    def __init__(self, path: str | os.PathLike[str]):
+        self.path = Path(path)
+        if not self.path.is_dir():
+            raise OptionError(f"memory_map: {path}: no such folder; name one on a disk with enough space")
+
+    def mapped(self, arrays: Arrays) -> Arrays:
+        """The same arrays, the large ones in files."""
+        return type(arrays)(*map(self._mapped, arrays))  # type: ignore[call-overload]
+
+    def _mapped(self, array: Array) -> Array:
+        if array.nbytes < LEAST or folder_of(array) is not None:
+            return array
+        try:
+            with tempfile.TemporaryFile(prefix="labelwright-", dir=self.path) as file:
+                array.tofile(file)
+                file.flush()
+                mapping = _Mapping(file.fileno(), array.nbytes)
+        except OSError as error:
+            raise OptionError(f"memory_map: {self.path}: {(error.strerror or str(error)).lower()}") from None
+        mapping.folder = self
+        return np.frombuffer(mapping, array.dtype).reshape(array.shape)
+
+
+class _Mapping(mmap.mmap):
+    """A file in memory."""
+
+    folder: Folder
+
+
+def folder_of(array: Any) -> Folder | None:
+    """Where the file is that an array lies in; None for arrays in memory."""
+    while array is not None and not isinstance(array, _Mapping):
+        array = array.obj if isinstance(array, memoryview) else getattr(array, "base", None)
+    return None if array is None else array.folder

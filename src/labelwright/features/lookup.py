@@ -10,11 +10,10 @@ from typing import NamedTuple
 import numpy as np
 
 from labelwright.errors import CorpusError
-from labelwright.features.encoded import on_tokens
-from labelwright.features.incidence import NO_VALUES, Incidence, Ints, Longs
+from labelwright.features.incidence import NO_VALUES, Incidence, Ints, Longs, on_tokens
 from labelwright.features.template import Cell, Pattern, Reader, apply
 from labelwright.kernels import tables
-from labelwright.locks import renewed_lock
+from labelwright.parallel import renewed_lock
 
 REMEMBERED = 1 << 14  # values, of all columns together,
 MOST_NUMBERS = 1 << 22  # and what readers see of them
@@ -138,8 +137,9 @@ class Lookup:
             split = any(cell.reader.function == "each" for cell in pattern.cells)
             for part in range(self.parts if split else 1):
                 cells = [self._cell(cell, part) for cell in pattern.cells]
-                if len(cells) == 1:
-                    alone.append(self._alone(cells[0], table[pattern]))
+                if len(cells) == 1:  # it has the place of the line's feature
+                    of_line = self.columns[cells[0].column].place_alone(table[pattern], cells[0].place)
+                    alone.append(cells[0]._replace(place=of_line))
                     number_alone.append(table[pattern])
                 else:
                     others += cells
@@ -164,10 +164,6 @@ class Lookup:
         i = self._column_of[cell.reader.column]
         part = part if cell.reader.function == "each" else 0
         return _Cell(cell.row, cell.absolute, i, self.columns[i].place[cell.reader] + part, part == 0)
-
-    def _alone(self, cell: "_Cell", table: int) -> "_Cell":
-        """The only cell of a line, with the place of the line's feature."""
-        return cell._replace(place=self.columns[cell.column].place_alone(table, cell.place))
 
     # -- what is remembered -------------------------------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from labelwright.corpus.compressed import Source, read_bytes, written
 from labelwright.corpus.offsets import offsets_from
 from labelwright.errors import CorpusError, ModelFileError, OptionError
-from labelwright.features.incidence import Incidence, Longs
+from labelwright.features.incidence import Fixed, Incidence, Longs
 from labelwright.features.template import NUMBERS, Template
 from labelwright.features.vocabulary import Columns, check_column
 from labelwright.modelfile import pack_strings, read_strings
@@ -166,12 +166,13 @@ class Table(NamedTuple):
     row_of: Longs  # [T]      -1 is the last
 
 
-class Numbers:
+class Numbers(Fixed):
     """The features of lines that read numbers: for each line as many as what it reads has numbers."""
 
     def __init__(self, lines: Sequence[Line], scales: Mapping[str, tuple[Array, Array]], vectors: Vectors | None):
         self.lines, self.scales, self.vectors = list(lines), dict(scales), vectors
         self.first = offsets_from([self._width(line) for line in self.lines])  # [lines+1]
+        self.n_features = int(self.first[-1])
 
     @classmethod
     def learn(cls, template: Template, columns: Columns, arrays: Array | None, vectors: Any) -> "Numbers":
@@ -194,10 +195,6 @@ class Numbers:
         if line.kind == "vector":
             return self.vectors.width + 1 if self.vectors is not None else 0
         return len(self.scales["array" if line.kind == "array" else str(line.column)][0])
-
-    @property
-    def n_features(self) -> int:
-        return int(self.first[-1])
 
     def added(self, incidences: dict[str, Incidence], columns: Columns, arrays: Array | None, first: int) -> None:
         """Add the features of these tokens, which count from `first`, to those on states."""

@@ -1,6 +1,7 @@
 """Phrases as a tree of words, found in sentences: of dictionaries, and the texts of segments."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,13 +11,15 @@ from labelwright.corpus.offsets import offsets_from
 from labelwright.errors import ModelFileError, OptionError
 from labelwright.kernels import segments as kernels
 from labelwright.modelfile import pack_strings, unpack_strings
+from labelwright.parallel import computed_once
 from labelwright.validation import TensorReader, check_distinct
 
 Array = NDArray[Any]
 MOST_WORDS = 1 << 20, 64  # of all phrases in a file: so many, and so many for each node of their tree
 
 
-class Phrases(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Phrases:
     """Phrases as a tree of words: node 0 is the beginning, node i + 1 is reached from parent[i] by word[i]."""
 
     words: list[str]  # [W]
@@ -24,6 +27,18 @@ class Phrases(NamedTuple):
     word: Array  # [nodes - 1]
     ptr: Array  # [nodes + 1]
     feature: Array  # features of the phrase that ends at node i: feature[ptr[i]:ptr[i+1]]
+
+    @computed_once
+    def index(self) -> "PhraseIndex":
+        """What finds the phrases in sentences."""
+        edge = self.parent.astype(np.int64) * max(len(self.words), 1) + self.word
+        order = np.argsort(edge, kind="stable")
+        number = {word: i for i, word in enumerate(self.words)}
+        return PhraseIndex(number, edge[order], (order + 1).astype(np.int32), np.diff(self.ptr) > 0)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What a pickle holds: all but what is quickly made again."""
+        return {name: value for name, value in self.__dict__.items() if name != "index"}
 
     def text(self, node: int) -> tuple[str, ...]:
         """The words of the phrase that ends at a node."""
@@ -44,11 +59,15 @@ class Phrases(NamedTuple):
             depths.append(depths[parent] + 1)
         return depths
 
+    def owned(self) -> Iterator[tuple[int, int]]:
+        """Nodes with their features."""
+        nodes = np.repeat(np.arange(len(self.ptr) - 1), np.diff(self.ptr))
+        return zip(nodes.tolist(), self.feature.tolist(), strict=True)
+
     def by_owner(self, n: int) -> list[list[tuple[str, ...]]]:
         """The phrases that have each of the first n features."""
         owned: list[list[tuple[str, ...]]] = [[] for _ in range(n)]
-        nodes = np.repeat(np.arange(len(self.ptr) - 1), np.diff(self.ptr))
-        for node, feature in zip(nodes.tolist(), self.feature.tolist(), strict=True):
+        for node, feature in self.owned():
             if feature < n:
                 owned[feature].append(self.text(node))
         return owned
@@ -85,14 +104,6 @@ class PhraseIndex(NamedTuple):
                 return 0
             node = int(self.node[at])
         return node
-
-
-def index_of(phrases: Phrases) -> PhraseIndex:
-    """The index of a tree of phrases."""
-    edge = phrases.parent.astype(np.int64) * max(len(phrases.words), 1) + phrases.word
-    order = np.argsort(edge, kind="stable")
-    number = {word: i for i, word in enumerate(phrases.words)}
-    return PhraseIndex(number, edge[order], (order + 1).astype(np.int32), np.diff(phrases.ptr) > 0)
 
 
 def rows_of(offsets: Array, max_length: int) -> Array:

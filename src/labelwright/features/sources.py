@@ -4,24 +4,290 @@
     %c[NAME], %c[row,NAME,n]      the cluster of the word, or the first n letters of its name
 
 Further columns come behind those of the data, in the order in which the template names them.
+
+A dictionary (gazetteer) marks its longest matches, from left to right: B, I and E are the first, inner and last word of
+a phrase, S is a phrase of one word, O is no match.  Words are compared without case.
+
+A dictionary made from the training data is right about every entity there, and about few of a new text: a model would
+learn to trust it too much.  So where nearly all rare phrases of a type are in a dictionary, it is held out: in training
+a phrase counts only if it is also an entity in another part of the training data.  Where data are divided to test a
+model on one part, phrases that are entities in that part alone do not count at all.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from labelwright.corpus.partial_labels import known_labels
+from labelwright.corpus.schemes import detect_scheme, pairs_of_codes
+from labelwright.corpus.table import Column, Corpus
 from labelwright.errors import ModelFileError, OptionError, TemplateError
-from labelwright.features.dictionaries import TAGS, Dictionaries, Entities, HeldOut, entities_of
 from labelwright.features.incidence import Ints, Longs
+from labelwright.features.phrases import (
+    PhraseIndex,
+    Phrases,
+    checked_dictionaries,
+    features_by_phrase,
+    make_phrases,
+    read_phrases,
+    rows_of,
+)
 from labelwright.features.template import NAME, Source, Template, parse_template
 from labelwright.features.vocabulary import Columns
-from labelwright.modelfile import pack_strings, read_strings
+from labelwright.modelfile import pack_strings, read_strings, unpack_strings
+from labelwright.parallel import computed_once
+from labelwright.structures.segments import read_segments
 from labelwright.validation import HeaderReader, TensorReader, check_distinct
 
 Array = NDArray[Any]
+Phrase = tuple[str, ...]
+
+OUTSIDE, FIRST, INNER, LAST, SINGLE = range(5)
+TAGS = ["O", "B", "I", "E", "S"]
+PARTS = 5  # of the training data
+SHARE = 0.8  # of the rare phrases of a type that a dictionary must have to be held out,
+LEAST = 20  # and how many such phrases there must be
+SEVERAL = -1  # parts of the training data
+BLOCK_ROWS = 1 << 22  # segments that are looked up at once
+
+
+# -- the entities of training data ------------------------------------------------------------------------------------
+
+
+class Entities(NamedTuple):
+    """The labelled phrases of training data: chunks, or single tokens where labels follow no scheme."""
+
+    words: Sequence[str]  # [T]
+    offsets: Array  # [N+1]
+    types: Sequence[Any]  # names of types
+    start: Array  # [n]
+    end: Array  # [n]
+    kind: Array  # [n]
+
+    @property
+    def part_of_token(self) -> Array:
+        """The part of the training data in which each token stands [T]; sentences are whole."""
+        middle = self.offsets[:-1] * PARTS // max(int(self.offsets[-1]), 1)
+        return np.repeat(middle, np.diff(self.offsets))
+
+
+def entities_of(words: Sequence[str], labels: Sequence[Any], codes: Array, offsets: Array) -> Entities:
+    """The labelled phrases of sentences, given by label codes [T]."""
+    scheme = detect_scheme(labels, pairs=pairs_of_codes(labels, codes, offsets))
+    if scheme is None:
+        tokens = np.arange(len(codes))
+        return Entities(words, offsets, labels, tokens, tokens + 1, np.asarray(codes))
+    types, segments = read_segments(labels, codes, offsets, scheme)
+    inside = segments.kind < len(types) - 1
+    return Entities(words, offsets, types, segments.start[inside], segments.end[inside], segments.kind[inside])
+
+
+class Seen(NamedTuple):
+    """The phrases of training entities."""
+
+    part: dict[Phrase, int]  # the part of the data in which a phrase is an entity, or SEVERAL
+    kinds: dict[Phrase, set[int]]  # its types
+
+
+def seen_in(entities: Entities, fold: bool) -> Seen:
+    """The phrases of entities, in lower case where words are compared without case."""
+    words = [word.casefold() for word in entities.words] if fold else list(entities.words)
+    part: dict[Phrase, int] = {}
+    kinds: dict[Phrase, set[int]] = {}
+    parts = entities.part_of_token[entities.start].tolist()
+    for a, b, kind, here in zip(
+        entities.start.tolist(), entities.end.tolist(), entities.kind.tolist(), parts, strict=True
+    ):
+        phrase = tuple(words[a:b])
+        if part.setdefault(phrase, here) != here:
+            part[phrase] = SEVERAL
+        kinds.setdefault(phrase, set()).add(kind)
+    return Seen(part, kinds)
+
+
+class DictionaryWarning(UserWarning):
+    """A dictionary looks as if it was made from the data."""
+
+
+class Share(NamedTuple):
+    """How many of the rare phrases of each type, which are entities in one part of the data, a dictionary has."""
+
+    rare: Array  # [types]
+    known: Array  # [types]
+
+    @property
+    def suspect(self) -> Array:
+        """The types whose rare phrases are nearly all in the dictionary [types]."""
+        among: Array = (self.rare >= LEAST) & (self.known >= SHARE * self.rare)
+        return among
+
+    def warn(self, name: str, types: Sequence[Any], so: str) -> None:
+        """Warn that a dictionary looks as if it was made from the data, and say what follows."""
+        k = int(np.argmax(np.where(self.suspect, self.known, -1)))
+        warnings.warn(
+            f"dictionary {name!r}: has {self.known[k] / self.rare[k]:.0%} of the {self.rare[k]:,} rare phrases that "
+            f"are labelled {types[k]} in the training data, as if it was made from them; {so}",
+            DictionaryWarning,
+            stacklevel=3,
+        )
+
+
+def share_of(listed: Collection[Phrase], seen: Seen, n_types: int) -> Share:
+    """How many of the rare phrases of each type are in a dictionary."""
+    rare, known = np.zeros((2, n_types), np.int64)
+    for phrase, part in seen.part.items():
+        if part != SEVERAL:
+            for kind in seen.kinds[phrase]:
+                rare[kind] += 1
+                known[kind] += phrase in listed
+    return Share(rare, known)
+
+
+def held_out(name: str, phrases: Collection[Phrase], seen: Seen, types: Sequence[Any]) -> dict[Phrase, int]:
+    """The phrases of a dictionary that do not count in one part of the training data, and that part.
+
+    These are phrases that are entities nowhere else, of types whose rare phrases are nearly all in the dictionary."""
+    listed = set(phrases)
+    share = share_of(listed, seen, len(types))
+    if not share.suspect.any():
+        return {}
+    rule = "in training a phrase counts only if it is labelled in another part of the data, too"
+    share.warn(name, types, rule)
+    return {
+        phrase: seen.part[phrase]
+        for phrase in listed & seen.part.keys()
+        if seen.part[phrase] != SEVERAL and any(share.suspect[kind] for kind in seen.kinds[phrase])
+    }
+
+
+class HeldOut(NamedTuple):
+    """Which phrases of a tree do not count in which part of the training data."""
+
+    part: Array  # [dictionaries, nodes]  or SEVERAL
+    part_of_token: Array  # [T]
+
+    def counts(self, number: int | Array, node: Array, token: Array) -> Array:
+        """Whether phrases (by their nodes) of dictionaries count where they begin or end with these tokens."""
+        counted: Array = self.part[number, node] != self.part_of_token[token]
+        return counted
+
+
+def hold_out(
+    lists: Mapping[str, Collection[Phrase]], index: PhraseIndex, entities: Entities, fold: bool
+) -> HeldOut | None:
+    """What of these dictionaries does not count in training; None where all does."""
+    if not lists:
+        return None
+    seen, part = seen_in(entities, fold), np.full((len(lists), len(index.marked)), SEVERAL, np.int64)
+    for number, (name, phrases) in enumerate(lists.items()):
+        for phrase, only in held_out(name, phrases, seen, entities.types).items():
+            part[number, index.node_of(phrase)] = only
+    return HeldOut(part, entities.part_of_token) if (part != SEVERAL).any() else None
+
+
+# -- dictionaries -----------------------------------------------------------------------------------------------------
+
+
+class Dictionaries:
+    """Lists of phrases by name, and where their matches are in sentences."""
+
+    def __init__(self, names: Sequence[str], phrases: Phrases):
+        self.names, self.phrases, self.longest = list(names), phrases, phrases.depth()
+
+    @classmethod
+    def of(cls, given: Any) -> "Dictionaries":
+        """Dictionaries as a user gives them, {name: phrases}."""
+        lists = folded(given)
+        return cls(list(lists), make_phrases(features_by_phrase(lists)))
+
+    def lists(self) -> dict[str, list[Phrase]]:
+        """The phrases of each dictionary, in lower case."""
+        return dict(zip(self.names, self.phrases.by_owner(len(self.names)), strict=True))
+
+    def held_out(self, entities: Entities) -> HeldOut | None:
+        """What does not count in training."""
+        return hold_out(self.lists(), self.phrases.index, entities, fold=True)
+
+    def tags(self, words: Sequence[str], codes: Array, offsets: Array, held: HeldOut | None = None) -> list[Array]:
+        """The tag [T] of each token for each dictionary, as numbers of TAGS; codes [T] are those of words."""
+        number = self.phrases.index.number
+        known = np.array([number.get(word.casefold(), -1) for word in words], np.int64)
+        tags = [np.zeros(int(offsets[-1]), np.int32) for _ in self.names]
+        if not self.longest:
+            return tags
+        numbers = known[codes]
+        for begin, end in pairwise(self._blocks(offsets)):
+            part = offsets[begin : end + 1]
+            self._tag(numbers, part, tags, held)
+        return tags
+
+    def _blocks(self, offsets: Array) -> list[int]:
+        """Sentences that begin a block of limited size, and the end."""
+        size = max(1, BLOCK_ROWS // self.longest)
+        starts = np.searchsorted(offsets, np.arange(0, int(offsets[-1]), size))
+        return [*np.unique(starts).tolist(), len(offsets) - 1] if len(starts) else []
+
+    def _tag(self, numbers: Array, offsets: Array, tags: list[Array], held: HeldOut | None) -> None:
+        """Mark the matches in some sentences."""
+        first = int(offsets[0])
+        local = offsets - first
+        rows = rows_of(local, self.longest)
+        nodes = self.phrases.index.find(numbers[first : int(offsets[-1])], local, self.longest, int(rows[-1]))
+        row = np.flatnonzero(nodes)
+        last = np.searchsorted(rows, row, side="right") - 1
+        start = last - (row - rows[last]) + first
+        for number, marked in enumerate(self._marks):
+            chosen = marked[nodes[row]]
+            if held is not None:
+                chosen &= held.counts(number, nodes[row], start)
+            _mark(start[chosen], last[chosen] + first, tags[number])
+
+    @computed_once
+    def _marks(self) -> list[Array]:
+        """Which nodes are phrases of each dictionary."""
+        nodes = np.repeat(np.arange(len(self.phrases.ptr) - 1), np.diff(self.phrases.ptr))
+        marks = np.zeros((len(self.names), len(self.phrases.ptr) - 1), np.bool_)
+        marks[self.phrases.feature, nodes] = True
+        return list(marks)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What a pickle holds: all but what is quickly made again."""
+        return {name: value for name, value in self.__dict__.items() if name != "_marks"}
+
+    @classmethod
+    def restore(cls, tensors: TensorReader, names: list[str]) -> "Dictionaries":
+        """The dictionaries of a model file."""
+        return cls(names, read_phrases(tensors, len(names), 0))
+
+
+def folded(given: Any) -> dict[str, list[Phrase]]:
+    """Dictionaries as a user gives them, in lower case."""
+    lists = checked_dictionaries(given)
+    return {name: [tuple(word.casefold() for word in phrase) for phrase in lists[name]] for name in lists}
+
+
+def _mark(start: Array, last: Array, tags: Array) -> None:
+    """Tag the longest of these matches that do not overlap, from left to right."""
+    order = np.lexsort((-last, start))
+    free = 0
+    for a, b in zip(start[order].tolist(), last[order].tolist(), strict=True):
+        if a < free:
+            continue
+        if a == b:
+            tags[a] = SINGLE
+        else:
+            tags[a], tags[a + 1 : b], tags[b] = FIRST, INNER, LAST
+        free = b + 1
+
+
+# -- sources ----------------------------------------------------------------------------------------------------------
+
 UNKNOWN = "?"  # the cluster of a word that has none
 SETTINGS = {"dictionary": "dictionaries", "clusters": "clusters"}  # which setting gives a source
 OPTIONS = {"dictionary": "--dictionary", "clusters": "--clusters"}
@@ -46,16 +312,12 @@ class Given(NamedTuple):
 NOTHING = Given()
 
 
-class Clusters:
-    """Words with the names of their clusters; a word that is missing is looked up in lower case."""
+Clusters = Mapping[str, str]  # word -> its cluster; a word that is missing is looked up in lower case
 
-    def __init__(self, cluster_of: Mapping[str, str]):
-        self.cluster_of = dict(cluster_of)
 
-    def of(self, words: Sequence[str]) -> list[str]:
-        """The cluster of each word."""
-        known = self.cluster_of
-        return [known.get(word) or known.get(word.lower(), UNKNOWN) for word in words]
+def clusters_of(words: Sequence[str], clusters: Clusters) -> list[str]:
+    """The cluster of each word."""
+    return [clusters.get(word) or clusters.get(word.lower(), UNKNOWN) for word in words]
 
 
 class Sources:
@@ -104,7 +366,9 @@ class Sources:
         """The column of each source: its values, and their numbers [T]."""
         tags = dict(zip(self.dictionaries.names, self.dictionaries.tags(words, codes, offsets, held), strict=True))
         return [
-            (TAGS, tags[source.name]) if source.kind == "dictionary" else (self.clusters[source.name].of(words), codes)
+            (TAGS, tags[source.name])
+            if source.kind == "dictionary"
+            else (clusters_of(words, self.clusters[source.name]), codes)
             for source in self.order
         ]
 
@@ -116,7 +380,7 @@ class Sources:
         if self.dictionaries.names:
             stored |= {f"dictionaries.{name}": array for name, array in self.dictionaries.phrases.tensors().items()}
         for i, clusters in enumerate(self.clusters.values()):
-            for name, strings in (("words", clusters.cluster_of), ("names", clusters.cluster_of.values())):
+            for name, strings in (("words", clusters), ("names", clusters.values())):
                 place = f"clusters{i}.{name}"
                 stored[f"{place}.text"], stored[f"{place}.offsets"] = pack_strings(list(strings))
         return stored
@@ -140,8 +404,7 @@ class Sources:
 
     def settings(self) -> dict[str, Any]:
         """The sources as settings of a tagger."""
-        clusters = {name: each.cluster_of for name, each in self.clusters.items()}
-        return {"dictionaries": self.dictionaries.lists() or None, "clusters": clusters or None}
+        return {"dictionaries": self.dictionaries.lists() or None, "clusters": self.clusters or None}
 
 
 NO_SOURCES = Sources((), Dictionaries.of({}), {})
@@ -198,7 +461,7 @@ def _clusters(name: str, given: Any) -> Clusters:
     table = given[name]
     if not isinstance(table, Mapping) or not all(isinstance(s, str) for pair in table.items() for s in pair):
         raise OptionError(f"clusters: {name!r}: expected {{word: cluster}} of strings, got {table!r:.40}")
-    return Clusters(table)
+    return dict(table)
 
 
 def _read_clusters(tensors: TensorReader, name: str) -> Clusters:
@@ -206,4 +469,61 @@ def _read_clusters(tensors: TensorReader, name: str) -> Clusters:
     check_distinct(f"{tensors.prefix}{name}.words", words)
     if len(words) != len(names):
         raise ModelFileError(f"tensor {tensors.prefix}{name}.names: expected {len(words)} strings, got {len(names)}")
-    return Clusters(dict(zip(words, names, strict=True)))
+    return dict(zip(words, names, strict=True))
+
+
+# -- lexicon: the labels that each word had in training, as a column which `%each` reads one by one -------------------
+
+LEXICON = "lexicon"  # name of the column
+
+
+class Lexicon:
+    """The labels that each word (value of the first column) has had in training, as in `NN|VB`."""
+
+    def __init__(self, words: dict[str, str]):
+        self.words = words
+
+    @classmethod
+    def learn(cls, corpus: Corpus, gold: Sequence[Sequence[str]]) -> tuple["Lexicon", Corpus]:
+        """The lexicon, and the training corpus with a column of the labels that each word has at *other* tokens: with
+        the label of the token itself, the model would learn to trust the lexicon too much."""
+        labels = known_labels([label for sentence in gold for label in sentence])
+        order = {label: i for i, label in enumerate(dict.fromkeys(labels))}
+        words = corpus.tokens(corpus.names[0])
+        seen: dict[str, dict[str, int]] = {}
+        for word, label in zip(words, labels, strict=True):
+            had = seen.setdefault(word, {})
+            if label is not None:
+                had[label] = had.get(label, 0) + 1
+        elsewhere = [
+            _had({other: n - (other == label) for other, n in seen[word].items()}, order)
+            for word, label in zip(words, labels, strict=True)
+        ]
+        lexicon = cls({word: _had(had, order) for word, had in seen.items()})
+        return lexicon, _with_column(corpus, elsewhere)
+
+    def column(self, corpus: Corpus) -> Corpus:
+        """A corpus with one more column: the labels that each word has had, `?` for none."""
+        had = [self.words.get(word, "?") for word in corpus.values(corpus.names[0])]
+        return _with_column(corpus, [had[code] for code in corpus.codes(corpus.names[0]).tolist()])
+
+
+def read_lexicon(tensors: TensorReader) -> Lexicon:
+    """The lexicon of a model file."""
+    words = read_strings(tensors, "lexicon")
+    had = unpack_strings(tensors["lexicon.had"], tensors["lexicon.had.offsets"], f"{tensors.prefix}lexicon.had")
+    check_distinct(f"{tensors.prefix}lexicon", words)
+    if len(had) != len(words):
+        raise ModelFileError(f"tensor {tensors.prefix}lexicon.had: expected {len(words)} strings, got {len(had)}")
+    return Lexicon(dict(zip(words, had, strict=True)))
+
+
+def _had(counts: Mapping[str, int], order: Mapping[str, int]) -> str:
+    return "|".join(sorted((label for label, n in counts.items() if n > 0), key=order.__getitem__)) or "?"
+
+
+def _with_column(corpus: Corpus, tokens: list[str]) -> Corpus:
+    values = list(dict.fromkeys(tokens))
+    index = {value: i for i, value in enumerate(values)}
+    column = Column(values, np.array([index[value] for value in tokens], np.int32))
+    return replace(corpus, names=(*corpus.names, LEXICON), columns=(*corpus.columns, column), raw=None)

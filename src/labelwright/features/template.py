@@ -31,8 +31,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from labelwright.errors import TemplateError
-from labelwright.features.bounded_search import BoundedSearch
-from labelwright.features.expressions import RegexError, translate
+from labelwright.features.expressions import BoundedSearch, RegexError, translate
 
 KINDS = "UBT*"
 MOST_BYTES = 1 << 24  # of a file with a template
@@ -204,20 +203,14 @@ def _match(values: list[str], regex: str) -> list[str]:
     return [search(value) or "" for value in values]
 
 
-def _test(values: list[str], regex: str) -> list[str]:
-    search = _searcher(regex).over(values)
+def _tested(search: BoundedSearch, values: Iterable[str]) -> list[str]:
     return ["false" if search(value) is None else "true" for value in values]
 
 
 def _byte_match(values: list[str], regex: str) -> list[str]:
     search = _byte_searcher(regex)
-    matches = (search(_letter_per_byte(value)) for value in values)
-    return [_from_bytes(match) if match else "" for match in matches]
-
-
-def _byte_test(values: list[str], regex: str) -> list[str]:
-    search = _byte_searcher(regex)
-    return ["false" if search(_letter_per_byte(value)) is None else "true" for value in values]
+    matches = (search(_letter_per_byte(value)) or "" for value in values)
+    return [match.encode("latin-1").decode("utf-8", "surrogateescape") for match in matches]  # parts are surrogates
 
 
 def _byte_lower(values: list[str]) -> list[str]:
@@ -230,11 +223,6 @@ def _letter_per_byte(text: str) -> str:
         return text.encode("utf-8", "surrogateescape").decode("latin-1")
     except UnicodeEncodeError:  # surrogates that stand for no byte
         return text.encode("utf-8", "surrogatepass").decode("latin-1")
-
-
-def _from_bytes(spelled: str) -> str:
-    """The text of these bytes; parts of a letter become surrogates."""
-    return spelled.encode("latin-1").decode("utf-8", "surrogateescape")
 
 
 class _Shapes(dict[int, str]):
@@ -288,7 +276,7 @@ READERS: dict[str, Callable[[list[str], Any], list[str]]] = {
     "lower": lambda values, _: [value.lower() for value in values],
     "match": _match,
     "lower_match": lambda values, regex: [match.lower() for match in _match(values, regex)],
-    "test": _test,
+    "test": lambda values, regex: _tested(_searcher(regex).over(values), values),
     "prefix": _prefix,
     "suffix": _suffix,
     "shape": _shape,
@@ -296,7 +284,7 @@ READERS: dict[str, Callable[[list[str], Any], list[str]]] = {
     "byte_lower": lambda values, _: _byte_lower(values),
     "byte_match": _byte_match,
     "byte_lower_match": lambda values, regex: _byte_lower(_byte_match(values, regex)),
-    "byte_test": _byte_test,
+    "byte_test": lambda values, regex: _tested(_byte_searcher(regex), map(_letter_per_byte, values)),
 }
 
 # What is written after % -> the reader's function, and the third argument it takes.

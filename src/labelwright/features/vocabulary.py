@@ -86,15 +86,16 @@ def _place(cell: Cell) -> Place:
     return (cell.row, cell.absolute, cell.reader.column)
 
 
-def _slots(n: int) -> Ints:
-    return np.full(max(8, 1 << (2 * n).bit_length()), -1, np.int32)
+def _n_slots(n: int) -> int:
+    """The size of a hash table of n rows."""
+    return max(8, 1 << (2 * n).bit_length())
 
 
 def intern_rows(rows: Ints) -> tuple[Ints, Ints]:
     """Dense numbers of the rows [K, n], and the place of the first of each."""
     ids = np.empty(len(rows), np.int32)
     firsts = np.empty(len(rows), np.int32)
-    n = tables.intern_rows(rows, ids, firsts, _slots(len(rows)), tables.BASE)
+    n = tables.intern_rows(rows, ids, firsts, np.full(_n_slots(len(rows)), -1, np.int32), tables.BASE)
     return ids, firsts[:n]
 
 
@@ -199,6 +200,10 @@ class Vocabulary:
         """What a pickle holds: all but what is quickly made again, as pairs, since skops has no tuples as keys."""
         return Vocabulary, (self.template, list(self.values.items()), list(self.rows.items()))
 
+    @property
+    def cell_kinds(self) -> tuple[str, ...]:
+        return tuple(patterns_of(self.template))
+
     @computed_once
     def _known(self) -> dict[Reader, dict[str, int]]:
         """The number of each string that a reader may see."""
@@ -214,7 +219,7 @@ class Vocabulary:
         """The features of all tables, to be found by their cells."""
         parts = list(self.rows.values())
         sizes, width = np.array([(len(p), p.shape[1]) for p in parts], np.int64).reshape(-1, 2).T
-        slots = [max(8, 1 << (2 * n).bit_length()) for n in sizes.tolist()]
+        slots = [_n_slots(n) for n in sizes.tolist()]
         cells = np.concatenate([np.empty(0, np.int32), *(p.reshape(-1) for p in parts)])
         first, slot_ptr = offsets_from(sizes), offsets_from(np.array(slots, np.int64))
         index = tables.Index(
@@ -321,8 +326,8 @@ class Vocabulary:
 
     # -- shrinking --------------------------------------------------------------------------------------------
 
-    def reduced(self, used: NDArray[np.bool_]) -> "Vocabulary":
-        """The vocabulary of the features [F] that are used, with the values that these read."""
+    def reduced(self, used: NDArray[np.bool_]) -> "tuple[Vocabulary, NDArray[np.bool_]]":
+        """The vocabulary of the features [F] that are used, with the values that these read; and these features."""
         marks = 2 * self.reach
         rows = {t: r[used[self.first[t] : self.first[t] + len(r)]] for t, r in self.rows.items()}
         values, number = {}, {}
@@ -338,7 +343,7 @@ class Vocabulary:
         for table, features in rows.items():
             for i, reader in enumerate(table.readers):
                 features[:, i] = number[reader][features[:, i]]
-        return Vocabulary(self.template, values, rows)
+        return Vocabulary(self.template, values, rows), used
 
     # -- use --------------------------------------------------------------------------------------------------
 
@@ -420,7 +425,7 @@ class Vocabulary:
         }
         on_tokens = [features[g.places][g.keys] for g in reading.groups(patterns) if not g.shared]
         token_ptr, token_feature = _sparse(
-            np.concatenate(on_tokens, axis=1) if on_tokens else _no_features(reading.n_tokens)
+            np.concatenate([np.empty((reading.n_tokens, 0), np.int32), *on_tokens], axis=1)
         )
         shared = [g for g in reading.groups(patterns) if g.shared]
         numbered, n_keys = _number_keys(shared)
@@ -436,21 +441,9 @@ class Vocabulary:
         keys = np.empty((reading.n_tokens, len(shared)), np.int32)
         for g, (group, key) in enumerate(zip(shared, numbered, strict=True)):
             keys[:, g] = key[group.keys]
-        return Incidence(
-            keys,
-            key_ptr,
-            key_feature,
-            token_ptr,
-            token_feature,
-            NO_VALUES,
-        )
+        return Incidence(keys, key_ptr, key_feature, token_ptr, token_feature, NO_VALUES)
 
     # -- names ------------------------------------------------------------------------------------------------
-
-    def _table_of(self, feature: int) -> Table:
-        """The table that holds a feature."""
-        firsts, names = self._firsts
-        return names[bisect_right(firsts, feature) - 1]
 
     @computed_once
     def _firsts(self) -> tuple[list[int], list[Table]]:
@@ -459,16 +452,13 @@ class Vocabulary:
 
     def name(self, feature: int) -> str:
         """The feature as its template line would print it (for display; never on a hot path)."""
-        table = self._table_of(feature)
-        cells = self.rows[table][feature - self.first[table]]
-        text = table.literals[0]
-        for reader, number, literal in zip(table.readers, cells, table.literals[1:], strict=True):
-            text += self._text(reader, int(number)) + literal
-        return text
+        table, texts = self.parts(feature)
+        return table.literals[0] + "".join(f"{a}{b}" for a, b in zip(texts, table.literals[1:], strict=True))
 
     def parts(self, feature: int) -> tuple[Table, list[str]]:
         """The table of a feature and the text that each of its cells has read."""
-        table = self._table_of(feature)
+        firsts, names = self._firsts
+        table = names[bisect_right(firsts, feature) - 1]
         numbers = self.rows[table][feature - self.first[table]].tolist()
         return table, [self._text(reader, number) for reader, number in zip(table.readers, numbers, strict=True)]
 
@@ -549,13 +539,7 @@ def _read(pattern: Pattern, group: _Group, numbers: dict[Reader, Ints]) -> list[
 def _sparse(features: Ints) -> tuple[Longs, Ints]:
     """Rows of feature numbers with -1 for none -> sparse rows."""
     known = features >= 0
-    ptr = np.zeros(len(features) + 1, np.int64)
-    np.cumsum(known.sum(axis=1), out=ptr[1:])
-    return ptr, features[known]
-
-
-def _no_features(n_tokens: int) -> Ints:
-    return np.empty((n_tokens, 0), np.int32)
+    return offsets_from(known.sum(axis=1)), features[known]
 
 
 def _number_keys(groups: Sequence[_Group]) -> tuple[list[Ints], int]:

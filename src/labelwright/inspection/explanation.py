@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from labelwright.errors import OptionError
+from labelwright.wording import plain
 
 TRANSITION = "transition"  # the kind of contributions that are shown as net ones
 
@@ -24,13 +25,6 @@ class Contribution(NamedTuple):
     for_label: float  #: what it adds to the score of the labelling,
     for_runner_up: float  #: and to that of the runner-up
     below: bool = False  #: does it read labels of lower layers?
-
-    @classmethod
-    def of(
-        cls, name: str, kind: str, token: int | None, end: int | None, one: float, other: float, below: bool = False
-    ) -> "Contribution":
-        """What adds so much to the one labelling, and so much to the other."""
-        return cls(name, kind, token, end, one - other, one, other, below)
 
 
 class Flip(NamedTuple):
@@ -73,10 +67,7 @@ class Explanation(NamedTuple):
 
     def as_dict(self) -> dict[str, Any]:
         """Ready for JSON."""
-        shown = self._asdict()
-        shown["contributions"] = [c._asdict() for c in self.contributions]
-        shown["flips"] = None if self.flips is None else [flip._asdict() for flip in self.flips]
-        return shown
+        return dict(plain(self))
 
 
 # -- one way for all taggers ------------------------------------------------------------------------------------------
@@ -89,6 +80,13 @@ class Asked(NamedTuple):
     against: str | None = None  # the label to compare with instead of the runner-up
     constraints: str | None = None
     flips: bool = True
+
+
+def contribution(
+    name: str, kind: str, token: int | None, end: int | None, one: float, other: float, below: bool = False
+) -> Contribution:
+    """What adds so much to the one labelling, and so much to the other."""
+    return Contribution(name, kind, token, end, one - other, one, other, below)
 
 
 class Alternative(NamedTuple):

@@ -13,11 +13,12 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from labelwright.features.template import BELOW, Cell, Reader
+from labelwright.features.template import BELOW, Cell, Reader, apply
 from labelwright.features.vocabulary import Table, Vocabulary, table_of
 
 BIAS = "bias"
 AFFIXES = {"prefix": re.compile(r"\^((?:\.\?)+)"), "suffix": re.compile(r"((?:\.\?)+)\$")}  # as CRF++ files write them
+WORD_READERS = "value", "lower"  # functions of a template that keep a whole word
 MARK = re.compile(r"_B([-+])(\d+)")  # of a place outside the sentence
 
 
@@ -111,3 +112,31 @@ def _value(text: str) -> str:
         return text
     beyond = int(mark[2]) - 1
     return f"({'begin' if mark[1] == '-' else 'end'}{f'{mark[1]}{beyond}' if beyond else ''})"
+
+
+# -- which words were seen in training, as far as features tell -------------------------------------------------------
+
+
+def by_vocabulary(extractor: Any, words: Sequence[str]) -> list[bool] | None:
+    """Which of these words of the first column the features of a template were learnt from; None where no line reads
+    whole words, or the features come from dicts or arrays."""
+    tokens = getattr(extractor, "tokens", extractor)  # beside features of segments
+    vocabulary = getattr(getattr(tokens, "base", tokens), "vocabulary", None)  # beside labels below
+    if vocabulary is None:
+        return None
+    for function in WORD_READERS:
+        reader = Reader(0, function)
+        if reader in vocabulary.values:
+            seen = set(vocabulary.values[reader])
+            return [value in seen for value in apply(reader, list(words))]
+    return None
+
+
+def by_memory(windows: Any, values: Sequence[Sequence[Any]], words: Sequence[str]) -> list[bool] | None:
+    """Which of these words of the first column are in a memory, whose columns have these values; None where no column
+    holds whole words."""
+    for name, seen in zip(windows.names, values, strict=True):
+        if windows.inputs and name == f"{windows.inputs[0]}[0]":
+            remembered = set(seen)
+            return [word in remembered for word in words]
+    return None

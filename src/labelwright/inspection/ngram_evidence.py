@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labelwright.decode.csi import csi
-from labelwright.inspection.explanation import Alternative, Asked, Contribution, Evidence, Explanation
+from labelwright.inspection.explanation import Alternative, Asked, Contribution, Evidence, Explanation, contribution
 from labelwright.memory.instances import Instances
-from labelwright.memory.trie import entries_of
+from labelwright.memory.weights import entries_of
 from labelwright.memory.windows import OUTSIDE, lines_of
 from labelwright.structures.proposals import Distributions, Proposals
 
@@ -104,7 +104,7 @@ class ProposedSentence(Evidence):
         return made
 
     def _contribution(self, name: str, tokens: slice, one: float, other: float) -> Contribution:
-        return Contribution.of(name, "constraint", tokens.start, tokens.stop, one, other)
+        return contribution(name, "constraint", tokens.start, tokens.stop, one, other)
 
     # -- votes and shares ---------------------------------------------------------------------------------------------
 

@@ -1,17 +1,26 @@
-"""How often a tagger uses each label or state on data, with the words and the neighbours of each."""
+"""How a tagger uses its labels and latent states: on data, or as far as their weights tell."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from labelwright.corpus.offsets import offsets_from
 from labelwright.corpus.table import Corpus
+from labelwright.decode.paths import best_paths
+from labelwright.errors import OptionError
+from labelwright.inspection.names import feature_names
+from labelwright.structures.lattice import Lattice, Posterior, best_path, posterior_arcs, state_marginals
+from labelwright.structures.states import state_names
+from labelwright.wording import plain
 
 Array = NDArray[Any]
 OUTSIDE = "(outside)"  # what precedes the first token and follows the last
 PIECE = 500  # sentences that are counted at a time
 SEEN = 0.5  # a word that is expected less often tells nothing about a state
+NOTHING = 1e-13  # expected counts that are left out
+WORDS = 1 << 31  # columns of a table of words
 
 Ranked = list[tuple[str, float]]
 
@@ -28,75 +37,304 @@ class StateView(NamedTuple):
     after: Ranked
 
 
-class Use(NamedTuple):
-    """Expected counts on data, or counts on best paths (index S: outside the sentence)."""
+def describe_use(model: Any, corpora: Sequence[Any], top: int) -> dict[str, Any]:
+    """The labels or latent states of a tagger with weights by their use on data, ready for JSON."""
+    space = model._space
+    if model._trained.segments is not None:
+        return answered_use(model, corpora, top, probabilistic=True)
+    use = expected_use(model, corpora)
+    if space.latent:
+        return {"latent": plain(latent_states(model, use, top))}
+    return {"use": plain(label_views(use, space.labels, top))}
 
-    states: Array  # [S]
-    transitions: Array  # [S+1, S+1]
-    words: Array  # [V, S]
-    values: list[str]  # [V]
+
+def answered_use(model: Any, corpora: Sequence[Any], top: int, probabilistic: bool = False) -> dict[str, Any]:
+    """The same of any tagger, by its answers alone."""
+    use = label_use(model, corpora, probabilistic)
+    return {"use": plain(label_views(use, list(map(str, model.classes_)), top))}
 
 
-class Counter:
-    """Sums up the use of S states, piece by piece."""
+# -- counts -----------------------------------------------------------------------------------------------------------
+
+
+class Counts:
+    """A table of sums of which most are 0: thousands of labels take little memory."""
+
+    def __init__(self, n_columns: int):
+        self.n_columns = n_columns
+        self._code: Array = np.empty(0, np.int64)
+        self._value: Array = np.empty(0)
+
+    def add(self, row: Array, column: Array, value: Array) -> None:
+        """Add numbers to some cells."""
+        code = np.concatenate([self._code, np.asarray(row, np.int64) * self.n_columns + column])
+        self._code, place = np.unique(code, return_inverse=True)
+        self._value = np.bincount(place, np.concatenate([self._value, value]), len(self._code))
+
+    def rows(self, begin: int, end: int) -> tuple[Array, Array]:
+        """The columns of some rows, and their sums."""
+        a, b = np.searchsorted(self._code, [begin * self.n_columns, end * self.n_columns])
+        return self._code[a:b] % self.n_columns, self._value[a:b]
+
+    def cells(self) -> tuple[Array, Array, Array]:
+        """All rows, columns and sums."""
+        return self._code // self.n_columns, self._code % self.n_columns, self._value
+
+    def table(self, n_rows: int, n_columns: int) -> Array:
+        """All of it, zeros included [rows, columns]."""
+        row, column, value = self.cells()
+        table = np.zeros((n_rows, n_columns))
+        table[row, column] = value
+        return table
+
+
+class PieceUse(NamedTuple):
+    """What some sentences use: the state of a token and how much of it; and how often two states follow each other, of
+    which S is outside the sentence."""
+
+    token: Array
+    state: Array
+    share: Array
+    first: Array
+    second: Array
+    often: Array
+
+
+class Use:
+    """Expected counts on data, or counts on best paths, of S states."""
 
     def __init__(self, n_states: int) -> None:
         self.states = np.zeros(n_states)  # [S]
-        self.transitions = np.zeros((n_states + 1, n_states + 1))
-        self._words = np.zeros((0, n_states))  # [V, S]
+        self._after = Counts(n_states + 1)  # a row for each state: what follows it
+        self._words = Counts(WORDS)
         self._index: dict[str, int] = {}
 
-    def add(self, sentences: Any, tokens: Array, transitions: Array) -> None:
-        """Add some sentences: how much of each token [T, S] is in each state, and the transitions [S+1, S+1]."""
-        self.states += tokens.sum(axis=0)
-        self.transitions += transitions
-        if not isinstance(sentences, Corpus):  # only files have words
-            return
-        name = sentences.input_names[0]
-        index = self._index
-        codes = np.array([index.setdefault(value, len(index)) for value in sentences.values(name)], np.int64)
-        self._words = np.concatenate([self._words, np.zeros((len(index) - len(self._words), tokens.shape[1]))])
-        np.add.at(self._words, codes[sentences.codes(name)], tokens)
+    def add(self, sentences: Any, use: PieceUse) -> None:
+        """Add some sentences."""
+        self.states += np.bincount(use.state, use.share, len(self.states))
+        self._after.add(use.first, use.second, use.often)
+        if isinstance(sentences, Corpus):  # only files have words
+            name, index = sentences.input_names[0], self._index
+            number = np.array([index.setdefault(word, len(index)) for word in sentences.values(name)], np.int64)
+            self._words.add(use.state, number[sentences.codes(name)[use.token]], use.share)
 
     @property
-    def use(self) -> Use:
-        return Use(self.states, self.transitions, self._words, list(self._index))
+    def values(self) -> list[str]:
+        """The words [V]."""
+        return list(self._index)
+
+    @property
+    def words(self) -> Array:
+        """How often each word is in each state [V, S]."""
+        return self._words.table(len(self.states), len(self._index)).T
+
+    @property
+    def transitions(self) -> Array:
+        """How often each state follows each [S+1, S+1]."""
+        return self._after.table(len(self.states) + 1, len(self.states) + 1)
+
+    def words_of(self, begin: int, end: int) -> Array:
+        """How often each word [V] is in one of some states."""
+        return np.bincount(*self._words.rows(begin, end), len(self._index))
+
+    def around(self, names: Sequence[str], top: int) -> list[tuple[Ranked, Ranked]]:
+        """For each state the most frequent ones before it, and after it, with their shares."""
+        before = Counts(self._after.n_columns)
+        first, second, count = self._after.cells()
+        before.add(second, first, count)
+
+        def ranked(counts: Counts, state: int) -> Ranked:
+            others, n = counts.rows(state, state + 1)
+            return _ranked(_shares(n), [names[s] for s in others.tolist()], top, 0.0)
+
+        return [(ranked(before, s), ranked(self._after, s)) for s in range(len(self.states))]
 
 
-def label_use(model: Any, corpora: Sequence[Any], labels: Sequence[str], probabilistic: bool) -> Use:
+def expected_use(model: Any, corpora: Sequence[Any]) -> Use:
+    """How often the model expects each state, each transition between two, and (of a Corpus) each word in each state;
+    of a model without probabilities, how often they are on its best paths."""
+    S = model._space.n_states
+
+    def used(batch: Any) -> list[Any]:
+        if model._trained.pruning is not None:
+            return [_candidate_use(sentence, S) for sentence in batch]
+        return [_tables(sentence, S, model._probabilistic) for sentence in batch]
+
+    def use_of(piece: Any) -> PieceUse:
+        parts = model._ask(piece, used)
+        if model._trained.pruning is not None:
+            return _joined(parts)
+        return _sparse(np.concatenate([tokens for tokens, _ in parts]), sum(transitions for _, transitions in parts))
+
+    return _counted(S, corpora, use_of)
+
+
+def label_use(model: Any, corpora: Sequence[Any], probabilistic: bool) -> Use:
     """How often any tagger uses its labels, by its public answers alone: words and shares by the marginals where it is
     probabilistic, else (and all transitions) on the best labellings."""
-    number, L = {label: code for code, label in enumerate(labels)}, len(labels)
-    counter = Counter(L)
+    labels, L = list(model.classes_), len(model.classes_)
+    number = {label: code for code, label in enumerate(labels)}
+
+    def use_of(piece: Any) -> PieceUse:
+        paths = [np.array([number[label] for label in row], np.int64) for row in model.predict(piece)]
+        transitions = sum((_path_transitions(path, L) for path in paths), np.zeros((L + 1, L + 1)))
+        if not probabilistic:
+            return _sparse(np.eye(L)[np.concatenate(paths)], transitions)
+        answers = [token for sentence in model.predict_marginals(piece) for token in sentence]
+        table = np.array([[token[label] for label in labels] for token in answers])
+        return _sparse(table.reshape(-1, L), transitions)
+
+    return _counted(L, corpora, use_of)
+
+
+def _counted(n_states: int, corpora: Sequence[Any], use_of: Callable[[Any], PieceUse]) -> Use:
+    use = Use(n_states)
     for corpus in corpora:
         for piece in pieces(corpus):
-            best = [[number[label] for label in row] for row in model.predict(piece)]
-            transitions = np.zeros((L + 1, L + 1))
-            for row in best:
-                if row:
-                    np.add.at(transitions, ([L, *row], [*row, L]), 1.0)
-            if probabilistic:
-                answers = [token for sentence in model.predict_marginals(piece) for token in sentence]
-                tokens = np.array([[token[label] for label in labels] for token in answers])
-            else:
-                tokens = np.eye(L)[[code for row in best for code in row]]
-            counter.add(piece, tokens.reshape(-1, L), transitions)
-    return counter.use
+            use.add(piece, use_of(piece))
+    return use
+
+
+def _sparse(tokens: Array, transitions: Array) -> PieceUse:
+    """The use that is written in tables: states of tokens [T, S], transitions [S+1, S+1]."""
+    (token, state), (first, second) = np.nonzero(tokens > NOTHING), np.nonzero(transitions)
+    return PieceUse(token, state, tokens[token, state], first, second, transitions[first, second])
+
+
+def _tables(sentence: Any, S: int, probabilistic: bool) -> tuple[Array, Array]:
+    """The states of tokens [T, S] and the transitions [S+1, S+1] of one sentence: expected, or on the best path."""
+    if sentence is None:
+        return np.zeros((0, S)), np.zeros((S + 1, S + 1))
+    lattice = sentence.lattice
+    if probabilistic:
+        return sentence.state_marginals(), _expected_transitions(lattice, sentence.posterior())
+    path = lattice.graph.state[best_path(lattice)[0]]
+    return np.eye(S)[path], _path_transitions(path, S)
+
+
+def _path_transitions(path: Array, S: int) -> Array:
+    transitions = np.zeros((S + 1, S + 1))
+    if len(path):
+        np.add.at(transitions, (np.append(S, path), np.append(path, S)), 1.0)
+    return transitions
+
+
+def _candidate_use(sentence: Any, n_labels: int) -> tuple[int, PieceUse]:
+    """The number of tokens of a sentence whose labels are pruned, and the probabilities of its candidates."""
+    if sentence is None:
+        return 0, _sparse(np.zeros((0, 0)), np.zeros((0, 0)))
+    local = sentence.possible.local
+    expected = _sparse(np.zeros((0, 0)), _expected_transitions(local.chain.lattice, local.chain.posterior()))
+    codes = np.append(local.codes, n_labels)
+    token, label, share = sentence.candidate_marginals()
+    ends = codes[expected.first], codes[expected.second]
+    return len(local.chain.lattice.node), PieceUse(token, label, share, *ends, expected.often)
+
+
+def _joined(uses: Sequence[tuple[int, PieceUse]]) -> PieceUse:
+    """The use of several sentences, one after the other."""
+    begins = offsets_from([n for n, _ in uses])[:-1].tolist()
+    moved = [use._replace(token=use.token + begin) for begin, (_, use) in zip(begins, uses, strict=True)]
+    return PieceUse(*(np.concatenate(part) for part in zip(*moved, strict=True)))
+
+
+def _expected_transitions(lattice: Lattice, sums: Posterior) -> Array:
+    """Expected number of transitions between every two states, into the first and out of the last one [S+1, S+1]."""
+    graph, S = lattice.graph, lattice.graph.n_states
+    total = np.zeros((S + 1, S + 1))
+    ends = state_marginals(sums.nodes[[0, -1]], graph)
+    total[S, :S], total[:S, S] = ends[0], ends[1]
+    if graph.order == 1:
+        total[:S, :S] = posterior_arcs(lattice, sums, by_token=False).reshape(S, S)
+    else:  # a node is a pair of states
+        inner = graph.previous >= 0
+        total[graph.previous[inner], graph.state[inner]] = sums.nodes[:, inner].sum(axis=0)
+    return total
+
+
+# -- labels and latent states -----------------------------------------------------------------------------------------
 
 
 def label_views(use: Use, labels: Sequence[str], top: int) -> list[StateView]:
     """Every label as the data show it, the most frequent first."""
-    around, total = [*labels, OUTSIDE], use.words.sum(axis=1)
+    around, total, words = use.around([*labels, OUTSIDE], top), use.words_of(0, len(labels)), use.values
     views = []
-    for k, share in enumerate(shares(use.states).tolist()):
-        words = typical_words(use.words[:, k], total, use.values, top)
-        before = ranked(shares(use.transitions[:, k]), around, top, 0.0)
-        after = ranked(shares(use.transitions[k]), around, top, 0.0)
-        views.append(StateView(labels[k], labels[k], share, words, [], before, after))
+    for k, share in enumerate(_shares(use.states).tolist()):
+        typical = _typical_words(use.words_of(k, k + 1), total, words, top)
+        views.append(StateView(labels[k], labels[k], share, typical, [], *around[k]))
     return sorted(views, key=lambda view: -view.share)
 
 
-def typical_words(mine: Array, all_: Array, values: Sequence[str], top: int) -> Ranked:
+def latent_states(model: Any, use: Use | None = None, top: int = 5) -> list[StateView]:
+    """Every state of the model, label by label and the most used first; with `use` as the data show them.
+
+    Without it, the share of a state is that of the label's features whose largest weight is its own."""
+    space, names, feature_name = model._space, state_names(model._space), feature_names(model._extractor)
+    S, parts = space.n_states, model._parameters.slices
+    arcs = np.where(space.arc, model.weights_[parts["transitions"]].reshape(S, S), -np.inf)
+    around = None if use is None else use.around([*names, OUTSIDE], top)
+    views = []
+    for label, first, last in zip(space.labels, space.first[:-1].tolist(), space.first[1:].tolist(), strict=True):
+        feature, weights = _block(model, first, last)
+        share = _favoured(weights) if use is None else _shares(use.states[first:last])
+        relative = _against_others(weights)
+        mine = []
+        for h, state in enumerate(range(first, last)):
+            words: Ranked = []
+            beside = _ranked(arcs[:, state], names, top), _ranked(arcs[state], names, top)
+            if use is not None and around is not None:
+                words, beside = _words_of_state(use, first, last, state, top), around[state]
+            best = np.argsort(-relative[:, h], kind="stable")[:top].tolist()
+            features = [(feature_name(int(feature[k])), float(relative[k, h])) for k in best if relative[k, h] > 0]
+            mine.append(StateView(names[state], label, float(share[h]), words, features, *beside))
+        views += sorted(mine, key=lambda view: -view.share)
+    return views
+
+
+def _block(model: Any, first: int, last: int) -> tuple[Array, Array]:
+    """The features that a label's states first:last have weights for [M], and these weights [M, H]."""
+    cells = model._parameters.cells.get("state")
+    if cells is None:
+        return np.zeros(0, np.int64), np.zeros((0, last - first))
+    mine = np.flatnonzero((cells.column >= first) & (cells.column < last))
+    feature, row = np.unique(np.searchsorted(cells.ptr, mine, side="right") - 1, return_inverse=True)
+    weights = np.zeros((len(feature), last - first))
+    weights[row, cells.column[mine] - first] = model.weights_[model._parameters.slices["state"]][mine]
+    return feature, weights
+
+
+def _against_others(weights: Array) -> Array:
+    """Each weight minus the mean of the other states' weights [M, H].
+
+    >>> _against_others(np.array([[3.0, 1.0, 2.0]])).tolist()
+    [[1.5, -1.5, 0.0]]
+    """
+    H = weights.shape[1]
+    others: Array = (weights.sum(axis=1, keepdims=True) - weights) / max(1, H - 1)
+    return weights - others
+
+
+def _favoured(weights: Array) -> Array:
+    """The share of the features whose largest weight is that of each state [H]; equal shares where there are none.
+
+    >>> _favoured(np.array([[3.0, 1.0], [0.5, 0.0], [0.0, 2.0], [1.0, 1.0]])).round(2).tolist()
+    [0.67, 0.33]
+    """
+    H = weights.shape[1]
+    telling = weights[weights.max(axis=1, initial=-np.inf) > weights.min(axis=1, initial=np.inf)]
+    counts = np.bincount(telling.argmax(axis=1), minlength=H).astype(np.float64)
+    return _shares(counts) if len(telling) else np.full(H, 1.0 / max(1, H))
+
+
+def _words_of_state(use: Use, first: int, last: int, state: int, top: int) -> Ranked:
+    """The words that tell a state from its label's others; the frequent ones where the label has no other state."""
+    mine, values = use.words_of(state, state + 1), use.values
+    if last - first > 1:
+        return _typical_words(mine, use.words_of(first, last), values, top)
+    return [(word, count) for word, count in _ranked(mine, values, top, 0.0) if count >= SEEN]
+
+
+def _typical_words(mine: Array, all_: Array, values: Sequence[str], top: int) -> Ranked:
     """The words [V] that tell a state from all that it is compared with: count times log P(word | state) / P(word)."""
     with np.errstate(divide="ignore", invalid="ignore"):
         merit = mine * np.log(mine * all_.sum() / (all_ * mine.sum()))
@@ -105,14 +343,14 @@ def typical_words(mine: Array, all_: Array, values: Sequence[str], top: int) -> 
     return [(values[v], float(mine[v])) for v in best if merit[v] > 0 and mine[v] >= SEEN]
 
 
-def shares(counts: Array) -> Array:
+def _shares(counts: Array) -> Array:
     """Counts as shares of their sum; zeros where nothing was counted, as of a state that is on no best path."""
     total = counts.sum()
-    result: Array = counts / total if total > 0 else np.zeros(len(counts))
-    return result
+    shares: Array = counts / total if total > 0 else np.zeros(len(counts))
+    return shares
 
 
-def ranked(values: Array, names: Sequence[str], top: int, above: float = -np.inf) -> Ranked:
+def _ranked(values: Array, names: Sequence[str], top: int, above: float = -np.inf) -> Ranked:
     """The names of the largest values."""
     chosen = np.argsort(-values, kind="stable")[:top].tolist()
     return [(names[k], float(values[k])) for k in chosen if values[k] > above]
@@ -122,3 +360,33 @@ def pieces(X: Any) -> Iterator[Any]:
     """Some sentences at a time, so that memory stays bounded."""
     for a in range(0, len(X), PIECE):
         yield X.take(slice(a, a + PIECE)) if isinstance(X, Corpus) else X[a : a + PIECE]
+
+
+# -- probability of paths ---------------------------------------------------------------------------------------------
+
+
+def path_mass(model: Any, X: Any, n: int = 2000) -> Array:
+    """The probability of the best 1, 2, ... n paths together, mean over the sentences [n]: of latent paths, or of
+    labellings where there are no latent states (Sun & Tsujii 2009, figure 2)."""
+    if n < 1:
+        raise OptionError(f"paths: expected 1 or more, got {n}")
+    if not model._probabilistic:
+        raise OptionError(f"path_mass: a {type(model).__name__} has scores, not probabilities: its paths have none")
+
+    def best_of(sentence: Any) -> Array:
+        if sentence is None:
+            return np.ones(1)
+        best: Array = np.exp(np.minimum(0.0, best_paths(sentence.lattice, n)[1] - sentence.log_z()))
+        return best
+
+    total = np.zeros(n)
+    for piece in pieces(X):
+        if model._trained.segments is not None:
+            probabilities = [np.array([p for _, p in best]) for best in model.predict_nbest(piece, n)]
+        else:
+            probabilities = model._ask(piece, lambda batch: [best_of(sentence) for sentence in batch])
+        for each in probabilities:
+            mass = np.ones(n)  # also where a sentence has fewer paths
+            mass[: len(each)] = np.minimum(1.0, np.cumsum(each))
+            total += mass
+    return total / max(1, len(X))

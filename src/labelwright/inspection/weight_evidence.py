@@ -15,9 +15,16 @@ from numpy.typing import NDArray
 
 from labelwright.corpus.offsets import offsets_from
 from labelwright.errors import OptionError
-from labelwright.features.encoded import Encoded, on_tokens
-from labelwright.features.incidence import NO_VALUES, Incidence
-from labelwright.inspection.explanation import TRANSITION, Alternative, Asked, Contribution, Evidence, Explanation
+from labelwright.features.incidence import NO_VALUES, Encoded, Incidence, on_tokens
+from labelwright.inspection.explanation import (
+    TRANSITION,
+    Alternative,
+    Asked,
+    Contribution,
+    Evidence,
+    Explanation,
+    contribution,
+)
 from labelwright.inspection.names import feature_names
 from labelwright.inspection.use import OUTSIDE
 from labelwright.structures.lattice import Lattice, best_path, posterior, posterior_arcs
@@ -285,8 +292,8 @@ class WeighedSentence(Evidence):
             for k in np.flatnonzero(scores[kind] != others[kind]).tolist():
                 feature, place = int(found.feature[k]), self.place_of(kind, int(found.row[k]))
                 both, below = (float(scores[kind][k]), float(others[kind][k])), feature in self._below
-                made.append(Contribution.of(self.name(feature), kind, *place, *both, below))
-        entropy = Contribution.of("entropy of the latent paths", "entropy", None, None, one.entropy, other.entropy)
+                made.append(contribution(self.name(feature), kind, *place, *both, below))
+        entropy = contribution("entropy of the latent paths", "entropy", None, None, one.entropy, other.entropy)
         return [*made, *self._transitions(one, other), *self._biases(one, other), entropy]
 
     def place_of(self, kind: str, row: int) -> tuple[int, int]:
@@ -300,7 +307,7 @@ class WeighedSentence(Evidence):
         for t in sorted({*sides[0], *sides[1]}):
             (a, here), (b, there) = (side.get(t, (0.0, "")) for side in sides)
             unlike = [here, f"not {there}" if there else ""] if here != there else [here]
-            made.append(Contribution.of(", ".join(filter(None, unlike)), TRANSITION, max(0, t - 1), t + 1, a, b))
+            made.append(contribution(", ".join(filter(None, unlike)), TRANSITION, max(0, t - 1), t + 1, a, b))
         return made
 
     def _into_tokens(self, counts: LabelCounts) -> dict[int, tuple[float, str]]:
@@ -333,7 +340,7 @@ class WeighedSentence(Evidence):
         bias = pruning.prior * pruning.bias.astype(np.float64)
         both = [bias[counts.features["state"].column].tolist() for counts in (one, other)]
         pairs = enumerate(zip(*both, strict=True))
-        return [Contribution.of("bias of the label", "bias", t, t + 1, a, b) for t, (a, b) in pairs]
+        return [contribution("bias of the label", "bias", t, t + 1, a, b) for t, (a, b) in pairs]
 
     # -- removed features ---------------------------------------------------------------------------------------------
 

@@ -12,15 +12,16 @@ from labelwright.corpus.labels import text_of
 from labelwright.corpus.offsets import offsets_from
 from labelwright.corpus.schemes import detect_scheme
 from labelwright.errors import ModelFileError
-from labelwright.features.dicts import DictFeatures
+from labelwright.features.attributes import DictFeatures
 from labelwright.features.incidence import Incidence
 from labelwright.scoring.parameters import Cells, Parameters, Trained
-from labelwright.structures.states import state_space
+from labelwright.structures.states import MAX_ARCS, state_space
 from labelwright.taggers.crf import CRF
 
 Ints = NDArray[np.int32]
 Floats = NDArray[np.float64]
 
+MOST_PAIRS = 1 << 22, 16  # of labels: so many, and so many for each byte of the file
 SEPARATOR = ":"  # between name and string value, as CRFsuite's Python bindings join them
 
 
@@ -70,6 +71,16 @@ def _sorted(first: Ints, second: Ints, weight: Floats) -> tuple[Ints, Ints, Floa
 
 _NONE: Ints = np.empty(0, np.int32)
 EMPTY = ChainModel([], [], _NONE, _NONE, np.empty(0), _NONE, _NONE, np.empty(0))
+
+
+def check_pairs(n_labels: int, source: str, n_bytes: int) -> None:
+    """Refuse more labels than a CRF can have whose weights of pairs of labels come from a file of so many bytes: models
+    with many labels are large."""
+    most = min(MAX_ARCS, MOST_PAIRS[0] + MOST_PAIRS[1] * n_bytes)
+    if n_labels**2 > most:
+        raise ModelFileError(
+            f"{source}: {n_labels:,} labels in a file of {n_bytes:,} bytes make more than {most:,} pairs of labels"
+        )
 
 
 # -- to a tagger ------------------------------------------------------------------------------------------------------

@@ -26,7 +26,7 @@ import re
 import numpy as np
 
 from labelwright.errors import ModelFileError
-from labelwright.interchange.observations import Line, Observations, checked_labels, trained_crf
+from labelwright.interchange.observations import Line, Observations, checked_labels, shown, trained_crf
 from labelwright.taggers.crf import CRF
 from labelwright.validation import LARGEST_WEIGHT
 
@@ -122,13 +122,13 @@ def _features(part: bytes, n_labels: int, n_weights: int, source: str) -> tuple[
     for line in part.split(b"\n"):
         digits, space, text = line.partition(b" ")
         if not space or not digits.isdigit() or len(digits) > 15 or text[:1] not in (b"U", b"B"):
-            raise ModelFileError(f"{source}: feature {_shown(line)}: expected a number and a feature of U or B")
+            raise ModelFileError(f"{source}: feature {shown(line)}: expected a number and a feature of U or B")
         entries.append((int(digits), text))
     entries.sort()
     at = 0
     for number, text in entries:
         if number != at:
-            raise ModelFileError(f"{source}: feature {_shown(text)}: expected the number {at}, got {number}")
+            raise ModelFileError(f"{source}: feature {shown(text)}: expected the number {at}, got {number}")
         at += n_labels if text[:1] == b"U" else n_labels**2
     if at != n_weights:
         raise ModelFileError(f"{source}: maxid: expected {at} weights of all features, got {n_weights}")
@@ -150,7 +150,3 @@ def _weights(part: bytes, n_weights: int, cost_factor: float, source: str) -> np
     if not (np.abs(weights) <= largest).all():
         raise ModelFileError(f"{source}: weights: expected finite numbers up to {largest:g}")
     return weights
-
-
-def _shown(text: bytes) -> str:
-    return ascii(text.decode("utf-8", "replace")[:60])

@@ -27,7 +27,7 @@ from labelwright.features.extract import ColumnFeatures
 from labelwright.features.incidence import Ints, Longs
 from labelwright.features.template import ASCII_LOWER, Cell, Pattern, Reader, Template, apply, parse_template
 from labelwright.features.vocabulary import Table, Vocabulary, table_of
-from labelwright.interchange.chunks import check_pairs
+from labelwright.interchange.chains import check_pairs
 from labelwright.scoring.parameters import Cells, Parameters, Trained
 from labelwright.structures.states import state_space
 from labelwright.taggers.crf import CRF
@@ -327,7 +327,7 @@ def _features(
             if readings and not shape.table.readers and text[:1] not in b"uU":
                 plain[number] = shape.n_patterns
         if n_readings == 0:
-            raise ModelFileError(f"{source}: {_shown(text)} fits no pattern of the model, or is not in UTF-8")
+            raise ModelFileError(f"{source}: {shown(text)} fits no pattern of the model, or is not in UTF-8")
     vocabulary = Vocabulary.of(template, read)
     owners = [np.array(owner[table], np.int64) for table in vocabulary.rows]
     return Features(vocabulary, np.concatenate([np.empty(0, np.int64), *owners]), plain)
@@ -379,10 +379,11 @@ def _readings(source: str, by_ends: _ByEnds, text: bytes) -> list[tuple[_Shape, 
     try:
         return [(shape, shape.readings(text)) for shape in by_ends.that_fit(text)]
     except _TooMuchError as error:
-        raise ModelFileError(f"{source}: {_shown(text)} {error}") from error
+        raise ModelFileError(f"{source}: {shown(text)} {error}") from error
 
 
-def _shown(text: bytes) -> str:
+def shown(text: bytes) -> str:
+    """An observation, for messages."""
     return ascii(text.decode("utf-8", "replace")[:60])
 
 

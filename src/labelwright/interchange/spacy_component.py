@@ -7,6 +7,7 @@ Entities that other components have set before stay where they do not overlap, o
 """
 
 from collections.abc import Iterable, Iterator
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -152,11 +153,9 @@ class SpacyTagger:
 
         exclude : taken for spaCy's sake; there is nothing to leave out
         """
-        import tempfile
-
-        with tempfile.TemporaryDirectory() as folder:
-            self.to_disk(folder)
-            return (Path(folder) / FILE).read_bytes()
+        content = BytesIO()
+        self.tagger.save(content)
+        return content.getvalue()
 
     def from_bytes(self, data: bytes, *, exclude: Iterable[str] = ()) -> "SpacyTagger":
         """Read the tagger from the bytes of its model file.
@@ -164,11 +163,10 @@ class SpacyTagger:
         data : what `to_bytes` returned
         exclude : taken for spaCy's sake; there is nothing to leave out
         """
-        import tempfile
+        from labelwright.taggers.registry import load
 
-        with tempfile.TemporaryDirectory() as folder:
-            (Path(folder) / FILE).write_bytes(data)
-            return self.from_disk(folder)
+        self.tagger = load(BytesIO(data))
+        return self
 
 
 def _highest(model: Any) -> Any:

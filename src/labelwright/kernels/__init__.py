@@ -13,4 +13,3 @@ from labelwright.engine.kernel import literal_kernel as literal_kernel
 from labelwright.engine.kernel import max_kernel as max_kernel
 from labelwright.engine.kernel import prefetch as prefetch
 from labelwright.engine.kernel import unsigned as unsigned
-from labelwright.locks import computed_once as computed_once

@@ -95,7 +95,9 @@ def carry_segments(before: Trained, now: Trained) -> Array:
     assert isinstance(new, SegmentFeatures)
     assert before.segments is not None
     assert now.segments is not None
-    features = np.concatenate([old_features(old.tokens, new.tokens), new.segment_numbers_in(old)])
+    texts = new.texts.numbers_in(old.texts)
+    of_segments = np.where(texts >= 0, old.tokens.n_features + texts, -1)
+    features = np.concatenate([old_features(old.tokens, new.tokens), of_segments])
     types = _places(now.segments.types, before.segments.types)
     columns = {"state": _places(now.segments.roles, before.segments.roles), "segment": types}
     parts, old_parts = now.parameters.slices, before.parameters.slices

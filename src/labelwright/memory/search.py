@@ -1,6 +1,7 @@
 """Questions to a memory: the classes of queries, or the instances nearest to them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from itertools import product
 from queue import SimpleQueue
 from typing import Any, NamedTuple
 
@@ -12,28 +13,18 @@ from labelwright.kernels import compiled
 from labelwright.kernels import neighbours as kernels
 from labelwright.kernels.neighbours import SIGNED, Postings, Queries, SearchScratch, Voting
 from labelwright.kernels.values import NUMERIC, OVERLAP, Distances, Tables, store_tables
-from labelwright.locks import renewed_lock
-from labelwright.memory.store import Memory
-from labelwright.memory.trie import entries_of
-from labelwright.parallel import Workers, computed_once, even_ranges
+from labelwright.memory.store import Answers, Memory
+from labelwright.memory.weights import WEIGHTS, entries_of
+from labelwright.parallel import Workers, computed_once, even_ranges, renewed_lock
 
 Array = NDArray[Any]
+
 TABLES = 1 << 26  # bytes of tables for values that several queries have
 # Postings find neighbours where columns with rare values (at most one in so many pairs of rows have the same) have so
 # large a share of the weights: words and tags, at four times the speed of the trie, but not letters.
 RARE, SHARE = 1 / 32, 1 / 3
 FEW = 64  # queries that are not worth several threads, where postings find their neighbours
 VOTES = {"none": 0, "inverse-distance": 1, "inverse-linear": 2, "exponential-decay": 3}
-
-
-class Answers(NamedTuple):
-    """The answers to Q queries."""
-
-    best: Array  # [Q] int32  class
-    distance: Array  # [Q] float64  of the nearest instance
-    ptr: Array  # [Q+1] int64
-    classes: Array  # int32  the classes of the neighbourhood of each query
-    votes: Array  # float64  and the votes for each
 
 
 class Neighbourhood(NamedTuple):
@@ -296,3 +287,58 @@ def _shared(d: Distances, queries: Array) -> tuple[Array, Array, Array]:
     number[chosen] = np.arange(len(chosen))
     columns = np.searchsorted(d.first, chosen, side="right") - 1
     return number, columns, offsets_from(np.diff(d.first)[columns])
+
+
+# -- settings worth trying ---------------------------------------------------------------------------------------------
+
+NEIGHBOURS = (1, 3, 5, 7, 9, 11, 13, 15, 19, 25, 35)
+TRIED_METRICS: dict[str, tuple[dict[str, Any], ...]] = {
+    "overlap": ({},),
+    "mvdm": ({"mvdm_threshold": 1}, {"mvdm_threshold": 2}),
+    "jeffrey": ({"mvdm_threshold": 1}, {"mvdm_threshold": 2}),
+}
+SEARCHED = ("k", "metric", "weights", "votes", "mvdm_threshold")
+
+# The value of the grid that one outside it is most like: settings with that value are tried with it.
+LIKE: dict[str, Callable[[Any], Any]] = {
+    "k": lambda k: 3,
+    "metric": lambda metric: (
+        "mvdm"
+        if {"mvdm", "jeffrey", "jensen-shannon"} & {*([metric] if isinstance(metric, str) else metric)}
+        else "overlap"
+    ),
+    "weights": lambda weights: "none",
+    "votes": lambda votes: "none",
+    "mvdm_threshold": lambda threshold: 2,
+}
+
+
+def memory_settings(prefix: str = "") -> list[dict[str, Any]]:
+    """Settings of memory-based models for a search: k, metric, weights, votes and the threshold of value differences,
+    without those that make no difference (votes with one neighbour; a threshold of overlap).
+
+    prefix : `classifier__` for a MemoryBased within another model
+
+    >>> len(memory_settings()), memory_settings()[0]
+    (1025, {'k': 1, 'metric': 'overlap', 'weights': 'gain-ratio', 'votes': 'none'})
+    """
+    settings = []
+    for k, (metric, thresholds), weights in product(NEIGHBOURS, TRIED_METRICS.items(), WEIGHTS):
+        for votes, threshold in product(VOTES if k > 1 else ["none"], thresholds):
+            settings.append({"k": k, "metric": metric, "weights": weights, "votes": votes, **threshold})
+    return [{prefix + name: value for name, value in setting.items()} for setting in settings]
+
+
+def settings_with(algorithm: str, given: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The settings to try with this algorithm that have the given values.
+
+    >>> len(settings_with("ib1", {"k": 1})), len(settings_with("igtree", {}))
+    (25, 5)
+    """
+    tried = memory_settings() if algorithm == "ib1" else [{"weights": weights} for weights in WEIGHTS]
+    for name in SEARCHED:
+        if name in given:
+            wanted = given[name]
+            same = [setting for setting in tried if setting.get(name) == wanted]
+            tried = same or [s | {name: wanted} for s in tried if s.get(name) == LIKE[name](wanted)]
+    return tried

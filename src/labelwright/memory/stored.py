@@ -18,11 +18,9 @@ from numpy.typing import NDArray
 from labelwright.errors import ModelFileError
 from labelwright.kernels.neighbours import Groups, Trie
 from labelwright.kernels.values import FARTHEST, NUMERIC, Distances
-from labelwright.memory.distances import LEAST_SHARE
-from labelwright.memory.igtree import IGTree
 from labelwright.memory.instances import Instances
-from labelwright.memory.store import Memory
-from labelwright.memory.trie import Grouped
+from labelwright.memory.store import Grouped, IGTree, Memory
+from labelwright.memory.weights import LEAST_SHARE
 from labelwright.modelfile import pack_strings, read_strings
 from labelwright.validation import (
     TensorReader,

@@ -7,6 +7,7 @@ Only U and * lines count: transitions do not describe a single token.  Places ou
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -14,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labelwright.corpus.offsets import offsets_from
-from labelwright.corpus.table import Corpus, checked_sentences, compacted
+from labelwright.corpus.table import Column, Corpus, checked_sentences, compacted
 from labelwright.errors import CorpusError, OptionError, TemplateError
 from labelwright.features.builtin import BUILTIN
 from labelwright.features.builtin import template as find_template
@@ -24,10 +25,11 @@ from labelwright.features.template import Cell, Pattern, Template, apply
 from labelwright.features.vocabulary import Columns, intern_rows
 from labelwright.kernels import tables
 from labelwright.memory.instances import Instances, instances
-from labelwright.memory.label_columns import with_label_columns
+from labelwright.structures.passing import Layered, Passed
 from labelwright.validation import HeaderReader, TensorReader
 
 Array = NDArray[Any]
+
 OUTSIDE = "_"
 VECTORS = {"vector": "word vectors", "array": "arrays"}  # what lines of a template may read that is not compared
 NO_VECTORS = (
@@ -244,3 +246,38 @@ def offsets_of(X: Sequence[Any]) -> Array:
 
 
 READ = {"columns": _from_columns, "dicts": _from_dicts, "arrays": _from_arrays}
+
+
+# -- labels of lower layers --------------------------------------------------------------------------------------------
+
+
+def with_label_columns(X: Any) -> Any:
+    """What an upper layer reads as plain input: behind the columns, one for each lower layer (or a key of feature
+    dicts), with the most probable label of each token."""
+    if not isinstance(X, Layered):
+        return X
+    kind = kind_of(X.X)
+    if kind == "arrays":
+        raise OptionError("X: a memory cannot compare arrays of numbers with labels below; use a CRF as this layer")
+    best = {name: _best(passed) for name, passed in X.passed.items()}
+    if kind == "dicts":
+        return _with_keys(X.X, {name: [column.values[code] for code in column.codes] for name, column in best.items()})
+    corpus = X.X if isinstance(X.X, Corpus) else Corpus.from_sequences(X.X)
+    return replace(corpus, names=(*corpus.names, *best), columns=(*corpus.columns, *best.values()), raw=None)
+
+
+def _best(passed: Passed) -> Column:
+    """The most probable label of every token."""
+    slots = passed.candidates
+    token = np.repeat(np.arange(len(slots.ptr) - 1), np.diff(slots.ptr))
+    first = np.lexsort((-passed.probability[: len(slots.label)], token))  # of each token, the most probable first
+    codes: NDArray[np.int32] = slots.label[first[slots.ptr[:-1]]]
+    return compacted([str(label) for label in passed.labels], codes)
+
+
+def _with_keys(X: Any, labels: dict[str, list[str]]) -> list[list[dict[Any, Any]]]:
+    made, t = [], 0
+    for sentence in X:
+        made.append([token | {name: row[i] for name, row in labels.items()} for i, token in enumerate(sentence, t)])
+        t += len(sentence)
+    return made

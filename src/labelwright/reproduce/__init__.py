@@ -8,6 +8,7 @@ experiment, resumes it step by step, and writes its report.
 import tomllib
 from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
 
 from labelwright.errors import OptionError
 from labelwright.reproduce.work import Experiment
@@ -24,5 +25,5 @@ def experiment(name: str) -> Experiment:
         raise OptionError(f"unknown experiment {name!r}{did_you_mean(name, names)}; experiments: {', '.join(names)}")
     facts = dict(PAPERS[name])
     module = import_module(f"labelwright.reproduce.{facts.pop('module')}")
-    facts["task"] = module.Task(**facts["task"])
+    facts["task"] = SimpleNamespace(**facts["task"])
     return Experiment(name, steps=module.steps, findings=module.findings, source=module.__file__ or "", **facts)

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from statistics import mean
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -38,16 +38,6 @@ GRID: list[dict[str, Any]] = [  # what every search may choose from
     for k in NEIGHBOURS
     for votes in ([{}] if k == 1 else [{"votes": votes} for votes in VOTES])
 ]
-
-
-class Task(NamedTuple):
-    """The corpora and the tables of the paper."""
-
-    corpora: dict[str, dict[str, Any]]  # the data of the paper that each stands for, its columns, and minutes
-    originals: Sequence[str]  # data of the paper that are these corpora
-    published: dict[
-        str, dict[str, float]
-    ]  # of its data: scores (table 1), accuracy of trigrams and sequences (table 2)
 
 
 # -- data -------------------------------------------------------------------------------------------------------------
@@ -214,7 +204,7 @@ def steps(work: Work) -> list[Step]:
 
 
 def findings(work: Work) -> Findings:
-    task: Task = work.task
+    task = work.task
     rows: list[Row] = []
     claims = []
     for name in _tasks(work):

@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from functools import partial
 from statistics import mean
-from typing import Any, NamedTuple
+from typing import Any
 
 from labelwright import Corpus
 from labelwright.reproduce.measured import best, claimed, model_of, parts_of, rows_of, scored, settings_of, trained
@@ -31,26 +31,6 @@ DECODERS: dict[str, dict[str, Any]] = {  # of the latent model, by the paper's n
     "LDI-A + MBR": {"decoder": "mbr", "candidates": "ldi", "n": 30},
     "exact": {"decoder": "exact"},
 }
-
-
-class Task(NamedTuple):
-    """What differs between the two tasks."""
-
-    table: str
-    data: str
-    settings: dict[str, Any]  # of both kinds of model
-    states: int  # per label, as published
-    states_tried: Sequence[int]
-    sweep: int  # training sentences of the sweeps
-    ours: dict[str, Sequence[dict[str, Any]]]  # what our CRF and, started from it, our latent model choose from,
-    seeds_tried: Sequence[int]  # the latter by the mean over these seeds
-    minutes: dict[str, float]
-    published: dict[str, dict[str, float]]
-    orders: Sequence[Sequence[str]]  # of systems, the better one first
-    relation: str  # that the paper claims of them
-    figure: str
-    mass: bool  # whether its figure 2 is of this task
-    published_curve: dict[str, dict[str, float]]  # what the text says of the figure: by n, on development data
 
 
 # -- steps ------------------------------------------------------------------------------------------------------------
@@ -196,12 +176,14 @@ def findings(work: Work) -> Findings:
             paper = dict.fromkeys(("F1", "exact (%)", "latent paths", "time"))
             paper |= task.published_curve.get(f"{rule} = {limit}", {})
             rows += rows_of(LIMITS, f"{rule} = {limit}", paper, [curve])
-    return Findings(rows, [*claims, *_search_claims(search, work)], _figures(task, search), _notes(work))
+    published, ours = (work.results[f"{LATENT}, {variant}, seed 0"]["settings"] for variant in VARIANTS)
+    notes = [note.format(published=published, ours=ours, near=NEAR) for note in task.notes]
+    return Findings(rows, [*claims, *_search_claims(search, work)], _figures(task, search), notes)
 
 
 def _orders(variant: str, work: Work) -> list[Claim]:
     """Which system is better than which: by the mean F1 over seeds, and significantly so with seed 0."""
-    task: Task = work.task
+    task = work.task
     f1 = {system: mean(run["F1"] for run in _runs(system, variant, work)) for system in (*DECODERS, "CRF")}
     claims = []
     for a, b in task.orders:
@@ -247,18 +229,7 @@ def _search_claims(search: Result, work: Work) -> list[Claim]:
     return claims
 
 
-def _notes(work: Work) -> list[str]:
-    published, ours = (work.results[f"{LATENT}, {variant}, seed 0"]["settings"] for variant in VARIANTS)
-    return [
-        f"As published: `{published}`, from random weights. Ours: `{ours}`, from the CRF.",
-        f"Orders of systems compare the mean F1 over seeds; less than {NEAR} is no difference. Where the paper says "
-        "significantly, a paired bootstrap on F1 decides (seed 0, 10,000 samples of sentences). The paper used "
-        "McNemar's test, which counts tokens and can favour the other system.",
-        "Times are seconds of decoding the encoded test data, once, after a first sentence.",
-    ]
-
-
-def _figures(task: Task, search: Result) -> list[Figure]:
+def _figures(task: Any, search: Result) -> list[Figure]:
     def values(rule: str, metric: str) -> list[float]:
         return [curve[metric] for curve in search[rule].values()]
 

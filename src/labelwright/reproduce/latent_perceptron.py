@@ -6,7 +6,7 @@ development data.
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from labelwright.reproduce.measured import (
     best,
@@ -27,23 +27,6 @@ PLATEAU = 30  # passes until it is reached
 TIMED = ("Lat-Perc, cc=15, odr=1", "DPLVM-BFGS, cc=15, odr=1")
 
 
-class Task(NamedTuple):
-    """A task with its table."""
-
-    table: str
-    data: str
-    templates: Sequence[str]  # of models of order 1 and 2
-    latent: int  # states per label, as published
-    tuning: dict[str, Any]  # settings of the runs on which k and the number of latent states are chosen
-    states: Sequence[int]
-    minutes: float  # of such a run
-    systems: dict[str, dict[str, Any]]  # kind of model, settings, minutes
-    published: dict[str, dict[str, float]]  # no figure where the paper has only a bound
-    claims: Sequence[tuple[str, str, str]]  # a system, its relation, another system
-    averaging: dict[str, str]  # of kinds of perceptrons, unless a system has its own
-    stability: int  # passes after the plateau; 0: not measured
-
-
 # -- steps ------------------------------------------------------------------------------------------------------------
 
 
@@ -54,7 +37,7 @@ def _chosen(what: str, choices: Sequence[int], work: Work) -> int:
 
 def _model(kind: str, variant: str, settings: dict[str, Any], work: Work) -> Any:
     """An untrained model of a system; latent ones have the number of states, and the k, that was chosen."""
-    task: Task = work.task
+    task = work.task
     options: dict[str, Any] = {"template": task.templates[settings.get("order", 1) - 1]}
     if kind in task.averaging:
         options["averaging"] = task.averaging[kind]
@@ -125,7 +108,7 @@ def _compared(work: Work) -> Result:
 
 
 def steps(work: Work) -> list[Step]:
-    task: Task = work.task
+    task = work.task
     steps = [
         Step(f"k = {k}", task.minutes, partial(_tuned, AS_PUBLISHED, {"reset_every": k})) for k in work.some(RESETS, 2)
     ]
@@ -141,7 +124,7 @@ def steps(work: Work) -> list[Step]:
 
 
 def findings(work: Work) -> Findings:
-    task: Task = work.task
+    task = work.task
     rows = []
     for name in task.systems:
         run, paper = work.results[name], dict.fromkeys(METRICS) | task.published.get(name, {})

@@ -2,42 +2,11 @@
 
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
 from labelwright import CRF, Cascade
 from labelwright.evaluate import evaluate
 from labelwright.reproduce.measured import SIGNIFICANT, claimed, difference, read_part, rows_of, scored, trained
-from labelwright.reproduce.work import AS_PUBLISHED, OURS, VARIANTS, Claim, Findings, Parts, Result, Step, Work
-
-WINDOW = range(-2, 3)
-LOWER = "\n".join(
-    [
-        "B",
-        'Usource:%t[-1,0,"."]',
-        'Usink:%t[1,0,"."]',
-        'Bsource:%t[-2,0,"."]',
-        'Bsink:%t[1,0,"."]',
-        "Uword:%x[0,0]",
-        *(f"Usuffix{n}:%suffix[0,0,{n}]" for n in (1, 2, 3)),
-        *(f'Ucapital[{row}]:%t[{row},0,"^\\u"]' for row in WINDOW),
-        *(f'Ucapitals[{row}]:%t[{row},0,"^\\u*$"]' for row in WINDOW),
-        *(f'Udigit[{row}]:%t[{row},0,"\\d"]' for row in WINDOW),
-        *(f"Uvocabulary[{row}]:%each[{row},1]" for row in WINDOW),
-    ]
-)
-UPPER = "\n".join([LOWER, *(f"Uy[{row}]:%y[{row}]" for row in WINDOW), "By:%y[-1]/%y[0]"])
-TEMPLATES = {AS_PUBLISHED: (LOWER, UPPER), OURS: ("multilayer", "multilayer-above")}
-
-
-class Task(NamedTuple):
-    """The table of the paper."""
-
-    table: str
-    passing: dict[str, str]  # of each system
-    minutes: dict[str, float]
-    iterations: dict[str, tuple[int, int]]  # of each layer, then of both jointly; rivals have the sum
-    published: dict[str, dict[str, float]]
-    claims: list[tuple[str, str, str]]  # a system, its relation, another system
+from labelwright.reproduce.work import VARIANTS, Claim, Findings, Parts, Result, Step, Work
 
 
 def _read(folder: Path) -> Parts:
@@ -51,7 +20,7 @@ def _tested(variant: str, system: str, work: Work) -> Result:
     alone, together = (10, 10) if work.quick else work.task.iterations[variant]
     if passing != "joint":
         alone += together
-    lower, upper = (CRF(template=template, max_iter=alone) for template in TEMPLATES[variant])
+    lower, upper = (CRF(template=template, max_iter=alone) for template in work.task.templates[variant])
     model = Cascade([("pos", lower), ("chunk", upper)], passing, lexicon="pos", max_iter=together, random_state=0)
     model, seconds = trained(model, parts.train)
     labels = model.predict(parts.test)
@@ -82,13 +51,13 @@ def steps(work: Work) -> list[Step]:
 
 
 def findings(work: Work) -> Findings:
-    task: Task = work.task
+    task = work.task
     rows, claims = [], []
     for variant in VARIANTS:
         pairs = work.results[f"significance, {variant}"]
         for system, paper in task.published.items():
             rows += rows_of(task.table, system, paper, [work.results[f"{system}, {variant}"]], variant)
-        claims += [claimed(pairs["chunk"], *claim, f" on chunks, {variant}") for claim in task.claims]
+        claims += [claimed(pairs["chunk"], a, relation, b, f" on chunks, {variant}") for a, relation, b in task.claims]
         first, _, other = task.claims[0]
         after, before = (work.results[f"{system}, {variant}"]["POS accuracy"] for system in (first, other))
         p = difference(pairs["pos"], first, other)["p, tokens"]

@@ -5,7 +5,7 @@ The data are drawn from a hidden Markov model, so that the accuracy of the best 
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -34,12 +34,6 @@ POINTS = "Figure 3: label accuracy at all points"
 BEST_DECODER = "the best possible decoder, expected"
 OTHER_DATA = f"What a CRF reaches on other data, at P = {HEADLINE}"
 ACCURACY, SEPARABLE = "accuracy", "separable (%)"
-
-
-class Task(NamedTuple):
-    """The figure of the paper."""
-
-    published: dict[str, float]  # label accuracy of each system at P = 0.9
 
 
 # -- steps ------------------------------------------------------------------------------------------------------------

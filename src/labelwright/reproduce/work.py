@@ -103,7 +103,7 @@ class Experiment:
     steps: Callable[["Work"], Sequence[Step]]
     findings: Callable[["Work"], Findings]  # from the results of all steps
     source: str  # the file of the steps: results depend on it
-    task: Any = None  # its tables and settings
+    task: Any = None  # its tables and settings, as papers.toml describes them
     readings: Sequence[str] = ()  # how "as published" was read where the paper leaves room
     remarks: Sequence[str] = ()  # what was checked where a figure of a full run misses that of the paper
 

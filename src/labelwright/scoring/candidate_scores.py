@@ -10,12 +10,10 @@ from numpy.typing import NDArray
 
 from labelwright.corpus.offsets import offsets_from
 from labelwright.corpus.schemes import boundaries
-from labelwright.features.encoded import Encoded
-from labelwright.features.incidence import Incidence
+from labelwright.features.incidence import Encoded, Incidence
 from labelwright.kernels import candidates as kernels
 from labelwright.kernels import compiled, missed
-from labelwright.locks import computed_once
-from labelwright.parallel import Workers, sentence_ranges
+from labelwright.parallel import Workers, computed_once, sentence_ranges
 from labelwright.scoring.parameters import Cells, Pruning, Trained
 from labelwright.structures.candidates import (
     Chart,

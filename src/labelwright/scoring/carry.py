@@ -5,11 +5,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from labelwright.compact import rounded
 from labelwright.corpus.offsets import offsets_from
 from labelwright.features.extract import ArrayFeatures, ColumnFeatures, DictFeatures, Extractor
 from labelwright.features.layered import LayeredFeatures
 from labelwright.features.vocabulary import Vocabulary
+from labelwright.modelfile import rounded
 from labelwright.scoring.parameters import REACH, Cells, Trained
 from labelwright.structures.states import StateSpace
 

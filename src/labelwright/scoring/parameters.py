@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 
 from labelwright.corpus.offsets import offsets_from
 from labelwright.errors import OptionError
-from labelwright.features.encoded import on_tokens
 from labelwright.features.extract import Extractor
-from labelwright.features.incidence import NO_VALUES, Incidence, observed_cells
+from labelwright.features.incidence import NO_VALUES, Incidence, observed_cells, on_tokens
 from labelwright.structures.segments import SegmentSpace
 from labelwright.structures.states import StateSpace
 from labelwright.structures.supervision import NO_SETS, variants

@@ -1,13 +1,12 @@
 """What training will take, before it begins: a few passes over a small sample, scaled to all sentences."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from labelwright.search.left_out import without_warnings
 from labelwright.search.progressive import without_calibration
-from labelwright.search.samples import fitted, looked_at
+from labelwright.search.samples import fitted, looked_at, without_warnings
 from labelwright.taggers.estimator import uninterrupted, untrained
 
 SAMPLE = 3000  # tokens to measure on
@@ -43,7 +42,7 @@ def estimate(model: Any, X: Any, y: Any = None) -> Estimate:
     data = looked_at(X, y, least=1, asker="an estimate")
     gold = X.y if y is None else y
     lengths = np.array([len(labels) for labels in gold])
-    rows = np.array(sorted(_chosen(gold, lengths)))
+    rows = np.array(_chosen(gold, max(1, int(lengths.sum() // SAMPLE))))
     probe = without_calibration(untrained(model))
     known = probe.get_params(deep=False)
     probe.set_params(**{name: value for name, value in PROBE.items() if name in known})
@@ -55,17 +54,13 @@ def estimate(model: Any, X: Any, y: Any = None) -> Estimate:
     return Estimate(int(lengths.sum()), graph.n_states, graph.n_arcs, float(took * scale))
 
 
-def _chosen(gold: Sequence[Sequence[Any]], lengths: Any) -> Iterator[int]:
-    """Sentences from all over the data, and the first one with each label."""
-    share = max(1, int(lengths.sum() // SAMPLE))
-    yield from dict.fromkeys([*range(0, len(gold), share), *_first_of_each_label(gold)])
-
-
-def _first_of_each_label(gold: Sequence[Sequence[Any]]) -> list[int]:
+def _chosen(gold: Sequence[Sequence[Any]], share: int) -> list[int]:
+    """One sentence of so many, and the first one with each label."""
     seen: set[Any] = set()
     rows = []
     for n, labels in enumerate(gold):
-        if not seen.issuperset(labels):
-            seen.update(labels)
+        is_new = not seen.issuperset(labels)
+        seen.update(labels)
+        if is_new or n % share == 0:
             rows.append(n)
     return rows

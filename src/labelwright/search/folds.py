@@ -9,9 +9,18 @@ from numpy.typing import NDArray
 
 from labelwright.decode.record import check_whole
 from labelwright.evaluate import evaluate
-from labelwright.search.left_out import LeftOut, without_warnings
 from labelwright.search.progressive import without_calibration
-from labelwright.search.samples import Fold, SearchData, fitted, held_out, looked_at, of_layer, with_gold
+from labelwright.search.samples import (
+    Fold,
+    LeftOut,
+    SearchData,
+    fitted,
+    held_out,
+    looked_at,
+    of_layer,
+    with_gold,
+    without_warnings,
+)
 from labelwright.taggers.estimator import uninterrupted, untrained
 
 Array = NDArray[Any]

@@ -15,12 +15,12 @@ from labelwright.errors import LabelwrightError, NotFittedError, OptionError
 from labelwright.evaluate import evaluate
 from labelwright.evaluate.scorers import NAMED, scorer_of
 from labelwright.learn.monitor import Monitor
-from labelwright.memory.grid import memory_settings as memory_settings
+from labelwright.memory.search import memory_settings as memory_settings
 from labelwright.parallel import n_threads
-from labelwright.search.left_out import LeftOut, without_warnings
 from labelwright.search.samples import (
     PARTS,
     Fold,
+    LeftOut,
     SearchData,
     fitted,
     held_out,
@@ -29,9 +29,19 @@ from labelwright.search.samples import (
     parts_of,
     sizes,
     with_gold,
+    without_warnings,
 )
-from labelwright.search.shown import SearchBar, table_lines, tried
-from labelwright.search.trials import Setting, Trial, TrialFile, contents, fingerprint, score_or_lowest
+from labelwright.search.trials import (
+    SearchBar,
+    Setting,
+    Trial,
+    TrialFile,
+    contents,
+    fingerprint,
+    score_or_lowest,
+    table_lines,
+    tried,
+)
 from labelwright.taggers.estimator import Estimator, is_interrupted, untrained
 
 Array = NDArray[Any]

@@ -139,6 +139,11 @@ class Tagger(Estimator):
         copy._of_part = True
         return copy
 
+    def __dir__(self) -> list[str]:
+        """Without questions about confidences where it has probabilities."""
+        hidden = () if CONFIDENCE in self.can else ("predict_confidences", "span_confidences", "occurrence_confidences")
+        return [name for name in super().__dir__() if name not in hidden]
+
     # -- outputs ------------------------------------------------------------------------------------------------------
 
     def _ask_outputs(
@@ -201,7 +206,7 @@ class Tagger(Estimator):
         self._check_fitted()
         X, ruled, schemes = self._constrained_by(X, constraints)
         data, about = self._sized(X), self._by_output(word, given)
-        for each in about.values():
+        for each in about.values() or [given]:
             check_one_each(each, word, len(data))
 
         def asked(name: str, _: Tagger, batch: Batch) -> list[Any]:
@@ -261,7 +266,7 @@ class Tagger(Estimator):
         self._check_fitted()
         for name in self._outputs if outputs is None else outputs:
             tagger, place = self._outputs[name], f"{question}: layer {name}" if name else question
-            calibrated = capability == PROBABILITY and CONFIDENCE in tagger.can
+            calibrated = instead and capability == PROBABILITY and CONFIDENCE in tagger.can
             scores = "use predict_nbest, which has scores" if capability == PROBABILITY else instead
             tagger._require(capability, place, f"calibrate it and use {instead}" if calibrated else scores)
 
@@ -584,7 +589,7 @@ class Tagger(Estimator):
         >>> sure < unsure
         True
         """
-        self._require_of_all(PROBABILITY, "sequence_entropies", "predict_confidences")
+        self._require_of_all(PROBABILITY, "sequence_entropies", "")
         return self._ask_under(X, lambda name, tagger, batch: batch.entropies(), forced, constraints)
 
     # -- confidences: of taggers whose scores only order labellings, once calibrated ----------------------------------

@@ -18,8 +18,8 @@ from labelwright.errors import CorpusError, ModelFileError, OptionError, Templat
 from labelwright.evaluate import evaluate
 from labelwright.features.extract import few_tokens, kind_of
 from labelwright.features.layered import check_layers_read, lower_layers_read, refuse_labels
-from labelwright.features.lexicon import Lexicon, read_lexicon
-from labelwright.inspection import cascade as inspection
+from labelwright.features.sources import Lexicon, read_lexicon
+from labelwright.inspection import facts
 from labelwright.learn.checkpoint import EVERY, Checkpoints
 from labelwright.learn.joint import Joint
 from labelwright.learn.lbfgs import lbfgs
@@ -674,7 +674,7 @@ class Cascade(Tagger):
 
     def describe(self, top: int = 5) -> dict[str, Any]:
         self._check_fitted()
-        return inspection.describe(self, {name: signature(layer) for name, layer in self.layers_.items()})
+        return facts.layered(self, {name: signature(layer) for name, layer in self.layers_.items()})
 
     def _signature(self) -> str:
         """One line that says how each layer was made."""
@@ -746,7 +746,7 @@ class Cascade(Tagger):
             _check_layer(i, tagger, list(layers))
             layers[layer.text("name")] = tagger
         if not layers or len(layers) != len(header.listed("layers")):
-            raise header.refuse("layers", "a name of its own for each layer")
+            raise header.refuse("layers", "one layer or more, each with a name of its own")
         check_run(header.part("parameters"))
         layers_to_train = [(name, model._untrained()) for name, model in layers.items()]
         cascade = cls(**settings_in(header.part("parameters"), cls) | {"layers": layers_to_train})

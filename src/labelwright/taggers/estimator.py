@@ -9,12 +9,13 @@ from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeVar
 
 from labelwright import modelfile
-from labelwright.compact import BITS
+from labelwright.corpus.table import taken
 from labelwright.corpus.token_records import listed
 from labelwright.engine.choice import load_wanted
 from labelwright.errors import ModelFileError, NotFittedError, OptionError
 from labelwright.evaluate.scorers import Scoring, scorer_of
-from labelwright.inspection import plain
+from labelwright.inspection import facts, use
+from labelwright.modelfile import BITS
 from labelwright.settings import NOT_NEGATIVE, Help, OfTheRun, Signed, plain_signature, settings_of
 from labelwright.taggers.registry import name_of
 from labelwright.wording import did_you_mean, either
@@ -208,14 +209,20 @@ class Estimator:
         """Load the machine code for labels, spans and marginals before a service takes requests.  Otherwise NumPy
         answers them until it pays to load machine code in the background.
 
-        X : sentences like those of requests; needed where these are neither words nor columns nor feature dicts
+        X : sentences like those of requests, or a Corpus; needed where these are neither words nor columns nor dicts
         """
         self._check_fitted()
-        some = [[("a",) * (len(self.reads().columns) or 1)] * 9] if X is None else list(listed(X))
+        schema = self.reads()
+        tokens = {"columns": ("a",) * (len(schema.columns) or 1), "dicts": {"a": 1.0}}
+        if X is None and schema.kind not in tokens:
+            raise OptionError(f"X: the model reads {schema.kind}; give warm_up some like those of requests")
+        some = [[tokens[schema.kind]] * 9] if X is None else listed(X)
+        numbers = [*range(len(some))]
         questions = ["predict", "predict_spans", *["predict_marginals"] * ("probability" in self.can)]
         load_wanted()  # Numba itself,
-        for question, sentences in itertools.product(questions, (some[:1], some * 8)):  # one is not answered as several
-            getattr(self, question, list)(sentences)
+        for question, which in itertools.product(questions, (numbers[:1], numbers * 8)):  # one is not asked as several
+            if hasattr(self, question):
+                getattr(self, question)(taken(some, which))
         load_wanted()  # then what kernels lacked
         return self
 
@@ -276,12 +283,12 @@ class Estimator:
         top : features to show for each label
         """
         self._check_fitted()
-        return plain.describe(self)
+        return facts.plain(self)
 
     def _describe_use(self, corpora: Sequence[Any], top: int = 5) -> dict[str, Any]:
         """How the model uses its labels on data, ready for JSON."""
         self._check_fitted()
-        return plain.describe_use(self, corpora, top)
+        return use.answered_use(self, corpora, top)
 
     def knows(self, words: Sequence[str]) -> list[bool] | None:
         """Which of these words were in the training data; None where the model does not tell.

@@ -12,8 +12,7 @@ from labelwright.answers.lattice_paths import ScoredLattice, checked_path, graph
 from labelwright.corpus.offsets import offsets_from
 from labelwright.corpus.spans import Span, labels_of
 from labelwright.errors import CorpusError
-from labelwright.features.attributes import Collected
-from labelwright.features.dicts import DictFeatures
+from labelwright.features.attributes import Collected, DictFeatures
 from labelwright.features.incidence import Incidence
 from labelwright.learn.arcs import ArcAssembly
 from labelwright.scoring.parameters import Trained, arc_scores, weights_of_arcs

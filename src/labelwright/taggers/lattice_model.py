@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 from labelwright import __version__
 from labelwright.errors import NotFittedError
-from labelwright.features.dicts import DictFeatures
-from labelwright.inspection.weight_tables import StateFeature, TransitionFeature, state_features, transition_features
+from labelwright.features.attributes import DictFeatures
+from labelwright.inspection.facts import StateFeature, TransitionFeature, state_features, transition_features
 from labelwright.learn.arcs import ArcAssembly, ArcExpectations
 from labelwright.learn.monitor import Monitor, ProgressBar, Record
 from labelwright.learn.objective import LogLikelihood

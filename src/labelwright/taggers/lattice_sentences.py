@@ -13,7 +13,7 @@ from labelwright.corpus.table import Corpus
 from labelwright.corpus.token_records import listed
 from labelwright.errors import CorpusError, OptionError
 from labelwright.features.extract import kind_of
-from labelwright.memory.label_columns import with_label_columns
+from labelwright.memory.windows import with_label_columns
 from labelwright.scoring.parameters import Trained
 from labelwright.structures.feature_lattice import OUTSIDE, WRITABLE, ArcLabels, ArcTokens, FeatureLattice, ends_of
 from labelwright.structures.passing import Layered

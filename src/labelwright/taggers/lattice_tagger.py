@@ -17,7 +17,7 @@ from labelwright.corpus.token_records import listed
 from labelwright.engine.choice import expect, expect_much
 from labelwright.errors import CorpusError, OptionError
 from labelwright.evaluate import evaluate
-from labelwright.features.encoded import Extractor
+from labelwright.features.incidence import Extractor
 from labelwright.learn.arc_slots import LabelsOfArcs
 from labelwright.learn.monitor import Record
 from labelwright.learn.objective import LogLikelihood

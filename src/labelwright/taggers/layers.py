@@ -93,8 +93,7 @@ def _layer(file: str, number: int, table: Any) -> tuple[str, Any]:
         return f"unknown key {key!r}{did_you_mean(key, [*settings, *OF_A_LAYER])}"
 
     tagger = kind(**read_table(given, settings, file, unknown, part))
-    for setting in without_use(tagger.get_params(deep=False), settings, given):
-        wanted = setting.only_with
+    for setting, wanted in without_use(tagger.get_params(deep=False), settings, given):
         value = getattr(tagger, wanted.setting)
         choices = " or ".join(map(repr, wanted.values))
         raise OptionError(f"{file}: {part}{setting.name}: only with {wanted.setting} = {choices}, got {value!r}")

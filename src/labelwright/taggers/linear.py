@@ -13,11 +13,11 @@ from labelwright.corpus.token_records import listed
 from labelwright.engine.choice import expect
 from labelwright.errors import OptionError
 from labelwright.features.extract import Encoded, Extractor, columns_within
-from labelwright.inspection import linear as inspection
+from labelwright.inspection import facts, use
 from labelwright.inspection.explanation import Asked, Explanation, explained
-from labelwright.inspection.known import by_vocabulary
+from labelwright.inspection.facts import StateFeature, TransitionFeature, state_features, transition_features
+from labelwright.inspection.names import by_vocabulary
 from labelwright.inspection.weight_evidence import WeighedSentence
-from labelwright.inspection.weight_tables import StateFeature, TransitionFeature, state_features, transition_features
 from labelwright.parallel import Workers
 from labelwright.scoring.assembly import Assembly, LatticeScores, bounds_of
 from labelwright.scoring.carry import pruned
@@ -62,7 +62,6 @@ class LinearTagger(Tagger):
     decoders: ClassVar[tuple[str, ...]] = CHAIN_DECODERS
     _of_iteration: ClassVar[tuple[str, ...]] = ("loss",)  # what the record of each iteration has
     _recorded: ClassVar[tuple[str, ...]] = ()  # and what it has beside that in checkpoints
-    _inspection: ClassVar[Any] = inspection  # how it is shown to people
     _by_paths: ClassVar[bool] = False  # is a labelling worth its best path, not the sum over its paths?
 
     # What fit learns, and what it reports.
@@ -128,12 +127,11 @@ class LinearTagger(Tagger):
 
     def describe(self, top: int = 5) -> dict[str, Any]:
         self._check_fitted()
-        return {"signature": signature(self), **self._inspection.describe(self, top)}
+        return {"signature": signature(self), **facts.weighted(self, top)}
 
     def _describe_use(self, corpora: Sequence[Any], top: int = 5) -> dict[str, Any]:
         self._check_fitted()
-        use: dict[str, Any] = self._inspection.describe_use(self, corpora, top)
-        return use
+        return use.describe_use(self, corpora, top)
 
     def knows(self, words: Sequence[str]) -> list[bool] | None:
         return by_vocabulary(self._extractor, words)
@@ -156,8 +154,7 @@ class LinearTagger(Tagger):
     def _path_mass(self, X: Any, n: int = 2000) -> Array:
         """The probability of the n best labellings (or latent paths) together, mean over the sentences [n]."""
         self._check_fitted()
-        mass: Array = self._inspection.path_mass(self, X, n)
-        return mass
+        return use.path_mass(self, X, n)
 
     # -- model file ---------------------------------------------------------------------------------------------------
 

@@ -15,15 +15,19 @@ from labelwright.corpus.tabular import frame_names
 from labelwright.decode.record import check_whole
 from labelwright.engine.choice import expect
 from labelwright.errors import CorpusError, ModelFileError, NotFittedError, OptionError
-from labelwright.inspection import memory as inspection
-from labelwright.memory import igtree as trees
+from labelwright.inspection import facts
 from labelwright.memory import store
-from labelwright.memory.classes import numbered_classes, sorted_classes
-from labelwright.memory.distances import METRICS, numbers_of
-from labelwright.memory.igtree import IGTree
-from labelwright.memory.instances import Instances, ValueNumbers, instances, joined, some_instances
-from labelwright.memory.search import VOTES, Answers, Searcher
-from labelwright.memory.store import Memory
+from labelwright.memory.instances import (
+    Instances,
+    ValueNumbers,
+    instances,
+    joined,
+    numbered_classes,
+    some_instances,
+    sorted_classes,
+)
+from labelwright.memory.search import VOTES, Searcher
+from labelwright.memory.store import Answers, IGTree, Memory
 from labelwright.memory.stored import (
     HEAVIEST,
     packed_index,
@@ -33,7 +37,7 @@ from labelwright.memory.stored import (
     read_instances,
     read_often,
 )
-from labelwright.memory.weights import WEIGHTS
+from labelwright.memory.weights import METRICS, WEIGHTS, numbers_of
 from labelwright.parallel import Workers
 from labelwright.settings import AtLeast, Flag, Help, OneOf, OnlyWith, Signed
 from labelwright.taggers import declared
@@ -229,7 +233,7 @@ class MemoryBased(Estimator):
         learnt = store.learn(data, targets, len(seen), metrics, self.mvdm_threshold, weights, columns, often)
         index: Memory | IGTree
         if self.algorithm == "igtree":
-            index = trees.igtree(data.codes, targets, len(seen), learnt.weights, often)
+            index = store.igtree(data.codes, targets, len(seen), learnt.weights, often)
         else:
             index = store.memory(learnt, data, targets, len(seen), often)
         self.index_, self.data_, self.targets_, self.names_ = index, data, targets, columns
@@ -336,7 +340,7 @@ class MemoryBased(Estimator):
         """The answers to queries, given as `_queries` makes them."""
         self._expect(len(codes))
         if isinstance(self.index_, IGTree):
-            return trees.ask(self.index_, codes)
+            return store.ask(self.index_, codes)
         assert self._search is not None
         workers = Workers(self.n_jobs)
         decay = float(self.decay[0]), float(self.decay[1])
@@ -447,7 +451,9 @@ class MemoryBased(Estimator):
 
     def describe(self, top: int = 5) -> dict[str, Any]:
         self._check_fitted()
-        return {"signature": signature(self), **inspection.describe_classifier(self)}
+        weights = {f"column {i}": weight for i, weight in enumerate(self.feature_weights_.tolist())}
+        labels = [str(label) for label in self.classes_.tolist()]
+        return {"signature": signature(self), **facts.remembered(self, labels, len(labels), weights)}
 
     def __sklearn_tags__(self) -> Any:
         from sklearn.utils import ClassifierTags

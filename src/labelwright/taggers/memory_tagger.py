@@ -14,11 +14,11 @@ from labelwright.corpus.table import Corpus
 from labelwright.corpus.token_records import listed
 from labelwright.errors import ModelFileError, OptionError
 from labelwright.features.sources import Given
-from labelwright.inspection import memory as inspection
+from labelwright.inspection import facts
 from labelwright.inspection.explanation import Asked, Evidence
-from labelwright.inspection.known import by_memory
+from labelwright.inspection.names import by_memory
 from labelwright.inspection.ngram_evidence import RememberedSentence
-from labelwright.memory.grid import SEARCHED, settings_with
+from labelwright.memory.search import SEARCHED, settings_with
 from labelwright.memory.windows import NO_VECTORS, Windows, restored, windows
 from labelwright.structures.proposals import Distributions, check_order, gram_name, ngram_classes, propose
 from labelwright.taggers import declared
@@ -259,7 +259,8 @@ class MemoryTagger(NgramModel):
 
     def describe(self, top: int = 5) -> dict[str, Any]:
         self._check_fitted()
-        return {"signature": signature(self), **inspection.describe(self)}
+        known = facts.remembered(self, self.labels_, len(self.grams_), self.feature_weights_, self.windows_)
+        return {"signature": signature(self), **known}
 
     def knows(self, words: Sequence[str]) -> list[bool] | None:
         self._check_fitted()

@@ -12,7 +12,6 @@ from labelwright.answers.candidate_chains import PrunedChains
 from labelwright.errors import OptionError
 from labelwright.features.extract import Encoded, Extractor
 from labelwright.features.incidence import Incidence
-from labelwright.inspection import sparse_use
 from labelwright.kernels import compiled
 from labelwright.learn.monitor import Monitor
 from labelwright.learn.owlqn import minimised
@@ -175,12 +174,6 @@ class PrunableModel(LogLinearModel):
                 "joint training: a layer with pruned labels cannot learn with others; use prune_labels='off'"
             )
         return super()._joint_objective(*arguments, **options)
-
-    def _describe_use(self, corpora: Sequence[Any], top: int = 5) -> dict[str, Any]:
-        self._check_fitted()
-        if self._trained.pruning is not None:
-            return sparse_use.describe_use(self, corpora, top)
-        return super()._describe_use(corpora, top)
 
     # -- scoring ------------------------------------------------------------------------------------------------------
 

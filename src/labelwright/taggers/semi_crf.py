@@ -12,7 +12,7 @@ from labelwright.answers.batch import Batch, check_lengths, passed_by
 from labelwright.answers.segmentations import DECODERS, SegmentGraph
 from labelwright.corpus.offsets import offsets_from
 from labelwright.corpus.schemes import detect_scheme, pairs_of_codes
-from labelwright.corpus.table import Corpus
+from labelwright.corpus.table import Corpus, taken
 from labelwright.engine.choice import expect
 from labelwright.errors import ModelFileError, OptionError
 from labelwright.features.extract import ColumnFeatures, Encoded, Extractor, learn
@@ -20,7 +20,6 @@ from labelwright.features.incidence import Incidence
 from labelwright.features.layered import LayeredFeatures
 from labelwright.features.segments import SegmentFeatures
 from labelwright.features.template import Pattern
-from labelwright.inspection import segments as inspection
 from labelwright.kernels import segments as kernels
 from labelwright.learn.partial_segments import PartialSegmentExpectations
 from labelwright.learn.segments import (
@@ -110,7 +109,7 @@ class SemiCRF(LogLinearModel):
     constraints = None
     warm_start = False
     _rule_options: ClassVar[tuple[str, ...]] = ("probabilities",)
-    _inspection: ClassVar[Any] = inspection
+    _given: SegmentSpace | None = None  # by `_like`: the space that fit shall use
 
     def __init__(
         self,
@@ -181,7 +180,7 @@ class SemiCRF(LogLinearModel):
         long = too_long(segments, space.max_length)
         if long.any() and not space.has_neighbours and isinstance(X, Corpus | list):
             kept = _without(offsets, segments.start[long], space.max_length)
-            X, y, weights = (None if given is None else _taken(given, kept) for given in (X, y, sample_weight))
+            X, y, weights = (None if given is None else taken(given, kept) for given in (X, y, sample_weight))
             return self._prepare(X, y, more, weights, old)
         _warn_of_cut(int(long.sum()), space.max_length)
         segments = cut_segments(segments, offsets, space)
@@ -251,9 +250,9 @@ class SemiCRF(LogLinearModel):
         check_first_order(trained, header)
         segments = read_segment_space(header.part("segments"), trained.space.labels, trained.scheme)
         features = trained.extractor
-        if not isinstance(features, SegmentFeatures) or features.max_length != segments.max_length:
+        if not isinstance(features, SegmentFeatures) or features.texts.max_length != segments.max_length:
             raise header.refuse("extractor", f"segments of up to {segments.max_length} tokens")
-        self.dictionaries = features.dictionary_phrases() or None
+        self.dictionaries = features.texts.lists() or None
         shape = Shape({"state": segments.n_roles, "segment": segments.n_types}, segments.n_types + 1, 1)
         return shape, trained._replace(segments=segments)
 
@@ -400,11 +399,6 @@ def _with_labels(data: Data, space: SegmentSpace, segments: Segments, codes: Arr
             codes[a:b] = [number[label] for label in written]
     said = data.said._replace(sets=sets)
     return cast(Data, SegmentData(data.incidences, data.offsets, data.gold, said, codes))
-
-
-def _taken(given: Any, kept: Array) -> Any:
-    """Some of the sentences, or of what is said of each."""
-    return given.take(kept) if isinstance(given, Corpus) else [given[n] for n in kept]
 
 
 def _without(offsets: Array, places: Array, max_length: int) -> Array:

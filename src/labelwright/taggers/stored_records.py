@@ -6,9 +6,9 @@ Fields that are not named here may hold anything that JSON has, but no number th
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from labelwright.compact import BITS
 from labelwright.corpus.tokenizer import tokenizer_of
 from labelwright.errors import OptionError
+from labelwright.modelfile import BITS
 from labelwright.validation import LARGEST_COUNT, HeaderReader, check_plain
 
 Check = Callable[[HeaderReader, str], Any]

@@ -18,8 +18,7 @@ from labelwright.engine.choice import expect_much
 from labelwright.errors import CorpusError, OptionError
 from labelwright.evaluate import evaluate
 from labelwright.features.extract import ColumnFeatures, Encoded, Extractor, collected, kind_of, learn
-from labelwright.features.incidence import Incidence
-from labelwright.features.mapped import Folder
+from labelwright.features.incidence import Folder, Incidence
 from labelwright.features.sources import Given
 from labelwright.features.template import Template
 from labelwright.learn.checkpoint import EVERY, Checkpoints

@@ -1,25 +1,89 @@
-"""CRFsuite's tagger: opens a model file, labels one sequence after the other."""
+"""CRFsuite's tagger: opens a model file, labels one sequence after the other, and shows what the model holds."""
 
 import contextlib
 import math
 import operator
 import os
+import re
 import struct
 import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 from labelwright.answers.batch import Batch
-from labelwright.compat.pycrfsuite._dumpparser import ParsedDump
-from labelwright.compat.pycrfsuite.items import ItemSequence, item_error, items_of, text_of
 from labelwright.errors import CorpusError, ModelFileError
-from labelwright.features.encoded import Encoded
+from labelwright.features.attributes import AttributeList, attributes_of
+from labelwright.features.incidence import Encoded
 from labelwright.interchange import crfsuite
 from labelwright.interchange.chains import ChainModel, to_crf
 from labelwright.taggers.crf import CRF
 
 HEADER_SIZE = 48
 OFFSETS = "off_features", "off_labels", "off_attrs", "off_labelrefs", "off_attrrefs"  # the last fields of the header
+HEADING = re.compile(r"(FILEHEADER|LABELS|ATTRIBUTES|TRANSITIONS|STATE_FEATURES) = {$")
+FIELD = re.compile(r"(\w+): (.*)$")
+FEATURE = re.compile(r"\(\d+\) (.+) --> (.+): ([+-]?\d+\.\d+)$")
+
+
+# -- items ------------------------------------------------------------------------------------------------------------
+
+
+class ItemSequence:
+    """The features of one sentence, converted once.
+
+    An item is a dict {name: value} or a collection of strings.  A string value makes the attribute `name:value`, a
+    number or boolean is the value of the attribute, and dicts, lists, tuples and sets are read with `name:` in front.
+
+    >>> ItemSequence([["foo"], {"bar": {"baz": 1}}]).items()
+    [{'foo': 1.0}, {'bar:baz': 1.0}]
+    """
+
+    __slots__ = ("attributes",)
+
+    def __init__(self, pyseq: "Iterable[Any] | ItemSequence"):
+        if isinstance(pyseq, ItemSequence):
+            self.attributes: list[AttributeList] = pyseq.attributes
+            return
+        try:
+            self.attributes = [attributes_of(item, ":") for item in pyseq]
+        except (TypeError, ValueError) as error:
+            raise item_error(error) from None
+
+    def items(self) -> list[dict[str, float]]:
+        """The attributes of every item, with their values."""
+        return [dict(item) for item in self.attributes]
+
+    def __len__(self) -> int:
+        return len(self.attributes)
+
+    def __repr__(self) -> str:
+        return f"<ItemSequence of size {len(self)}>"
+
+
+class ItemError(TypeError, ValueError):
+    """An item that cannot be read."""
+
+
+def items_of(xseq: "Iterable[Any] | ItemSequence") -> list[Any]:
+    """The items of a sequence, converted where it was an ItemSequence."""
+    return xseq.attributes if isinstance(xseq, ItemSequence) else list(xseq)  # type: ignore[return-value]
+
+
+def text_of(label: Any) -> str:
+    """A label, which may be given as bytes."""
+    if isinstance(label, bytes):
+        return label.decode()
+    if not isinstance(label, str):
+        raise TypeError(f"expected a label that is a string, got {type(label).__name__} {label!r}")
+    return label
+
+
+def item_error(error: Exception) -> ItemError:
+    """What is wrong with an item, without the name that other interfaces give to the sequence."""
+    return ItemError(str(error).removeprefix("X: sentence 0, "))
+
+
+# -- models -----------------------------------------------------------------------------------------------------------
 
 
 class Tagger:
@@ -139,7 +203,7 @@ class Tagger:
 
     # -- what the model holds -------------------------------------------------------------------------------------
 
-    def info(self) -> ParsedDump:
+    def info(self) -> "ParsedDump":
         """Labels, attributes and weights of the model."""
         model = self._model
         if model is None:
@@ -201,3 +265,54 @@ def _state_features(model: ChainModel) -> Iterable[tuple[str, str, float]]:
     """The attribute, the label and the weight of every state feature."""
     arrays = model.attribute.tolist(), model.label.tolist(), model.weight.tolist()
     return ((model.attributes[a], model.labels[y], w) for a, y, w in zip(*arrays, strict=True))
+
+
+# -- what a model holds -----------------------------------------------------------------------------------------------
+
+
+class ParsedDump:
+    """The contents of a model.
+
+    header : facts about the file, as strings
+    labels, attributes : {name: number}, the numbers as strings
+    transitions : {(label before, label): weight}
+    state_features : {(attribute, label): weight}
+    """
+
+    def __init__(self) -> None:
+        self.header: dict[str, str] = {}
+        self.labels: dict[str, str] = {}
+        self.attributes: dict[str, str] = {}
+        self.transitions: dict[tuple[str, str], float] = {}
+        self.state_features: dict[tuple[str, str], float] = {}
+
+
+class CRFsuiteDumpParser:
+    """Reads a dump line by line into `result`."""
+
+    def __init__(self) -> None:
+        self.state: str | None = None
+        self.result = ParsedDump()
+
+    def feed(self, line: str) -> None:
+        line = line.lstrip().rstrip("\r\n")  # names may end with spaces
+        heading = HEADING.match(line)
+        if heading:
+            self.state = heading[1]
+        elif line == "}":
+            self.state = None
+        elif line and self.state is not None:
+            self._read(self.state, line)
+
+    def _read(self, section: str, line: str) -> None:
+        parsed: Any = (FEATURE if section in ("TRANSITIONS", "STATE_FEATURES") else FIELD).match(line)
+        if parsed is None:
+            raise ValueError(f"not a line of {section}: {line!r}")
+        if section == "FILEHEADER":
+            self.result.header[parsed[1]] = parsed[2]
+        elif section in ("LABELS", "ATTRIBUTES"):
+            names = self.result.labels if section == "LABELS" else self.result.attributes
+            names[parsed[2]] = parsed[1]
+        else:
+            features = self.result.transitions if section == "TRANSITIONS" else self.result.state_features
+            features[parsed[1], parsed[2]] = float(parsed[3])

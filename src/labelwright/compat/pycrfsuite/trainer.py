@@ -4,17 +4,15 @@ import errno
 import operator
 import os
 from array import array
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from labelwright.compat.pycrfsuite._logparser import TrainLogParser
-from labelwright.compat.pycrfsuite.items import ItemError, ItemSequence, items_of, text_of
-from labelwright.compat.pycrfsuite.learners import learner
-from labelwright.compat.pycrfsuite.log import HeldOut, TrainingLog
-from labelwright.compat.pycrfsuite.parameters import ALGORITHMS, ALIASES, TYPES
+from labelwright.compat.pycrfsuite.learners import ALGORITHMS, ALIASES, TYPES, learner
+from labelwright.compat.pycrfsuite.log import HeldOut, TrainingLog, TrainLogParser
+from labelwright.compat.pycrfsuite.tagger import ItemError, ItemSequence, items_of, text_of
 from labelwright.errors import CorpusError, LabelwrightError, ModelFileError
 from labelwright.features.attributes import Collected
 from labelwright.interchange import crfsuite
@@ -149,7 +147,7 @@ class BaseTrainer:
         check_names([*self._data.names, *self._label_numbers])
         groups = np.array(self._groups, np.int64)
         held_out = HeldOut(*self._part(groups == holdout))
-        log = TrainingLog(self.message, self._algorithm, self._settings, list(self._label_numbers), held_out)
+        log = TrainingLog(self, self._algorithm, self._settings, list(self._label_numbers), held_out)
         log.start(holdout)
         X, y = self._part(groups != holdout)
         tagger = self._fit(X, y, log) if any(y) else None
@@ -182,12 +180,15 @@ class BaseTrainer:
         if self.verbose:
             print(message, end="")
 
+    def happened(self, event: str, **facts: Any) -> None:
+        """For subclasses: the messages so far complete an event."""
+
     def _before_train(self) -> None:
         """For subclasses: is called when training begins."""
 
 
 class Trainer(BaseTrainer):
-    """A trainer that reads its messages (`logparser`) and calls a method for every event."""
+    """A trainer that keeps its messages and figures (`logparser`) and calls a method for every event."""
 
     logparser: TrainLogParser | None = None
 
@@ -195,41 +196,27 @@ class Trainer(BaseTrainer):
         self.logparser = TrainLogParser()
 
     def message(self, message: str) -> None:
-        if self.logparser is None:
-            self.logparser = TrainLogParser()
-        event = self.logparser.feed(message)
-        if event is None or not self.verbose:
-            return
-        extra: Sequence[Any] = ()
-        if event == "featgen_progress":
-            extra = (self.logparser.featgen_percent,)
-        elif event == "iteration":
-            extra = (self.logparser.last_iteration,)
-        getattr(self, f"on_{event}")(self.logparser.last_log, *extra)
+        if self.logparser is not None:
+            self.logparser.log.append(message)
 
-    def on_start(self, log: str) -> None:
+    def happened(self, event: str, **facts: Any) -> None:
+        if self.logparser is None:
+            return
+        self.logparser.happened(event, **facts)
+        if self.verbose:
+            extra = [facts[name] for name in ("featgen_percent", "last_iteration") if name in facts]
+            getattr(self, f"on_{event}")(self.logparser.last_log, *extra)
+
+    def on_iteration(self, log: str, info: dict[str, Any]) -> None:
         print(log, end="")
 
     def on_featgen_progress(self, log: str, percent: int) -> None:
         print(log, end="")
 
-    def on_featgen_end(self, log: str) -> None:
+    def on_start(self, log: str) -> None:
         print(log, end="")
 
-    def on_prepared(self, log: str) -> None:
-        print(log, end="")
-
-    def on_prepare_error(self, log: str) -> None:
-        print(log, end="")
-
-    def on_iteration(self, log: str, info: dict[str, Any]) -> None:
-        print(log, end="")
-
-    def on_optimization_end(self, log: str) -> None:
-        print(log, end="")
-
-    def on_end(self, log: str) -> None:
-        print(log, end="")
+    on_featgen_end = on_prepared = on_prepare_error = on_optimization_end = on_end = on_start
 
 
 def check_names(names: Iterable[str]) -> None:

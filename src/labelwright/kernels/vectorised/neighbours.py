@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from labelwright.kernels import computed_once
 from labelwright.kernels.neighbours import EPSILON
 from labelwright.kernels.values import NUMERIC, OVERLAP
 from labelwright.kernels.vectorised.values import _by_classes, _class_tables, _numeric, _second, _spread
+from labelwright.parallel import computed_once
 
 Array = NDArray[Any]
 BLOCK = 128  # queries that are searched together

@@ -1,0 +1,268 @@
+"""What a model has learnt, as one dict for each kind of tagger: weights, a memory, layers, or settings alone; and
+weights as tables, in the spirit of sklearn-crfsuite's attributes of the same names."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labelwright.inspection.names import feature_names
+from labelwright.inspection.use import OUTSIDE, latent_states
+from labelwright.scoring.parameters import REACH, Trained
+from labelwright.structures.states import state_names
+from labelwright.wording import plain as as_plain
+
+Array = NDArray[Any]
+ARROW = " → "
+
+
+# -- weights as tables ------------------------------------------------------------------------------------------------
+
+
+class StateFeature(NamedTuple):
+    """The weight of a feature on a label."""
+
+    feature: str  #: its name, as pos[0]=NNS
+    label: str  #: or a latent state, B-NP#2; of a SemiCRF the place in a segment, or the type of a segment
+    weight: float  #: in the unit of scores
+
+
+class TransitionFeature(NamedTuple):
+    """The weight of a transition."""
+
+    source: str  #: the label before; of a triple the two before, A → B
+    target: str  #: the label after it
+    weight: float  #: in the unit of scores
+    feature: str | None = None  #: None: the plain transition
+
+
+def state_features(trained: Trained) -> list[StateFeature]:
+    """Features on states and segments, the largest weights first."""
+    rows = []
+    for kind, names in (("state", _names(trained)), ("segment", _types(trained))):
+        rows += [StateFeature(feature, str(names[code]), weight) for feature, code, weight in _named(trained, kind)]
+    return sorted(rows, key=lambda row: -abs(row.weight))
+
+
+def transition_features(trained: Trained) -> list[TransitionFeature]:
+    """Plain transitions and triples, and features on them, the largest weights first."""
+    rows, names = [], list(map(str, _path_names(trained)))
+    for part, reach in (("transitions", 1), ("triples", 2)):
+        for states, weight in _transitions(trained, part, reach, trained.total_weights):
+            rows.append(TransitionFeature(ARROW.join(map(str, states[:-1])), str(states[-1]), weight))
+    for kind in ("edge", "triple"):
+        for feature, code, weight in _named(trained, kind):
+            *before, after = _states(names, code, REACH[kind])
+            rows.append(TransitionFeature(ARROW.join(before), after, weight, feature))
+    return sorted(rows, key=lambda row: -abs(row.weight))
+
+
+def _names(trained: Trained) -> list[str]:
+    """What the columns of features of tokens stand for: states; of segments the places of a token."""
+    return state_names(trained.space) if trained.segments is None else list(trained.segments.roles)
+
+
+def _types(trained: Trained) -> list[str]:
+    return [] if trained.segments is None else list(trained.segments.types)
+
+
+def _path_names(trained: Trained) -> list[str]:
+    """What transitions go through: states, or types of segments."""
+    return state_names(trained.space) if trained.segments is None else [*_types(trained), OUTSIDE]
+
+
+def _states(names: Sequence[str], code: int, reach: int) -> list[str]:
+    """The states of a pair or triple."""
+    return [names[int(state)] for state in np.unravel_index(code, (len(names),) * (reach + 1))]
+
+
+def _transitions(
+    trained: Trained, part: str, reach: int, weights: Array, top: int | None = None
+) -> list[tuple[list[str], float]]:
+    """Plain transitions, or triples: those whose weights are not 0, or the `top` largest."""
+    parameters = trained.parameters
+    if part not in parameters.slices:
+        return []
+    of_part = weights[parameters.slices[part]]
+    chosen = np.flatnonzero(of_part) if top is None else np.argsort(-np.abs(of_part), kind="stable")[:top]
+    codes, names = parameters.codes_of(part, chosen), _path_names(trained)
+    return [(_states(names, code, reach), float(of_part[k])) for code, k in zip(codes.tolist(), chosen, strict=True)]
+
+
+class _Cells(NamedTuple):
+    """The weights of one kind of features."""
+
+    feature: Array  # [W]
+    column: Array  # [W]
+    weight: Array  # [W]
+
+
+def _cells(trained: Trained, kind: str, weights: Array) -> _Cells:
+    cells = trained.parameters.cells[kind]
+    feature = np.repeat(np.arange(len(cells.ptr) - 1), np.diff(cells.ptr))
+    return _Cells(feature, cells.column, weights[trained.parameters.slices[kind]])
+
+
+def _named(trained: Trained, kind: str) -> list[tuple[str, int, float]]:
+    """The feature, the column and the weight of each cell of this kind whose weight is not 0."""
+    if kind not in trained.parameters.cells:
+        return []
+    cells = _cells(trained, kind, trained.total_weights)
+    used = np.flatnonzero(cells.weight)
+    name = feature_names(trained.extractor)
+    known: dict[int, str] = {f: name(f) for f in np.unique(cells.feature[used]).tolist()}
+    rows = zip(*(part[used].tolist() for part in cells), strict=True)
+    return [(known[feature], column, weight) for feature, column, weight in rows]
+
+
+# -- facts ------------------------------------------------------------------------------------------------------------
+
+
+def _facts(model: Any, view: str, labels: Sequence[Any]) -> dict[str, Any]:
+    """What is shown of every tagger."""
+    return {
+        "view": view,
+        "kind": type(model).__name__,
+        "parameters": model.get_params(deep=False),
+        "scheme": model.scheme_,
+        "labels": list(labels),
+        "paths": None,
+        "training": getattr(model, "training_", {}),
+    }
+
+
+def plain(model: Any) -> dict[str, Any]:
+    """All that is known of a tagger of any kind."""
+    return {"signature": repr(model)} | _facts(model, "plain", list(map(str, model.classes_)))
+
+
+def weighted(model: Any, top: int) -> dict[str, Any]:
+    """All that the file of a tagger with weights shows."""
+    trained, header, weights = model._trained, model._extractor.header(), model.weights_
+    transitions, triples = (
+        _transitions(trained, part, reach, weights, top) for part, reach in (("transitions", 1), ("triples", 2))
+    )
+    facts = _facts(model, "linear", trained.space.labels) | {
+        "states": _names(trained),
+        "columns": list(header.get("columns", [])),
+        "template": header.get("template"),
+        **sizes(model),
+        "probabilistic": model._probabilistic,
+        "transitions": [{"from": a, "to": b, "weight": weight} for (a, b), weight in transitions],
+        "triples": [{"first": a, "second": b, "third": c, "weight": weight} for (a, b, c), weight in triples],
+        "features": {
+            kind: _strongest(trained, kind, top) for kind, cells in trained.parameters.cells.items() if len(cells.ptr)
+        },
+        "history": model.history_,
+    }
+    if model._probabilistic:  # what has a probability
+        facts["paths"] = "latent paths" if trained.space.latent else "labellings"
+    if trained.space.latent:
+        facts["latent"] = as_plain(latent_states(model, None, top))
+    return facts if trained.segments is None else facts | {"segments": _segments(trained, top)}
+
+
+def sizes(model: Any) -> dict[str, int]:
+    """How many features and weights were trained; files leave out weights that are exactly zero."""
+    return {
+        "n_features": model._extractor.n_features,
+        "n_weights": model.training_.get("weights", len(model.weights_)),
+        "n_nonzero": int(np.count_nonzero(model.weights_)),
+    }
+
+
+def _strongest(trained: Trained, kind: str, top: int) -> dict[str, list[dict[str, Any]]]:
+    """The features with the largest positive weights, for each state or type, or the strongest pairs or triples."""
+    cells, name = _cells(trained, kind, trained.total_weights), feature_names(trained.extractor)
+    strongest = {}
+    for column, mine in _columns(trained, kind, cells, top):
+        chosen = mine[np.argsort(-cells.weight[mine], kind="stable")[:top]].tolist()
+        strongest[column] = [
+            {"feature": name(int(cells.feature[k])), "weight": float(cells.weight[k])}
+            for k in chosen
+            if cells.weight[k] > 0
+        ]
+    return strongest
+
+
+def _columns(trained: Trained, kind: str, cells: _Cells, top: int) -> list[tuple[str, Array]]:
+    """The weights of every state or type, or of the strongest pairs or triples, by name."""
+    if kind in ("state", "segment"):
+        names = _types(trained) if kind == "segment" else _names(trained)
+        return [(name, np.flatnonzero(cells.column == s)) for s, name in enumerate(names)]
+    codes, which = np.unique(cells.column, return_inverse=True)
+    best_of = np.full(len(codes), -np.inf)
+    np.maximum.at(best_of, which, cells.weight)
+    best, names = np.argsort(-best_of, kind="stable")[:top].tolist(), list(map(str, _path_names(trained)))
+    return [(ARROW.join(_states(names, codes[k], REACH[kind])), np.flatnonzero(which == k)) for k in best]
+
+
+def _segments(trained: Trained, top: int) -> dict[str, Any]:
+    """The weights of segments by type: of every length, dictionary and transition, and of the strongest texts."""
+    types, features = _types(trained), trained.extractor
+    cells = _cells(trained, "segment", trained.weights)
+    first, last = features.tokens.n_features, features.always.stop  # type: ignore[attr-defined]
+    table = np.zeros((last - first, len(types)))  # lengths, then dictionaries
+    always = cells.feature < last
+    table[cells.feature[always] - first, cells.column[always]] = cells.weight[always]
+    rows = [dict(zip(types, row, strict=True)) for row in table.tolist()]
+    arcs = trained.weights[trained.parameters.slices["transitions"]].reshape(len(types) + 1, len(types) + 1)
+    into = [dict(zip(types, row, strict=True)) for row in arcs[:, :-1].tolist()]
+    texts = {}
+    for code, name in enumerate(types):  # the largest weights, whatever their sign
+        mine = np.flatnonzero((cells.column == code) & ~always & (cells.weight != 0))
+        best = mine[np.argsort(-np.abs(cells.weight[mine]), kind="stable")[:top]].tolist()
+        named = [(features.name(int(cells.feature[k])).removeprefix("text="), float(cells.weight[k])) for k in best]
+        texts[name] = [{"text": text, "weight": weight} for text, weight in named]
+    longest = features.texts.max_length  # type: ignore[attr-defined]
+    return {
+        "lengths": {str(length): row for length, row in enumerate(rows[:longest], 1)},
+        "dictionaries": dict(zip(features.texts.dictionaries, rows[longest:], strict=True)),  # type: ignore[attr-defined]
+        "transitions": dict(zip([*types, OUTSIDE], into, strict=True)),
+        "texts": texts,
+    }
+
+
+def remembered(
+    model: Any, labels: Sequence[Any], n_classes: int, weights: Mapping[str, float], windows: Any = None
+) -> dict[str, Any]:
+    """All that the file of a memory shows: of a tagger, or of a classifier, which reads no sentences."""
+    header = {} if windows is None else windows.header()
+    return _facts(model, "memory", labels) | {
+        "labels_sentences": windows is not None,
+        "classes": n_classes,
+        "columns": header.get("inputs", []),
+        "template": header.get("template"),
+        "memory": model.memory_,
+        "feature_weights": [{"column": name, "weight": weight} for name, weight in weights.items()],
+    }
+
+
+def layered(model: Any, signatures: Mapping[str, str]) -> dict[str, Any]:
+    """All that a cascade's file shows: its layers (`signatures` are theirs), what they pass, and how training went."""
+    parts = [f"{name}:{line}" for name, line in signatures.items()]
+    return {
+        "signature": "|".join([type(model).__name__.lower(), f"passing:{model.passing}", *parts]),
+        "view": "cascade",
+        "kind": type(model).__name__,
+        "passing": model.passing,
+        "parameters": {name: value for name, value in model.get_params(deep=False).items() if name != "layers"},
+        "columns": list(model.inputs_),
+        "lexicon": None if model.lexicon_ is None else {"layer": model.lexicon, "words": len(model.lexicon_.words)},
+        "layers": {name: {"signature": signatures[name], **_layer(layer)} for name, layer in model.layers_.items()},
+        "training": model.training_,
+        "history": model.history_,
+    }
+
+
+def _layer(layer: Any) -> dict[str, Any]:
+    """What is shown of a layer beside the others; its own `describe` shows all."""
+    return {
+        "kind": type(layer).__name__,
+        "labels": list(layer.classes_),
+        "scheme": layer.scheme_,
+        **(sizes(layer) if layer._sizes() else {"size": layer._summary().sizes}),
+        "probabilistic": layer._probabilistic,
+        "training": layer.training_,
+    }
