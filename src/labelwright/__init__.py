@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from labelwright.features.attributes import read_crfsuite as read_crfsuite
     from labelwright.search.progressive import ProgressiveSearch as ProgressiveSearch
     from labelwright.structures.feature_lattice import FeatureLattice as FeatureLattice
-    from labelwright.structures.lattice_lines import read_lattices as read_lattices
+    from labelwright.structures.feature_lattice import read_lattices as read_lattices
     from labelwright.taggers.cascade import Cascade as Cascade
     from labelwright.taggers.crf import CRF as CRF
     from labelwright.taggers.crf import LatentCRF as LatentCRF
@@ -70,7 +70,7 @@ _HOMES = {
     "read_frame": "labelwright.corpus.token_records",
     "read_jsonl": "labelwright.corpus.token_records",
     "read_label_studio": "labelwright.corpus.annotations",
-    "read_lattices": "labelwright.structures.lattice_lines",
+    "read_lattices": "labelwright.structures.feature_lattice",
     "read_parquet": "labelwright.corpus.binary_records",
 }
 

@@ -16,16 +16,19 @@ import numpy as np
 
 from labelwright.corpus.limits import read_at_most
 from labelwright.corpus.open_labels import read_allowed_labels
-from labelwright.decode.checks import check_whole
+from labelwright.decode.record import check_whole
 from labelwright.errors import LabelwrightError, OptionError, unreadable
-from labelwright.rules.events import At, Sentence
-from labelwright.rules.formulas import Some
+from labelwright.rules.formulas import At, Sentence, Some
 from labelwright.rules.patterns import DEEPEST, LONGEST, read_pattern
 from labelwright.rules.rules import (
     Compared,
     Count,
     Forbidden,
+    Lexicon,
     Linear,
+    Matched,
+    Once,
+    Required,
     Restricted,
     Rule,
     Soft,
@@ -39,7 +42,6 @@ from labelwright.rules.rules import (
     places_of,
     valid_scheme,
 )
-from labelwright.rules.sequence_rules import Lexicon, Matched, Once, Required
 from labelwright.wording import did_you_mean, shortened, shown
 
 MOST_BYTES = 1 << 24  # of a file with rules

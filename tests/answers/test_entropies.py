@@ -101,7 +101,7 @@ def test_sentences_without_tokens_and_labels_without_spans():
 
 def test_what_is_refused():
     perceptron = Perceptron(max_iter=2, n_jobs=1).fit(X, Y)
-    with pytest.raises(OptionError, match=r"^sequence_entropies: a Perceptron has scores, not probabilities; use"):
+    with pytest.raises(OptionError, match=r"^sequence_entropies: a Perceptron has scores, not probabilities"):
         perceptron.sequence_entropies(SHORT)
     with pytest.raises(OptionError, match=r"^likely_spans: a Perceptron has scores"):
         perceptron.likely_spans(SHORT)

@@ -10,11 +10,9 @@ from labelwright.answers.calibrated import Calibration
 from labelwright.answers.proposed import ProposalBlock
 from labelwright.corpus.schemes import allowed
 from labelwright.corpus.spans import Span, spans_of
-from labelwright.decode.csi import ANYTHING
-from labelwright.decode.vote import satisfied
+from labelwright.decode.csi import ANYTHING, satisfied
 from labelwright.errors import OptionError
-from labelwright.structures.distributions import from_probabilities
-from labelwright.structures.proposals import propose
+from labelwright.structures.proposals import from_probabilities, propose
 
 LABELS = ["O", "B-X", "I-X", "B-Y"]
 T, TEMPERATURE = 4, 0.7
@@ -117,8 +115,8 @@ def test_without_a_temperature_there_are_scores_alone():
 
 
 def test_too_many_transitions_are_refused(monkeypatch):
-    from labelwright.answers import proposal_sums
+    from labelwright.answers import proposed
 
-    monkeypatch.setattr(proposal_sums, "MOST_ARCS", 20)
+    monkeypatch.setattr(proposed, "MOST_ARCS", 20)
     with pytest.raises(OptionError, match=r"^confidence: with 4 labels as candidates, .* use a lower ngram"):
         made(3, 1)[1].sentences[0].tempered(1.0).log_z()

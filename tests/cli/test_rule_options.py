@@ -7,7 +7,7 @@ from cases import chunks
 
 from labelwright.constraints import at_most, lexicon, read_rule, read_rules
 from labelwright.errors import CorpusError, OptionError
-from labelwright.rules.events import Sentence
+from labelwright.rules.formulas import Sentence
 
 
 def records(out):

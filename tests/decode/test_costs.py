@@ -8,7 +8,7 @@ from oracles import Scores
 
 from labelwright import CRF, LatentCRF
 from labelwright.corpus import builtin_corpus, validate
-from labelwright.decode.costs import cheapest, cost_matrix
+from labelwright.decode.mbr import cheapest, cost_matrix
 from labelwright.errors import OptionError
 from labelwright.structures.lattice import labelling_weight
 from labelwright.structures.states import state_space

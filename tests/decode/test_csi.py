@@ -12,14 +12,21 @@ from hypothesis import strategies as st
 from plain_python import answers_both_ways
 
 from labelwright.corpus.schemes import allowed, validate
-from labelwright.decode.csi import best_labellings, csi
-from labelwright.decode.inference import INFERENCE, inference_named
-from labelwright.decode.vote import none, oracle, satisfied, vote
+from labelwright.decode.csi import INFERENCE, best_labellings, csi, inference_named, none, oracle, satisfied, vote
 from labelwright.errors import OptionError
 from labelwright.parallel import Workers
-from labelwright.structures.distributions import Distributions, certain, from_probabilities
-from labelwright.structures.ngrams import ngram_classes, windows
-from labelwright.structures.proposals import WEIGHTINGS, n_sequences, part, problem, propose
+from labelwright.structures.proposals import (
+    WEIGHTINGS,
+    Distributions,
+    certain,
+    from_probabilities,
+    n_sequences,
+    ngram_classes,
+    part,
+    problem,
+    propose,
+    windows,
+)
 
 LABELS = ["O", "B-X", "I-X", "B-Y"]
 many = drawn(250)
@@ -475,9 +482,9 @@ import json, sys
 import numpy as np
 from labelwright.corpus.schemes import allowed
 from labelwright.decode.csi import best_labellings, csi
-from labelwright.decode.vote import vote
-from labelwright.structures.distributions import from_probabilities
-from labelwright.structures.ngrams import ngram_classes
+from labelwright.decode.csi import vote
+from labelwright.structures.proposals import from_probabilities
+from labelwright.structures.proposals import ngram_classes
 from labelwright.structures.proposals import propose
 from labelwright.kernels import compiled
 rng = np.random.default_rng(1)

@@ -9,8 +9,8 @@ from oracles import Scores
 
 from labelwright.decode import DECODERS
 from labelwright.decode.exact import MAX_EXPANSIONS
-from labelwright.decode.ldi import N_PATHS
 from labelwright.decode.mbr import N_CANDIDATES
+from labelwright.decode.paths import N_PATHS
 from labelwright.structures.lattice import labelling_weight, posterior
 from labelwright.structures.states import state_space
 

@@ -18,8 +18,7 @@ from labelwright.corpus import spans_of
 from labelwright.corpus.schemes import boundaries
 from labelwright.decode import DECODERS
 from labelwright.decode.exact import labellings
-from labelwright.decode.ldi import SLICE, candidates
-from labelwright.decode.paths import best_paths
+from labelwright.decode.paths import SLICE, best_paths, candidates
 from labelwright.decode.record import Decoding
 from labelwright.errors import OptionError
 from labelwright.kernels import chain, clamped
@@ -302,7 +301,9 @@ def test_ldi_out_of_time_is_honest(case):
 def test_ldi_on_a_long_sentence_ends_in_time(order, monkeypatch):
     """With a clock on which every look takes 0.1 seconds."""
     seconds = itertools.count(0.0, 0.1)
-    monkeypatch.setattr(sys.modules["labelwright.decode.ldi"], "time", SimpleNamespace(monotonic=lambda: next(seconds)))
+    monkeypatch.setattr(
+        sys.modules["labelwright.decode.paths"], "time", SimpleNamespace(monotonic=lambda: next(seconds))
+    )
     found = ldi(*hard(60, order=order), n=0, time_limit=0.25)
     assert next(seconds) == pytest.approx(0.4)  # the start and three looks
     assert found.latent_paths <= 3 * SLICE

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from labelwright.errors import TemplateError
 from labelwright.features.layered import LayeredFeatures
-from labelwright.structures.feature_values import FLOOR, FeatureValues, Products
-from labelwright.structures.passing import Layered, Passed, joined, likely, mixed
+from labelwright.structures.passing import FLOOR, FeatureValues, Layered, Passed, Products, joined, likely, mixed
 
 POS = mixed(("N", "V"), [[(["N", "V", "V"], 0.5), (["V", "V", "N"], 0.3), (["N", "N", "N"], 0.2)]])
 MID = mixed(("p", "q"), [[(["p", "q", "p"], 0.6), (["q", "q", "q"], 0.4)]])

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from labelwright.kernels import csi
-from labelwright.structures.distributions import Distributions
-from labelwright.structures.proposals import propose
+from labelwright.structures.proposals import Distributions, propose
 
 pytest.importorskip("numba")
 

@@ -20,7 +20,7 @@ from labelwright.corpus import builtin_corpus
 from labelwright.corpus.spans import Span, spans_of
 from labelwright.errors import OptionError
 from labelwright.rules import lattices, product
-from labelwright.rules.events import Sentence
+from labelwright.rules.formulas import Sentence
 from labelwright.rules.lattices import solve_lattice
 from labelwright.rules.rules import bind
 from labelwright.structures import dag

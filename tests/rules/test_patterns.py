@@ -7,8 +7,7 @@ import pytest
 
 from labelwright.constraints import forbid_pattern, require_pattern
 from labelwright.errors import OptionError
-from labelwright.rules.events import Sentence
-from labelwright.rules.formulas import holds
+from labelwright.rules.formulas import Sentence, holds
 from labelwright.rules.patterns import LONGEST, read_pattern
 
 LABELS = ("O", "B-X", "I-X", "B-Y")

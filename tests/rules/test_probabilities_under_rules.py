@@ -9,7 +9,7 @@ from labelwright import CRF, LatentCRF, SemiCRF
 from labelwright.constraints import at_most, forbid_pattern, once, soft
 from labelwright.corpus.spans import spans_of
 from labelwright.errors import OptionError
-from labelwright.rules import product, ruled_paths
+from labelwright.rules import product
 
 X = [["Ada", "saw", "Bob"], ["he", "ran", "on"], ["Ada", "Lee", "ran"], ["Rome", "fell"]]
 Y = [["B-P", "O", "B-P"], ["O", "O", "O"], ["B-P", "I-P", "O"], ["B-L", "O"]]
@@ -76,7 +76,7 @@ def test_entropies_and_confident_labels_are_those_given_the_rules():
 
 def test_rules_that_leave_too_much_for_sums(monkeypatch):
     crf = CRF(max_iter=4, n_jobs=1).fit(X, Y)
-    monkeypatch.setattr(ruled_paths, "WHOLE", product.Size(-1, -1))
+    monkeypatch.setattr(product, "WHOLE", product.Size(-1, -1))
     (best,) = crf.decode([NEW], constraints=once())
     assert (best.log_probability, best.status, best.exact) == (None, "optimal", True)
     (spans,) = crf.predict_spans([NEW], constraints=once())
@@ -123,7 +123,7 @@ def test_tag_prints_probabilities_given_the_rules(run, files):
 
 def test_tag_says_where_there_are_no_probabilities(run, files, monkeypatch):
     model, words = files
-    monkeypatch.setattr(ruled_paths, "WHOLE", product.Size(-1, -1))
+    monkeypatch.setattr(product, "WHOLE", product.Size(-1, -1))
     code, out, err = run("tag", model, words, "--rule", "once", "--json")
     assert code == 0
     fact = json.loads(out)

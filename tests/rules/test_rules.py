@@ -32,7 +32,7 @@ from labelwright.constraints import (
 from labelwright.corpus.schemes import validate
 from labelwright.corpus.spans import spans_of
 from labelwright.errors import OptionError
-from labelwright.rules import lattices, product, program
+from labelwright.rules import lattices, product, solver
 from labelwright.rules.lattices import solve_lattice
 from labelwright.rules.rules import bind, split_constraints
 from labelwright.rules.solver import solve_candidates
@@ -41,7 +41,7 @@ from labelwright.structures.proposals import Problem
 from labelwright.structures.states import state_space
 
 LABELS = ("O", "B-X", "I-X", "B-Y", "I-Y")
-SEARCH = program.search
+SEARCH = solver.search
 
 
 # -- what each rule means ----------------------------------------------------------------------------------------------
@@ -425,7 +425,7 @@ def test_rules_that_contradict_each_other_are_named():
 
 def test_the_best_labelling_is_taken_where_it_keeps_the_rules(monkeypatch):
     problem = Problem([["A", "B"]] * 2, [((0, 1), ("A", "B"), 1.5)])
-    monkeypatch.setattr(program, "search", None)
+    monkeypatch.setattr(solver, "search", None)
     found = solve_candidates(problem, [at_least(1, "B"), soft(differ(0, 1), 1)], best=["A", "B"])
     assert found == (["A", "B"], 1.5, "optimal", 0.0)
 
@@ -444,7 +444,7 @@ def stopped(status):
 def test_a_time_limit_is_reported(monkeypatch):
     problem, case = Problem([["A", "B"]] * 2, [((0,), ("A",), 1.0)]), hard(8, latent=1)
     rules = exactly(8, "l3") | exactly(7, "l2")
-    monkeypatch.setattr(program, "search", stopped("time limit"))
+    monkeypatch.setattr(solver, "search", stopped("time limit"))
     assert solve_candidates(problem, agree(0, 1), time_limit=5).status == "time limit"
     monkeypatch.setattr(lattices, "N_BEST", (1,))
     assert solve_lattice(*case, rules, time_limit=5).method == "automaton"  # which needs no time to speak of
@@ -453,7 +453,7 @@ def test_a_time_limit_is_reported(monkeypatch):
     found = solve_lattice(*case, rules, time_limit=5)
     assert (found.status, found.exact) == ("time limit", False)
     assert found.gap > 0
-    monkeypatch.setattr(program, "search", stopped("unknown"))
+    monkeypatch.setattr(solver, "search", stopped("unknown"))
     for solve, what in ((solve_candidates, (problem, agree(0, 1))), (solve_lattice, (*case, rules))):
         with pytest.raises(OptionError, match="no labelling that satisfies the rules in time_limit=5 seconds"):
             solve(*what, time_limit=5)

@@ -19,9 +19,9 @@ from labelwright.constraints import (
 from labelwright.corpus import builtin_corpus
 from labelwright.corpus.schemes import validate
 from labelwright.errors import OptionError
-from labelwright.rules import product, program
+from labelwright.rules import product, solver
 
-SEARCH = program.search
+SEARCH = solver.search
 
 
 # -- trained taggers ---------------------------------------------------------------------------------------------------
@@ -185,7 +185,7 @@ def test_a_tagger_that_widens_has_one_clock_and_diagnoses_once(monkeypatch):
         calls.append(time_limit)
         return SEARCH(cp, model, time_limit)
 
-    monkeypatch.setattr(program, "search", counted)
+    monkeypatch.setattr(solver, "search", counted)
     monkeypatch.setattr(product, "MOST_ARCS", -1)
     tagger = labelwright.MemoryTagger(ngram=1, n_jobs=1).fit([["a", "b"]], [["B-X", "B-Y"]])
     found = tagger.decode([["a", "b"]], constraints=[only(0, "B-Y"), *[at_most(9, "X")] * 20], time_limit=60.0)
@@ -195,8 +195,8 @@ def test_a_tagger_that_widens_has_one_clock_and_diagnoses_once(monkeypatch):
 
 
 def test_who_is_late_hears_the_limit_that_was_given(monkeypatch):
-    answers = iter([program.Answer("infeasible", bool), program.Answer("unknown", bool)])
-    monkeypatch.setattr(program, "search", lambda *_: next(answers))
+    answers = iter([solver.Answer("infeasible", bool), solver.Answer("unknown", bool)])
+    monkeypatch.setattr(solver, "search", lambda *_: next(answers))
     monkeypatch.setattr(product, "MOST_ARCS", -1)
     tagger = labelwright.MemoryTagger(ngram=1, n_jobs=1).fit([["a", "b"]], [["B-X", "B-Y"]])
     with pytest.raises(OptionError, match=r"in time_limit=7\.5 seconds; raise time_limit"):

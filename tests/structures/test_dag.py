@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from plain_python import answers_both_ways
 
 import labelwright
-from labelwright.decode.checks import MOST
+from labelwright.decode.record import MOST
 from labelwright.errors import OptionError
 from labelwright.kernels import dag as kernels
 from labelwright.structures.dag import (

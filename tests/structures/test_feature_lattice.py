@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from labelwright import FeatureLattice
 from labelwright.errors import CorpusError
 from labelwright.structures import dag
-from labelwright.structures.arc_graph import LatticeArcs, graphs_of
+from labelwright.structures.feature_lattice import LatticeArcs, graphs_of
 
 ARCS = [(0, 1, "w", ["a"]), (1, 2, "w", ["b"]), (0, 2, "w", {"ab": 2.0}), (0, 2, "w", []), (0, 2, "v")]
 

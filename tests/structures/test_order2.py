@@ -177,7 +177,7 @@ def test_without_tables_of_keys_the_answers_are_the_same(model, monkeypatch):
 def test_threads_and_pieces_change_no_answer(model, monkeypatch):
     data = [[*s, *NEW] for s in X] * 40
     one = model.decode(data)
-    monkeypatch.setattr("labelwright.scoring.lattice_scores.BLOCK_NUMBERS", 1 << 10)
+    monkeypatch.setattr("labelwright.scoring.assembly.BLOCK_NUMBERS", 1 << 10)
     other = copy.copy(model).set_params(n_jobs=2).decode(data)
     assert other == one if compiled() else same_to_rounding(other, one)  # NumPy sums whole blocks
 

@@ -8,9 +8,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from labelwright.structures import timeorder
-from labelwright.structures.graph import first_order
 from labelwright.structures.lattice import Lattice, best_path, labelling_weight, posterior, posterior_arcs
-from labelwright.structures.states import state_space
+from labelwright.structures.states import first_order, state_space
 
 lengths = st.lists(st.integers(0, 7), max_size=12)
 

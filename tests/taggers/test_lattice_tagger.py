@@ -17,7 +17,7 @@ from labelwright import Corpus, FeatureLattice, LatticeCRF, LatticeTagger, Span
 from labelwright.corpus.schemes import convert
 from labelwright.corpus.spans import spans_of
 from labelwright.errors import CorpusError, ModelFileError, OptionError
-from labelwright.structures.arc_labels import arc_labels, ends_of
+from labelwright.structures.feature_lattice import arc_labels, ends_of
 
 X, Y = made_words(25)
 WORDS, TAGS = Y["word"], Y["tag"]

@@ -10,8 +10,7 @@ from cascades import passed_up
 import labelwright
 from labelwright import CRF, Cascade, MemoryTagger
 from labelwright.errors import ModelFileError, OptionError, TemplateError
-from labelwright.structures.distributions import from_probabilities
-from labelwright.structures.label_shares import label_shares
+from labelwright.structures.proposals import from_probabilities, label_shares
 
 X = [["the", "dog", "barks"], ["a", "bird", "sings"], ["dogs", "bark"], ["the", "bird", "barks"], ["a", "dog"]] * 3
 POS = [["D", "N", "V"], ["D", "N", "V"], ["N", "V"], ["D", "N", "V"], ["D", "N"]] * 3

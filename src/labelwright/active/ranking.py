@@ -24,7 +24,7 @@ from labelwright.answers.batch import Batch
 from labelwright.corpus.offsets import offsets_from
 from labelwright.corpus.table import Corpus
 from labelwright.corpus.token_records import listed
-from labelwright.decode.checks import check_whole
+from labelwright.decode.record import check_whole
 from labelwright.errors import OptionError
 from labelwright.taggers.base import CONFIDENCE, NBEST, PROBABILITY
 

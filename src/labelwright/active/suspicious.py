@@ -12,7 +12,7 @@ from labelwright.answers.batch import Batch
 from labelwright.answers.protocol import Scored
 from labelwright.corpus.partial_labels import is_partial, left_open, written
 from labelwright.corpus.spans import Span, labels_of, spans_of
-from labelwright.decode.checks import check_whole
+from labelwright.decode.record import check_whole
 from labelwright.errors import OptionError
 from labelwright.search.folds import parts, trained_on
 from labelwright.search.progressive import without_calibration

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from labelwright.answers.chains import CHAIN_DECODERS, Chain, Chains
 from labelwright.answers.protocol import Ranked, impossible
 from labelwright.corpus.spans import Span, spans_of
-from labelwright.decode.costs import costs_among
+from labelwright.decode.mbr import costs_among
 from labelwright.decode.record import Decoding
 from labelwright.parallel import computed_once
 from labelwright.scoring.candidate_scores import MOST_NUMBERS, WIDEST, CandidateScores, Missed, ScoredChart

@@ -20,6 +20,7 @@ from labelwright.parallel import computed_once, one_blas_thread
 from labelwright.structures.lattice import (
     Lattice,
     Posterior,
+    arc_sums,
     arcs_from,
     best_path,
     best_paths_of,
@@ -30,9 +31,9 @@ from labelwright.structures.lattice import (
     posterior,
     sample,
     span_probability,
+    spans_of_type,
     state_marginals,
 )
-from labelwright.structures.span_sums import arc_sums, spans_of_type
 from labelwright.structures.states import StateSpace
 from labelwright.structures.timeorder import Best, Plan, plan, posteriors
 
@@ -226,7 +227,7 @@ class Chain:
     def _decode_with_rules(
         self, decoder: str, number: int, rules: Any, words: Any, names: tuple[str, ...], options: dict[str, Any]
     ) -> Decoding:
-        from labelwright.rules.events import Sentence
+        from labelwright.rules.formulas import Sentence
         from labelwright.rules.lattices import candidates_of, solve_lattice
 
         space = self.chains.space

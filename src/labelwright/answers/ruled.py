@@ -19,12 +19,10 @@ from labelwright.decode import RULED_DECODERS
 from labelwright.decode.record import Decoding
 from labelwright.errors import OptionError
 from labelwright.parallel import computed_once
-from labelwright.rules.events import Sentence, labels_named
+from labelwright.rules.formulas import Sentence, labels_named, span_formula
 from labelwright.rules.labelled_graphs import LabelledArcs, LabelledGraph
-from labelwright.rules.product import Product, TooLargeError
-from labelwright.rules.ruled_paths import Path, RuledPaths, contradiction_in
+from labelwright.rules.product import Path, Product, RuledPaths, TooLargeError, contradiction_in
 from labelwright.rules.rules import Bound, bind
-from labelwright.rules.span_formulas import span_formula
 from labelwright.structures import dag
 
 Array = NDArray[Any]

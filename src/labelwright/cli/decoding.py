@@ -117,7 +117,7 @@ def chosen(model: Any, decoding: Mapping[str, Any]) -> dict[str, Choice]:
     with of_layer(name):  # the last
         _check_options(tagger, choices[name].decoder, left, by_default=True)
     if "costs" in given:
-        from labelwright.decode.costs import refuse_with_costs
+        from labelwright.decode.mbr import refuse_with_costs
 
         refuse_with_costs(flag(each) for each in OF_CANDIDATES if each in given)
     if given.get("candidates") == "ldi" and "max_expansions" in given:

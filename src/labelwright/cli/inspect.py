@@ -417,7 +417,7 @@ def _neighbours(states: Sequence[tuple[str, float]], with_data: bool) -> str:
 
 
 def _memory(facts: Facts, name: str, turns: Mapping[str, str], with_data: bool) -> Iterator[str]:
-    from labelwright.structures.ngrams import gram_name
+    from labelwright.structures.proposals import gram_name
 
     settings, tagger, training = facts["parameters"], facts["labels_sentences"], facts["training"]
     yield Heading(f"{name}: {'memory-based tagger' if tagger else 'memory-based classifier'}")

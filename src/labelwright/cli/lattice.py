@@ -12,7 +12,7 @@ from labelwright.settings import OfTheRun, settings_of
 from labelwright.taggers import registry
 
 if TYPE_CHECKING:
-    from labelwright.structures.lattice_lines import LatticeData
+    from labelwright.structures.feature_lattice import LatticeData
 
 NAME = "lattice-crf"
 ABOUT = """Train a LatticeCRF on lattices, or find the best paths of lattices with a model.
@@ -104,7 +104,7 @@ def _train(o: Any, settings: dict[str, Any]) -> None:
 
 
 def _read(path: str) -> "LatticeData":
-    from labelwright.structures.lattice_lines import read_lattices
+    from labelwright.structures.feature_lattice import read_lattices
 
     return read_lattices(path, paths=True)
 
@@ -113,7 +113,7 @@ def _answer(o: Any) -> None:
     """Write the lattices with their best paths, or score the model."""
     from labelwright.corpus.compressed import name_of, read_bytes, write_bytes
     from labelwright.corpus.token_records import parse_json_lines
-    from labelwright.structures.lattice_lines import lattices_in
+    from labelwright.structures.feature_lattice import lattices_in
 
     model = registry.load(o.model)
     if model.reads().kind != "lattices":

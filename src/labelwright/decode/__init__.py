@@ -3,11 +3,10 @@
 from collections.abc import Callable
 
 from labelwright.decode.exact import exact
-from labelwright.decode.ldi import ldi
-from labelwright.decode.marginal import marginal
 from labelwright.decode.mbr import mbr
+from labelwright.decode.paths import ldi
 from labelwright.decode.record import Decoding
-from labelwright.decode.viterbi import viterbi
+from labelwright.decode.viterbi import marginal, viterbi
 
 DECODERS: dict[str, Callable[..., Decoding]] = {
     "viterbi": viterbi,

@@ -4,13 +4,13 @@ The paper leaves open how its weighted constraint problem is solved.  No constra
 dynamic programming over the candidates of n - 1 neighbouring tokens gives the optimum.
 """
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from labelwright.corpus.schemes import Allowed
-from labelwright.decode.vote import Inferred
 from labelwright.errors import OptionError
 from labelwright.kernels import csi as kernels
 from labelwright.parallel import Workers, sentence_ranges
@@ -21,6 +21,47 @@ Array = NDArray[Any]
 BLOCK_TOKENS = 4096  # sentences of one piece of work
 MOST_STATES = 1 << 26  # of one sentence: half a gigabyte for one number on each
 ANYTHING = Allowed(np.empty(0, np.bool_), np.empty((0, 0), np.bool_), np.empty(0, np.bool_))
+
+
+# -- token by token ---------------------------------------------------------------------------------------------------
+
+
+class Inferred(NamedTuple):
+    """Labels of all tokens, and the weight of the constraints that they satisfy."""
+
+    labels: Array  # [T] int32
+    scores: Array  # [N]  minus infinity where a sentence has no labelling
+
+
+def satisfied(proposals: Proposals, labels: Array) -> Array:
+    """The weight of the constraints that labels [T] satisfy, for each sentence [N]."""
+    return kernels.satisfied(proposals, np.asarray(labels))
+
+
+def none(proposals: Proposals) -> Inferred:
+    """The prediction of every token: the middle label of its class."""
+    labels = proposals.grams[:, proposals.order // 2].copy()
+    return Inferred(labels, satisfied(proposals, labels))
+
+
+def vote(proposals: Proposals) -> Inferred:
+    """The label that most of the overlapping predictions name (van den Bosch & Daelemans, 2005).
+
+    A tie, also one of two at the ends, goes to the label that the most confident prediction names, then to the
+    token's prediction, then to that of the nearest neighbour, the left one first."""
+    labels = kernels.vote(proposals)
+    return Inferred(labels, satisfied(proposals, labels))
+
+
+def oracle(proposals: Proposals, gold: Array) -> Inferred:
+    """The true label gold [T] where it is among the candidates, else the token's prediction: an upper bound for
+    inference."""
+    proposed = ((proposals.domains == np.asarray(gold)[:, None]) & (proposals.domains >= 0)).any(axis=1)
+    labels = np.where(proposed, gold, proposals.grams[:, proposals.order // 2]).astype(np.int32)
+    return Inferred(labels, satisfied(proposals, labels))
+
+
+# -- constraint satisfaction inference --------------------------------------------------------------------------------
 
 
 def csi(proposals: Proposals, allowed: Allowed = ANYTHING, workers: Workers | None = None) -> Inferred:
@@ -86,3 +127,20 @@ def _sizes(proposals: Proposals) -> tuple[Array, Array]:
             f"of candidates are left, more than {MOST_STATES:,}; use a lower ngram, or inference='vote'"
         )
     return states, arcs
+
+
+INFERENCE: dict[str, Callable[..., Inferred]] = {
+    "none": none,
+    "vote": vote,
+    "csi": csi,
+    "oracle": oracle,
+}
+
+
+def inference_named(name: str) -> Callable[..., Inferred]:
+    """The inference of this name, of those that need no true labels."""
+    if name == "oracle":
+        raise OptionError("inference 'oracle': it needs the true labels; use predict_oracle(X, y)")
+    if name not in INFERENCE:
+        raise OptionError(f"inference: expected one of none, vote, csi, got {name!r}")
+    return INFERENCE[name]

@@ -8,13 +8,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from labelwright.decode.checks import MOST, check_seconds, check_whole
-from labelwright.decode.record import Decoding
+from labelwright.decode.record import MOST, Decoding, check_seconds, check_whole
 from labelwright.kernels import search as kernels
 from labelwright.kernels.search import PrefixPool, Weights
-from labelwright.structures.graph import Blocks, Contexts
 from labelwright.structures.lattice import Lattice, best_path, labelling_weight
-from labelwright.structures.states import StateSpace
+from labelwright.structures.states import Blocks, Contexts, StateSpace
 
 Array = NDArray[Any]
 MAX_EXPANSIONS = 100_000  # by default: a flat model costs time,

@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 
 from labelwright.inspection.names import feature_names
 from labelwright.inspection.use import OUTSIDE, latent_states
-from labelwright.scoring.parameters import REACH
-from labelwright.scoring.trained import Trained
+from labelwright.scoring.parameters import REACH, Trained
 from labelwright.structures.states import state_names
 from labelwright.wording import plain as as_plain
 

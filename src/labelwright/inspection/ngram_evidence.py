@@ -18,8 +18,7 @@ from labelwright.inspection.explanation import Alternative, Asked, Contribution,
 from labelwright.memory.instances import Instances
 from labelwright.memory.weights import entries_of
 from labelwright.memory.windows import OUTSIDE, lines_of
-from labelwright.structures.distributions import Distributions
-from labelwright.structures.proposals import Proposals
+from labelwright.structures.proposals import Distributions, Proposals
 
 Array = NDArray[Any]
 MEASURES = {"csi": "weight", "vote": "votes", "none": "share"}

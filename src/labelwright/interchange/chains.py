@@ -14,8 +14,7 @@ from labelwright.corpus.schemes import detect_scheme
 from labelwright.errors import ModelFileError
 from labelwright.features.attributes import DictFeatures
 from labelwright.features.incidence import Incidence
-from labelwright.scoring.parameters import Cells, Parameters
-from labelwright.scoring.trained import Trained
+from labelwright.scoring.parameters import Cells, Parameters, Trained
 from labelwright.structures.states import MAX_ARCS, state_space
 from labelwright.taggers.crf import CRF
 

@@ -28,8 +28,7 @@ from labelwright.features.incidence import Ints, Longs
 from labelwright.features.template import ASCII_LOWER, Cell, Pattern, Reader, Template, apply, parse_template
 from labelwright.features.vocabulary import Table, Vocabulary, table_of
 from labelwright.interchange.chains import check_pairs
-from labelwright.scoring.parameters import Cells, Parameters
-from labelwright.scoring.trained import Trained
+from labelwright.scoring.parameters import Cells, Parameters, Trained
 from labelwright.structures.states import state_space
 from labelwright.taggers.crf import CRF
 

@@ -12,7 +12,7 @@ from labelwright.learn.expectations import Counts, Rows
 from labelwright.parallel import sentence_ranges
 from labelwright.scoring.assembly import Plain
 from labelwright.scoring.parameters import Cells, Parameters
-from labelwright.structures.arc_graph import ArcGraphs
+from labelwright.structures.feature_lattice import ArcGraphs
 from labelwright.structures.passing import Candidates
 
 Array = NDArray[Any]

@@ -13,13 +13,11 @@ from numpy.typing import NDArray
 from labelwright.kernels import clamped
 from labelwright.parallel import even_ranges, sentence_ranges
 from labelwright.structures import timeorder
-from labelwright.structures.covariances import Gains
-from labelwright.structures.graph import Graph
 from labelwright.structures.lattice import label_marginals
 from labelwright.structures.passing import Candidates
-from labelwright.structures.states import StateSpace
+from labelwright.structures.states import Graph, StateSpace
 from labelwright.structures.supervision import COMPLETE, Supervision, kinds_of
-from labelwright.structures.timeorder import Messages, Plan
+from labelwright.structures.timeorder import Gains, Messages, Plan
 
 Array = NDArray[Any]
 

@@ -13,12 +13,11 @@ from labelwright.parallel import sentence_ranges
 from labelwright.scoring.assembly import Assembly, Plain, padded
 from labelwright.scoring.parameters import Parameters
 from labelwright.structures import timeorder
-from labelwright.structures.covariances import covariances
-from labelwright.structures.graph import first_order
 from labelwright.structures.lattice import Lattice, Posterior, covariance, posterior, posterior_arcs
 from labelwright.structures.passing import Candidates
-from labelwright.structures.states import StateSpace
+from labelwright.structures.states import StateSpace, first_order
 from labelwright.structures.supervision import COMPLETE, PLAIN, UNLABELLED, Supervision
+from labelwright.structures.timeorder import covariances
 
 Array = NDArray[Any]
 Rows = dict[str, Array]  # scores of some tokens on states, pairs, triples; later counts

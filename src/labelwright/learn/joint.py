@@ -20,9 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labelwright.learn.objective import Back, Gradient, LogLikelihood
-from labelwright.structures.arc_labels import ArcTokens
-from labelwright.structures.feature_values import FeatureValues
-from labelwright.structures.passing import Candidates
+from labelwright.structures.feature_lattice import ArcTokens
+from labelwright.structures.passing import Candidates, FeatureValues
 
 Array = NDArray[Any]
 

@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from labelwright.structures.graph import Graph
 from labelwright.structures.lattice import Lattice, Posterior, posterior
+from labelwright.structures.states import Graph
 
 Array = NDArray[Any]
 FARTHEST = 50.0  # |log r|

@@ -21,8 +21,7 @@ from labelwright.learn.batches import Batch
 from labelwright.learn.expectations import Counts, Rows
 from labelwright.scoring.assembly import Plain, padded
 from labelwright.scoring.carry import old_cells, old_features
-from labelwright.scoring.parameters import Before, Cells, Parameters, make_parameters, united
-from labelwright.scoring.trained import Trained
+from labelwright.scoring.parameters import Before, Cells, Parameters, Trained, make_parameters, united
 from labelwright.structures import dag
 from labelwright.structures.passing import Candidates
 from labelwright.structures.segments import (

@@ -15,8 +15,7 @@ from labelwright.features.incidence import Incidence
 from labelwright.kernels import candidates as kernels
 from labelwright.parallel import Workers
 from labelwright.scoring.candidate_scores import picked
-from labelwright.scoring.parameters import Cells
-from labelwright.scoring.trained import Pruning
+from labelwright.scoring.parameters import Cells, Pruning
 from labelwright.structures.candidates import LabelLists
 
 Array = NDArray[Any]

@@ -18,14 +18,13 @@ from labelwright.decode.exact import labellings
 from labelwright.decode.paths import best_paths
 from labelwright.decode.record import Decoding
 from labelwright.errors import OptionError
-from labelwright.rules import program as programs
-from labelwright.rules.events import Sentence
+from labelwright.rules import solver as programs
+from labelwright.rules.automaton import Unit, is_local, local_rules, masked, units_of
+from labelwright.rules.formulas import Sentence
 from labelwright.rules.labelled_graphs import graph_of_lattice
-from labelwright.rules.local import Unit, is_local, local_rules, masked, units_of
-from labelwright.rules.product import TooLargeError
-from labelwright.rules.program import ADVICE, Answer, Clock, Program, contradiction, cp_sat, late, minimise
-from labelwright.rules.ruled_paths import RuledPaths, contradiction_in
+from labelwright.rules.product import RuledPaths, TooLargeError, contradiction_in
 from labelwright.rules.rules import Bound, bind
+from labelwright.rules.solver import ADVICE, Answer, Clock, Program, contradiction, cp_sat, late, minimise
 from labelwright.structures.lattice import Lattice, best_path, labelling_weight, margins, posterior
 from labelwright.structures.states import StateSpace
 

@@ -14,8 +14,7 @@ from labelwright.features.incidence import Encoded, Incidence
 from labelwright.kernels import candidates as kernels
 from labelwright.kernels import compiled, missed
 from labelwright.parallel import Workers, computed_once, sentence_ranges
-from labelwright.scoring.parameters import Cells
-from labelwright.scoring.trained import Pruning, Trained
+from labelwright.scoring.parameters import Cells, Pruning, Trained
 from labelwright.structures.candidates import (
     Chart,
     LabelLists,
@@ -142,7 +141,7 @@ def with_ends(weights: Array) -> Array:
     return np.concatenate([weights.astype(np.float64), [0.0, -np.inf]])
 
 
-# -- scores and bounds -------------------------------------------------------------------------------------------------
+# -- scores and bounds ------------------------------------------------------------------------------------------------
 
 
 class Transitions(NamedTuple):

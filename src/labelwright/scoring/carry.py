@@ -5,11 +5,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from labelwright.corpus.offsets import offsets_from
 from labelwright.features.extract import ArrayFeatures, ColumnFeatures, DictFeatures, Extractor
 from labelwright.features.layered import LayeredFeatures
 from labelwright.features.vocabulary import Vocabulary
-from labelwright.scoring.parameters import REACH, Cells
-from labelwright.scoring.trained import Trained
+from labelwright.modelfile import rounded
+from labelwright.scoring.parameters import REACH, Cells, Trained
 from labelwright.structures.states import StateSpace
 
 Array = NDArray[Any]
@@ -131,3 +132,78 @@ def _old_columns(old: Vocabulary, new: Vocabulary) -> Array:
             asked = np.stack(translated, axis=1) if translated else np.empty((len(rows), 0), np.int32)
             old_number[new.first[table] : new.first[table] + len(rows)] = old.find(table, asked)
     return old_number
+
+
+# -- merging latent states --------------------------------------------------------------------------------------------
+
+
+def merged_weights(before: Trained, now: Trained, target: Array, share: Array) -> Array:
+    """The weights of a model whose states are those of `before` put together: state s becomes target[s], where it has
+    the share share[s] (those of a target add up to 1).
+
+    Weights are means by shares.  A state that stands for two has the paths of both: log(e^a + e^b) is at least
+    p a + q b + H(p, q), and equal where p and q are the shares of e^a and e^b.  So the entropy H of the shares is added
+    to the transitions into it; the first token of a sentence, which none leads to, goes without.  Features and cells
+    are those of the same data."""
+    S, new_S = before.space.n_states, now.space.n_states
+    weights = np.zeros(now.parameters.n_weights)
+    old, new = before.parameters, now.parameters
+    every_feature = np.arange(before.extractor.n_features)
+
+    def put(name: str, column: Array, reach: int, number: Array) -> None:
+        part = before.weights[old.slices[name]].astype(np.float64) * _shares(column, reach, share)
+        weights[new.slices[name]] = np.bincount(number, part, new.slices[name].stop - new.slices[name].start)
+
+    for name, cells in old.cells.items():
+        column = mapped_columns(cells.column, REACH[name], target, S, new_S)
+        put(name, cells.column, REACH[name], old_cells(new.cells[name], Cells(cells.ptr, column), every_feature))
+    for name, reach in (("transitions", 1), ("triples", 2)):
+        if name in old.slices:
+            every = old.codes_of(name, np.arange(S ** (reach + 1)))
+            put(name, every, reach, new.places(name, mapped_columns(every, reach, target, S, new_S)))
+    entropy = np.bincount(target, -share * np.log(np.maximum(share, 1e-300)), new_S)
+    weights[new.slices["transitions"]] += np.tile(entropy, new_S)
+    return weights.astype(before.weights.dtype)
+
+
+def _shares(column: Array, reach: int, share: Array) -> Array:
+    """The product of the shares of the states of each state, pair or triple (reach 0, 1, 2)."""
+    product, rest = np.ones(len(column)), column
+    for _ in range(reach + 1):
+        product *= share[rest % len(share)]
+        rest = rest // len(share)
+    return product
+
+
+# -- a smaller model --------------------------------------------------------------------------------------------------
+
+
+def pruned(trained: Trained, threshold: float, bits: int) -> Trained:
+    """The same model with weights of so many bits, without those of features whose absolute value is `threshold` or
+    less, without features that have no weight left, and without strings that no feature reads.
+
+    Labels, states and plain transitions stay; so do features that the zero-order model of pruned labels reads."""
+    parts = trained.parameters.slices
+    weights = {name: rounded(trained.weights[part], bits) for name, part in parts.items()}
+    cells, kept = trained.parameters.cells, {}
+    used = np.zeros(trained.extractor.n_features, np.bool_)
+    pruning = trained.pruning
+    for name, (ptr, _) in cells.items():
+        kept[name] = (np.abs(trained.weights[parts[name]]) > threshold) & (weights[name] != 0)
+        if name == "state" and pruning is not None:
+            kept[name] |= np.abs(pruning.weights) > threshold
+        used |= _counts(kept[name], ptr) > 0
+    extractor, left = trained.extractor.reduced(used)
+    smaller = {}
+    for name, (ptr, column) in cells.items():
+        smaller[name] = Cells(offsets_from(_counts(kept[name], ptr)[left]), column[kept[name]])
+        weights[name] = weights[name][kept[name]]
+    if pruning is not None:
+        pruning = pruning._replace(weights=pruning.weights[kept["state"]])
+    parameters, left_over = trained.parameters._replace(cells=smaller), np.concatenate(list(weights.values()))
+    return trained._replace(extractor=extractor, parameters=parameters, weights=left_over, pruning=pruning)
+
+
+def _counts(kept: Array, ptr: Array) -> Array:
+    """How many cells [F] of each feature are kept."""
+    return np.diff(np.concatenate([[0], np.cumsum(kept)])[ptr])

@@ -5,14 +5,16 @@ plain triples [S, S, S].
 """
 
 import itertools
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from labelwright.corpus.offsets import offsets_from
 from labelwright.errors import OptionError
-from labelwright.features.incidence import Incidence, observed_cells
+from labelwright.features.extract import Extractor
+from labelwright.features.incidence import NO_VALUES, Incidence, observed_cells, on_tokens
+from labelwright.structures.segments import SegmentSpace
 from labelwright.structures.states import StateSpace
 from labelwright.structures.supervision import NO_SETS, variants
 
@@ -21,6 +23,7 @@ REACH = {"state": 0, "edge": 1, "triple": 2}  # labels before the token that cou
 
 
 MAX_CELLS = 1_500_000_000  # of state, pair or triple features: L-BFGS needs about sixty bytes for each
+Array = NDArray[Any]
 
 
 class Cells(NamedTuple):
@@ -188,3 +191,77 @@ def make_parameters(
             )
         made[name] = _expand(ptr, column, states_of)
     return Parameters(made, S, space.graph.order)
+
+
+# -- what a tagger has learnt -----------------------------------------------------------------------------------------
+
+
+class Pruning(NamedTuple):
+    """The zero-order model that chooses the candidates of a token."""
+
+    weights: Array  # [W of states] float32  on the state cells of the model
+    bias: Array  # [L] float32  of every label
+    cutoff: float  # candidates are at most so far below the best label, in nats,
+    most: int  # and no more than these
+    share: float  # of gold labels that it kept on held-out tokens
+    prior: float  # times its scores are part of the model's; 0 in files of before
+
+
+class Trained(NamedTuple):
+    """Weights and all that is needed to apply them to sentences."""
+
+    extractor: Extractor
+    space: StateSpace
+    parameters: Parameters
+    weights: Array  # [W] float32; float64 from another program's model
+    scheme: str | None = None  # of the labels, where they follow one
+    segments: SegmentSpace | None = None  # of a segment model
+    pruning: Pruning | None = None  # of a model with many labels: what chooses the candidates of a token
+
+    @property
+    def total_weights(self) -> Array:
+        """The weights together with those of the zero-order model, where it is part of the model [W] float64."""
+        total: Array = self.weights.astype(np.float64)
+        if self.pruning is not None:
+            total[self.parameters.slices["state"]] += self.pruning.prior * self.pruning.weights
+        return total
+
+
+# -- weights on the arcs of lattices ----------------------------------------------------------------------------------
+
+
+def cells_of_arcs(incidence: Incidence, n_features: int, label: Array, n_labels: int) -> Cells:
+    """The pairs of a feature and a label that arcs have; `label` [A] is -1 for arcs that do not count."""
+    codes = np.unique(_codes(incidence, label, n_labels))
+    codes = codes[codes >= 0]
+    return Cells(
+        offsets_from(np.bincount(codes // n_labels, minlength=n_features)), (codes % n_labels).astype(np.int32)
+    )
+
+
+def weights_of_arcs(incidence: Incidence, label: Array, cells: Cells, n_labels: int) -> Incidence:
+    """The arcs with numbers of weights in place of features; without features that have no weight for the label of
+    their arc [A], which is n_labels where the model does not know it."""
+    feature = np.repeat(np.arange(len(cells.ptr) - 1, dtype=np.int64), np.diff(cells.ptr))
+    known = feature * n_labels + cells.column
+    codes = _codes(incidence, np.where(label < n_labels, label, -1), n_labels)
+    place = np.searchsorted(known, codes)
+    kept = codes == np.append(known, -2)[place]
+    value = incidence.token_value[kept] if len(incidence.token_value) else NO_VALUES
+    return on_tokens(np.concatenate([[0], np.cumsum(kept)])[incidence.token_ptr], place[kept], value)
+
+
+def arc_scores(weights_of: Incidence, weights: Array) -> Array:
+    """The scores of arcs [A] in float64, without those of transitions."""
+    ptr, numbers, value = weights_of.token_ptr, weights_of.token_feature, weights_of.token_value
+    terms = weights.astype(np.float64)[numbers]
+    if len(value):
+        terms *= value
+    arc = np.repeat(np.arange(len(ptr) - 1), np.diff(ptr))
+    return np.bincount(arc, terms, len(ptr) - 1)
+
+
+def _codes(incidence: Incidence, label: Array, n_labels: int) -> Array:
+    """The code of feature and label for each feature of each arc; negative where the arc does not count."""
+    of_arc = np.repeat(label.astype(np.int64), np.diff(incidence.token_ptr))
+    return np.where(of_arc < 0, -1, incidence.token_feature * n_labels + of_arc)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from labelwright.decode.checks import check_whole
+from labelwright.decode.record import check_whole
 from labelwright.evaluate import evaluate
 from labelwright.search.progressive import without_calibration
 from labelwright.search.samples import (

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labelwright.corpus.schemes import detect_scheme
-from labelwright.decode.checks import check_whole
+from labelwright.decode.record import check_whole
 from labelwright.errors import LabelwrightError, NotFittedError, OptionError
 from labelwright.evaluate import evaluate
 from labelwright.evaluate.scorers import NAMED, scorer_of

@@ -11,8 +11,7 @@ from labelwright.corpus.schemes import allowed
 from labelwright.errors import OptionError
 from labelwright.kernels.arrays import ranges
 from labelwright.structures.dag import Dag
-from labelwright.structures.graph import Blocks, Contexts, Graph
-from labelwright.structures.states import MAX_ARCS, StateSpace
+from labelwright.structures.states import MAX_ARCS, Blocks, Contexts, Graph, StateSpace
 
 Array = NDArray[Any]
 MOST_PAIRS = 1 << 31  # of candidates of neighbouring tokens, of all of them together: their numbers are int32

@@ -1,15 +1,47 @@
-"""A graph of a user's own, before it is scored: arcs with a label and features."""
+"""A graph of a user's own, before it is scored: arcs with a label and features.
+
+Lattices as JSON lines: one object for each, with its arcs and, where it is known, the true path.
+
+    {"arcs": [[0, 1, "word", {"text": "a"}], [0, 2, "word", ["ab", "known"]], [1, 2, "word", {}]], "path": [1]}
+
+Further fields, as the text, are left alone; `n_nodes` is needed only where no arc leads to the last node.
+
+The arcs of a lattice over tokens as labels of the tokens: an arc is a chunk, and a path is a labelling.
+
+Node t of the lattice lies before token t.  An arc from a to b with the label X stands for a chunk of type X of the
+tokens a to b - 1; one with the label O for a single token outside all chunks.  In the schemes that can be written here
+a label depends on the arc alone and shows where chunks begin and end, so that two paths never have the same labels.
+Labels that follow no scheme (NN, VB) are those of arcs of one token.
+
+The graphs of many lattices side by side, as arrays: what training and answers run over.
+
+Without transitions the graph of a lattice is the lattice itself, its nodes numbered without gaps.  With them, every
+node v of the lattice becomes one node for each label that arcs into v have, and one for each label that arcs out of v
+have; an arc between these, a *transition*, stands for a pair of successive labels.  Arcs of the lattice stay as they
+are.
+"""
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from labelwright.corpus.spans import Span, labels_of
+from labelwright.corpus.compressed import Source, first_line_of, name_of, read_bytes
+from labelwright.corpus.offsets import offsets_from
+from labelwright.corpus.spans import Span, labels_of, spans_of
+from labelwright.corpus.token_records import JsonLines, parse_json_lines
 from labelwright.errors import CorpusError
 from labelwright.parallel import computed_once
-from labelwright.structures.dag import MOST_NODES
+from labelwright.structures.dag import MOST_NODES, Dag
 from labelwright.wording import shown
+
+Array = NDArray[Any]
+OUTSIDE = "O"
+WRITABLE = ("iob2", "ioe2", "bioes", "bilou", "bmes")
+FIRST, INNER, LAST, ONLY = range(4)  # places of a token in its arc
+ARRIVING, LEAVING = 0, 1  # the two kinds of nodes with a label
 
 
 class FeatureArc(NamedTuple):
@@ -163,3 +195,199 @@ def _read_arc(number: int, given: Any) -> FeatureArc:
 
 def _is_whole(value: Any) -> bool:
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
+# -- lattices in files ------------------------------------------------------------------------------------------------
+
+
+class LatticeData(NamedTuple):
+    """The lattices of a file, and their true paths: what `LatticeCRF.fit` takes."""
+
+    X: list[FeatureLattice]  #: the lattices
+    y: list[list[Any]]  #: the true path of each: numbers of arcs, or [source, target, label] of each arc
+
+
+def read_lattices(path: Source, paths: bool = True) -> LatticeData:
+    """Read a file of JSON lines with `arcs` and `path`.
+
+    path : a path, plain or compressed, or a binary file object
+    paths : whether every lattice must have a path; without, those that are missing are empty
+
+    >>> import io
+    >>> X, y = read_lattices(io.BytesIO(b'{"arcs": [[0, 1, "word", ["a"]]], "path": [0]}'))
+    >>> X, y
+    ([FeatureLattice(1 arcs, 2 nodes)], [[0]])
+    """
+    return lattices_in(parse_json_lines(read_bytes(path), name_of(path), first_line_of(path)), paths)
+
+
+def lattices_in(lines: JsonLines, paths: bool) -> LatticeData:
+    """The lattices of JSON lines."""
+    if not lines.objects:
+        raise CorpusError(f"{lines.source}: no lattices, expected one JSON object per line")
+    data = LatticeData([], [])
+    for n, item in enumerate(lines.objects):
+        try:
+            data.X.append(_lattice(item))
+            data.y.append(_path(item, paths))
+        except CorpusError as error:
+            raise CorpusError(f"{lines.place(n)}: {error}") from None
+    return data
+
+
+def _lattice(item: dict[str, Any]) -> FeatureLattice:
+    arcs = item.get("arcs")
+    if not isinstance(arcs, list):
+        raise CorpusError('expected a list of arcs, as in "arcs": [[0, 1, "word", ["a"]]]')
+    return FeatureLattice(arcs, item.get("n_nodes"))
+
+
+def _path(item: dict[str, Any], required: bool) -> list[Any]:
+    path = item.get("path", None if required else [])
+    if not isinstance(path, list):
+        raise CorpusError('expected the true path, numbers of arcs, as in "path": [0, 2]')
+    return path
+
+
+# -- arcs as labels of tokens -----------------------------------------------------------------------------------------
+
+
+class ArcTokens(NamedTuple):
+    """Every token of every arc."""
+
+    arc: Array  # [n]
+    token: Array  # [n]
+    label: Array  # [n]  code of the label that the arc gives the token
+
+
+class ArcLabels(NamedTuple):
+    """How arcs are written as labels of tokens."""
+
+    scheme: str | None
+    types: tuple[str, ...]  # [K]  labels of arcs
+    labels: tuple[str, ...]  # [L]  labels of tokens
+    code: Array  # [K, 4]  label of the first, inner, last and only token of an arc
+
+    def tokens(self, source: Array, target: Array, kind: Array) -> ArcTokens:
+        """The tokens of arcs with these ends and codes of labels [A]."""
+        sizes = target - source
+        arc = np.repeat(np.arange(len(sizes)), sizes)
+        within = np.arange(len(arc)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        size = sizes[arc]
+        place = np.where(within == 0, FIRST, np.where(within == size - 1, LAST, INNER))
+        place = np.where(size == 1, ONLY, place)
+        return ArcTokens(arc, source[arc] + within, self.code[kind[arc], place])
+
+
+@lru_cache(maxsize=64)
+def arc_labels(types: tuple[str, ...], scheme: str | None) -> ArcLabels:
+    """How arcs with these labels are written in a scheme; None: as their own labels.
+
+    >>> arc_labels(("word", "O"), "iob2").labels
+    ('B-word', 'I-word', 'O')
+    """
+    index: dict[str, int] = {}
+    code = np.zeros((len(types), 4), np.int32)
+    for k, kind in enumerate(types):
+        long, only = [kind] * 3, [kind]
+        if scheme is not None and kind != OUTSIDE:
+            long, only = (labels_of([Span(0, n, kind)], n, scheme) for n in (3, 1))
+        code[k] = [index.setdefault(label, len(index)) for label in (*long, *only)]
+    return ArcLabels(scheme, types, tuple(index), code)
+
+
+def ends_of(labels: Sequence[str], scheme: str | None) -> list[Ends]:
+    """The arcs of the path that a labelling stands for.
+
+    >>> ends_of(["B-word", "I-word", "O"], "iob2")
+    [(0, 2, 'word'), (2, 3, 'O')]
+    """
+    if scheme is None:
+        return [(t, t + 1, label) for t, label in enumerate(labels)]
+    arcs: list[Ends] = [span[:3] for span in spans_of(labels)]
+    inside = {t for start, end, _ in arcs for t in range(start, end)}
+    arcs += [(t, t + 1, OUTSIDE) for t in range(len(labels)) if t not in inside]
+    return sorted(arcs)
+
+
+# -- graphs of many lattices side by side -----------------------------------------------------------------------------
+
+
+class LatticeArcs(NamedTuple):
+    """The arcs of lattices, those of each in the order of the user."""
+
+    source: Array  # [A]  nodes, counted within each lattice
+    target: Array  # [A]
+    label: Array  # [A]  codes; L: a label that the model does not know
+    offsets: Array  # [N+1]  arcs of lattice n: offsets[n]:offsets[n+1]
+    n_nodes: Array  # [N]
+
+
+class ArcGraphs(NamedTuple):
+    """The graphs of lattices, arcs in topological order."""
+
+    source: Array  # [E] int32  nodes, counted within each graph
+    target: Array  # [E] int32
+    arc: Array  # [E]  which arc of all lattices it is; -1: a transition
+    pair: Array  # [E]  codes of the two labels of a transition, first * (L + 1) + second; -1: an arc of the lattice
+    ptr: Array  # [N+1]  arcs of graph n: ptr[n]:ptr[n+1]
+    n_nodes: Array  # [N]
+    n_sources: Array  # [N]  so many first nodes are sources,
+    n_sinks: Array  # [N]  and so many last ones are sinks
+
+    def dag(self, n: int) -> Dag:
+        """The graph of lattice n."""
+        a, b = self.ptr[n : n + 2].tolist()
+        Q = int(self.n_nodes[n])
+        every = np.arange(Q, dtype=np.int32)
+        ends = every[: self.n_sources[n]], every[Q - self.n_sinks[n] :]
+        return Dag(self.source[a:b], self.target[a:b], Q, *ends)
+
+
+def graphs_of(arcs: LatticeArcs, n_labels: int | None) -> ArcGraphs:
+    """The graphs of lattices, with transitions between so many labels (and unknown ones); None: without transitions.
+    Their nodes are those in use: numbers of the user may have gaps."""
+    base = offsets_from(arcs.n_nodes)
+    of_arc = np.repeat(base[:-1], np.diff(arcs.offsets))
+    source, target = of_arc + arcs.source, of_arc + arcs.target  # nodes of all lattices
+    if n_labels is None:
+        return _plain(arcs, source, target, base)
+    return _with_pairs(arcs, source, target, base, n_labels + 1)
+
+
+def _plain(arcs: LatticeArcs, source: Array, target: Array, base: Array) -> ArcGraphs:
+    A = len(source)
+    every = np.concatenate([source, target, base[:-1]])  # each lattice has its node 0, with arcs or without
+    nodes, number = np.unique(every, return_inverse=True)
+    first = np.searchsorted(nodes, base)
+    shift, order = np.repeat(first[:-1], np.diff(arcs.offsets)), np.argsort(source, kind="stable")
+    begin, end = ((x - shift)[order].astype(np.int32) for x in np.split(number.reshape(-1)[: 2 * A], 2))
+    one = np.ones_like(arcs.n_nodes)
+    return ArcGraphs(begin, end, order, np.full(len(order), -1), arcs.offsets, np.diff(first), one, one)
+
+
+def _with_pairs(arcs: LatticeArcs, source: Array, target: Array, base: Array, K: int) -> ArcGraphs:
+    """The nodes of a graph are sorted by the node of the lattice, arriving before leaving, then by label."""
+    leaving = (2 * source + LEAVING) * K + arcs.label
+    arriving = (2 * target + ARRIVING) * K + arcs.label
+    nodes, number = np.unique(np.concatenate([leaving, arriving]), return_inverse=True)
+    begin, end = np.split(number.reshape(-1), 2)
+    place = nodes // K  # twice the node of the lattice, and the kind
+    arrivals = np.flatnonzero(place % 2 == ARRIVING)
+    follow, beyond = (np.searchsorted(place, place[arrivals] + LEAVING, side) for side in ("left", "right"))
+    sizes = beyond - follow  # labels that may follow
+    before = np.repeat(arrivals, sizes)
+    after = np.repeat(follow - (np.cumsum(sizes) - sizes), sizes) + np.arange(sizes.sum())
+    pair = nodes[before] % K * K + nodes[after] % K
+    # Transitions within a node of the lattice come before the arcs out of it.
+    key = np.concatenate([2 * source + LEAVING, place[before]])
+    order = np.argsort(key, kind="stable")
+    ptr, first = np.searchsorted(key[order], 2 * base), np.searchsorted(place, 2 * base)
+    shift = np.repeat(first[:-1], np.diff(ptr))
+    ends = (begin, before), (end, after)
+    from_node, to_node = ((np.concatenate(x)[order] - shift).astype(np.int32) for x in ends)
+    no_pair, no_arc = np.full(len(source), -1), np.full(len(before), -1)
+    arc, pair = np.concatenate([np.arange(len(source)), no_arc])[order], np.concatenate([no_pair, pair])[order]
+    n_sources = np.searchsorted(place, 2 * base[:-1] + LEAVING, "right") - first[:-1]
+    n_sinks = first[1:] - np.searchsorted(place, 2 * (base[1:] - 1), "left")
+    return ArcGraphs(from_node, to_node, arc, pair, ptr, np.diff(first), n_sources, n_sinks)

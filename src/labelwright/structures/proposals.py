@@ -12,10 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from labelwright.corpus.offsets import offsets_from
 from labelwright.errors import OptionError
 from labelwright.kernels import csi as kernels
-from labelwright.structures.distributions import Distributions
-from labelwright.structures.ngrams import check_order
 
 Array = NDArray[Any]
 CERTAIN = 0.999  # confidences are cut here where their distance to one counts
@@ -29,6 +28,134 @@ WEIGHTINGS: dict[str, Weighting] = {
     "log": lambda p, length: -np.log1p(-np.minimum(p, CERTAIN)),  # evidence against its being wrong
     "length": lambda p, length: p * length,  # long ones count more
 }
+OUTSIDE = -1  # in place of a label before the first and after the last token
+LONGEST = 15
+
+
+# -- n-grams of labels (van den Bosch & Daelemans, 2005) --------------------------------------------------------------
+
+
+def check_order(n: Any) -> int:
+    """Refuse an order of n-grams without a middle."""
+    whole = isinstance(n, int | np.integer) and not isinstance(n, bool)
+    if not whole or not 1 <= n <= LONGEST or n % 2 == 0:
+        raise OptionError(f"ngram: expected an odd number, 1 to {LONGEST}, got {n!r}")
+    return int(n)
+
+
+def gram_name(n: int) -> str:
+    """What classes of so many labels are called.
+
+    >>> gram_name(1), gram_name(3), gram_name(5)
+    ('labels', 'trigrams', '5-grams')
+    """
+    return {1: "labels", 3: "trigrams"}.get(n, f"{n}-grams")
+
+
+def windows(codes: Array, offsets: Array, n: int) -> Array:
+    """The codes at t-h..t+h of every token [T, n], h = n // 2; -1 outside its sentence.
+
+    >>> windows(np.array([3, 4, 5]), np.array([0, 2, 3]), 3).tolist()
+    [[-1, 3, 4], [3, 4, -1], [-1, 5, -1]]
+    """
+    h = check_order(n) // 2
+    sentence = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+    at = np.arange(len(codes))[:, None] + np.arange(-h, h + 1)
+    inside = (at >= 0) & (at < len(codes))
+    at = np.where(inside, at, 0)
+    inside &= sentence[at] == sentence[:, None] if len(codes) else inside
+    return np.where(inside, codes[at] if len(codes) else OUTSIDE, OUTSIDE).astype(np.int32)
+
+
+def ngram_classes(codes: Array, offsets: Array, n: int) -> tuple[Array, Array]:
+    """The distinct n-grams of label codes [T] in order of first appearance [C, n], and the one of every token [T].
+
+    >>> table, classes = ngram_classes(np.array([0, 0, 0, 0]), np.array([0, 4]), 3)
+    >>> table.tolist(), classes.tolist()
+    ([[-1, 0, 0], [0, 0, 0], [0, 0, -1]], [0, 1, 1, 2])
+    """
+    grams = windows(codes, offsets, n)
+    base = int(grams.max(initial=OUTSIDE)) + 2
+    key = np.zeros(len(grams), np.int64)
+    for column in grams.T:  # numbered anew after each column, so that no product is too large
+        _, first, key = np.unique(key * base + column + 1, return_index=True, return_inverse=True)
+    if not len(grams):
+        return grams, key.astype(np.int32)
+    order = np.argsort(first)
+    number = np.empty(len(order), np.int32)
+    number[order] = np.arange(len(order))
+    return grams[first[order]], number[key]
+
+
+# -- answers of a classifier ------------------------------------------------------------------------------------------
+
+
+class Distributions(NamedTuple):
+    """The predicted class of M instances, and the classes that have any weight for each."""
+
+    best: Array  # [M] int32  the predicted class
+    ptr: Array  # [M+1] int64
+    classes: Array  # [nnz] int32  classes of instance i: classes[ptr[i]:ptr[i+1]]
+    weights: Array  # [nnz] float64  w(c) > 0; the confidence of c is w(c) / sum
+
+
+def from_probabilities(dense: Any, classes: Any = None) -> Distributions:
+    """Distributions from rows of probabilities, or of other weights of 0 or more [M, C]; the first of the heaviest
+    classes is the predicted one.  `classes` [C] is the class of each column (None: its number).
+
+    >>> from_probabilities([[0.25, 0.75], [1.0, 0.0]]).best.tolist()
+    [1, 0]
+    """
+    table = np.asarray(dense, np.float64)
+    columns = np.arange(table.shape[-1]) if classes is None else np.asarray(classes)
+    if table.ndim != 2 or columns.shape != table.shape[1:] or not table.shape[1]:
+        raise OptionError(f"probabilities: expected rows of {len(columns)} numbers, got an array of {table.shape}")
+    wrong = ~(np.isfinite(table) & (table >= 0))
+    if wrong.any():
+        row, column = np.argwhere(wrong)[0]
+        raise OptionError(f"probabilities: row {row} has {table[row, column]}; expected finite numbers of 0 or more")
+    heavy = table > 0
+    ptr = offsets_from(heavy.sum(axis=1))
+    columns = columns.astype(np.int32)
+    best = columns[table.argmax(axis=1)]
+    return Distributions(best, ptr, columns[np.nonzero(heavy)[1]], table[heavy])
+
+
+def certain(best: Any) -> Distributions:
+    """Distributions of a classifier that only names a class [M]: it has all the weight.
+
+    >>> certain([2, 0]).classes.tolist()
+    [2, 0]
+    """
+    best = np.asarray(best, np.int32)
+    return Distributions(best, np.arange(len(best) + 1, dtype=np.int64), best, np.ones(len(best)))
+
+
+# -- shares of votes --------------------------------------------------------------------------------------------------
+
+
+def label_shares(answers: Distributions, grams: Array, offsets: Array, n_labels: int) -> Array:
+    """The share of each label at each token [T, L], from the classes (rows of grams [C, n]) that tokens are given.
+
+    A token has one vote, which it splits among its classes by their weights; every class is a vote for the labels of
+    the n tokens that it covers.
+    """
+    T, half = int(offsets[-1]), grams.shape[1] // 2
+    token = np.repeat(np.arange(T), np.diff(answers.ptr))
+    vote = answers.weights / np.bincount(token, answers.weights, T)[token]
+    sentence = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+    votes = np.zeros(T * n_labels)
+    for place in range(grams.shape[1]):
+        label, target = grams[answers.classes, place], token + (place - half)
+        inside = (label >= 0) & (target >= 0) & (target < T)
+        inside[inside] = sentence[target[inside]] == sentence[token[inside]]
+        votes += np.bincount(target[inside] * n_labels + label[inside], vote[inside], len(votes))
+    table = votes.reshape(T, n_labels)
+    shares: Array = table / table.sum(axis=1, keepdims=True)
+    return shares
+
+
+# -- proposals --------------------------------------------------------------------------------------------------------
 
 
 class Proposals(NamedTuple):
@@ -97,7 +224,7 @@ def propose(
     weighting : a name of WEIGHTINGS, or a function of the confidences in constraints and of their lengths
     lengths : the lengths of the constraints that count (None: all of 1..n)
 
-    >>> from labelwright.structures.distributions import certain
+    >>> from labelwright.structures.proposals import certain
     >>> made = propose(certain([0, 1]), np.array([[-1, 5, 6], [7, 6, -1]]), np.array([0, 2]))
     >>> made.domains[:, :2].tolist(), made.weights.sum(axis=(1, 2)).tolist()
     ([[5, 7], [6, -1]], [3.0, 3.0])

@@ -16,7 +16,7 @@ from labelwright.corpus.spans import Span
 from labelwright.corpus.table import Corpus, in_lists
 from labelwright.corpus.tabular import table_rows
 from labelwright.corpus.tokenizer import Entity, SplitTexts, split_texts
-from labelwright.decode.checks import MOST, check_whole
+from labelwright.decode.record import MOST, check_whole
 from labelwright.errors import CorpusError, OptionError
 from labelwright.structures.passing import Layered
 

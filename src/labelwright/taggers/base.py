@@ -10,16 +10,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 from numpy.typing import NDArray
 
-from labelwright.answers.batch import Batch, joined
+from labelwright.answers.batch import Batch, joined, passed_by
 from labelwright.answers.calibrated import Calibration
-from labelwright.answers.labellings import Labellings, LayeredLabellings
-from labelwright.answers.passed import passed_by
+from labelwright.answers.protocol import Labellings, LayeredLabellings
 from labelwright.corpus.schemes import same_rules
 from labelwright.corpus.spans import Span
 from labelwright.corpus.token_records import listed
 from labelwright.decode import DECODERS, RULED_DECODERS
-from labelwright.decode.checks import MOST, check_decoder, check_whole
-from labelwright.decode.record import Decoding
+from labelwright.decode.record import MOST, Decoding, check_decoder, check_whole
 from labelwright.errors import NotFittedError, OptionError
 from labelwright.inspection.explanation import Asked, Explanation
 from labelwright.structures.passing import Passed

@@ -14,7 +14,7 @@ from labelwright.corpus.schemes import is_chunk_label
 from labelwright.corpus.spans import Span
 from labelwright.corpus.table import Corpus
 from labelwright.corpus.token_records import listed
-from labelwright.decode.checks import MOST, check_whole
+from labelwright.decode.record import MOST, check_whole
 from labelwright.errors import OptionError
 from labelwright.evaluate.calibration import judged
 from labelwright.taggers.arguments import true_labels

@@ -11,7 +11,7 @@ from labelwright.answers.batch import Batch
 from labelwright.answers.chains import CHAIN_DECODERS, Chains, decoder_options
 from labelwright.corpus.token_records import listed
 from labelwright.errors import OptionError
-from labelwright.scoring.lattice_scores import bounds_of
+from labelwright.scoring.assembly import bounds_of
 from labelwright.structures.states import StateSpace, state_space
 from labelwright.taggers.arguments import Forced, permitted_labels
 from labelwright.taggers.base import FORCED, NBEST, PROBABILITY, RULES, Tagger

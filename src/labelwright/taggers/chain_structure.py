@@ -21,12 +21,10 @@ from labelwright.learn.objective import LogLikelihood
 from labelwright.learn.pruned_objective import PrunedLikelihood
 from labelwright.learn.zero_order import learn_pruning
 from labelwright.parallel import Workers
-from labelwright.scoring.assembly import Assembly
+from labelwright.scoring.assembly import Assembly, LatticeScores, bounds_of
 from labelwright.scoring.candidate_scores import CandidateScores, pruned_parameters
 from labelwright.scoring.carry import carry_over
-from labelwright.scoring.lattice_scores import LatticeScores, bounds_of
-from labelwright.scoring.parameters import Before, make_parameters
-from labelwright.scoring.trained import Trained
+from labelwright.scoring.parameters import Before, Trained, make_parameters
 from labelwright.structures.candidates import LabelLists, label_space, pieces_between
 from labelwright.structures.passing import Candidates
 from labelwright.structures.states import StateSpace, state_space

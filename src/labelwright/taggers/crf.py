@@ -14,10 +14,8 @@ from labelwright.errors import OptionError
 from labelwright.features.extract import Encoded
 from labelwright.learn.merging import expected_states, merge_losses, node_pairs, siblings_of, to_merge
 from labelwright.learn.monitor import Monitor
-from labelwright.scoring.carry import carry_over
-from labelwright.scoring.merge import merged_weights
-from labelwright.scoring.parameters import make_parameters
-from labelwright.scoring.trained import Trained
+from labelwright.scoring.carry import carry_over, merged_weights
+from labelwright.scoring.parameters import Trained, make_parameters
 from labelwright.structures.states import resized
 from labelwright.taggers import declared
 from labelwright.taggers.learning import UnfinishedError

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from labelwright.answers.lattice_paths import LatticePath, ScoredLattice, checked_path, graph_arcs
 from labelwright.corpus.offsets import offsets_from
 from labelwright.corpus.spans import Span, labels_of
-from labelwright.decode.checks import MOST, check_whole
+from labelwright.decode.record import MOST, check_whole
 from labelwright.engine.choice import expect, expect_much
 from labelwright.errors import CorpusError, NotFittedError
 from labelwright.evaluate import Report, evaluate
@@ -25,12 +25,9 @@ from labelwright.learn.lbfgs import minimised
 from labelwright.learn.monitor import Monitor, ProgressBar, Record
 from labelwright.learn.objective import LogLikelihood
 from labelwright.parallel import Workers, one_blas_thread
-from labelwright.scoring.arc_cells import arc_scores, cells_of_arcs, weights_of_arcs
-from labelwright.scoring.parameters import Parameters
-from labelwright.scoring.trained import Trained
+from labelwright.scoring.parameters import Parameters, Trained, arc_scores, cells_of_arcs, weights_of_arcs
 from labelwright.settings import Help, Signed
-from labelwright.structures.arc_graph import ArcGraphs, LatticeArcs, graphs_of
-from labelwright.structures.feature_lattice import Ends, FeatureLattice
+from labelwright.structures.feature_lattice import ArcGraphs, Ends, FeatureLattice, LatticeArcs, graphs_of
 from labelwright.structures.passing import Candidates
 from labelwright.structures.states import state_space
 from labelwright.taggers import declared

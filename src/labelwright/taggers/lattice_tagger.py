@@ -9,9 +9,8 @@ from typing import Annotated, Any, ClassVar, NamedTuple, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from labelwright.answers.batch import Batch, check_lengths
-from labelwright.answers.labelled_lattices import DECODERS, LabelledLattice
-from labelwright.answers.passed import passed_by
+from labelwright.answers.batch import Batch, check_lengths, passed_by
+from labelwright.answers.lattice_paths import DECODERS, LabelledLattice
 from labelwright.corpus.offsets import offsets_from
 from labelwright.corpus.partial_labels import check_complete
 from labelwright.corpus.schemes import detect_scheme, pairs_of_codes
@@ -26,14 +25,20 @@ from labelwright.learn.monitor import Record
 from labelwright.learn.objective import LogLikelihood
 from labelwright.memory.windows import with_label_columns
 from labelwright.parallel import Workers, sentence_ranges
+from labelwright.scoring.assembly import BLOCK_TOKENS
 from labelwright.scoring.carry import carry_over
-from labelwright.scoring.lattice_scores import BLOCK_TOKENS
-from labelwright.scoring.trained import Trained
+from labelwright.scoring.parameters import Trained
 from labelwright.settings import Anything, Group, Help, OfTheRun, OneOf, PythonOnly
-from labelwright.structures.arc_labels import OUTSIDE, WRITABLE, ArcLabels, ArcTokens, arc_labels, ends_of
-from labelwright.structures.feature_lattice import FeatureLattice
-from labelwright.structures.feature_values import NOTHING_BELOW, FeatureValues
-from labelwright.structures.passing import Candidates, Layered, Passed
+from labelwright.structures.feature_lattice import (
+    OUTSIDE,
+    WRITABLE,
+    ArcLabels,
+    ArcTokens,
+    FeatureLattice,
+    arc_labels,
+    ends_of,
+)
+from labelwright.structures.passing import NOTHING_BELOW, Candidates, FeatureValues, Layered, Passed
 from labelwright.taggers import declared
 from labelwright.taggers.arguments import Forced, permitted_labels, true_labels
 from labelwright.taggers.base import FORCED, JOINT, LAYER, NBEST, PROBABILITY, Tagger

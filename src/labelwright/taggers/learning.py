@@ -13,7 +13,7 @@ from labelwright.learn.monitor import Monitor
 from labelwright.learn.objective import WithEntityRate
 from labelwright.learn.sgd import SGD, sgd
 from labelwright.parallel import Workers, one_blas_thread
-from labelwright.scoring.trained import Trained
+from labelwright.scoring.parameters import Trained
 from labelwright.structures.passing import Candidates
 from labelwright.taggers.chain_structure import outside_code
 from labelwright.taggers.estimator import is_interrupted

@@ -28,11 +28,9 @@ from labelwright.inspection.names import by_vocabulary
 from labelwright.inspection.weight_evidence import WeighedSentence
 from labelwright.learn.monitor import EVERY, Checkpoints, Monitor, ProgressBar, Record
 from labelwright.parallel import Workers
-from labelwright.scoring.parameters import Parameters
-from labelwright.scoring.trained import Trained
-from labelwright.scoring.weight_pruning import pruned
-from labelwright.structures.feature_values import FeatureValues
-from labelwright.structures.passing import Candidates
+from labelwright.scoring.carry import pruned
+from labelwright.scoring.parameters import Parameters, Trained
+from labelwright.structures.passing import Candidates, FeatureValues
 from labelwright.structures.states import StateSpace, state_names
 from labelwright.taggers.arguments import Forced, permitted_labels, true_labels
 from labelwright.taggers.base import EXPLANATION, FORCED, JOINT, LAYER, NBEST, PROBABILITY, RULES, Tagger

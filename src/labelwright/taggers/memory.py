@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labelwright.corpus.tabular import frame_names
-from labelwright.decode.checks import check_whole
+from labelwright.decode.record import check_whole
 from labelwright.engine.choice import expect
 from labelwright.errors import CorpusError, ModelFileError, NotFittedError, OptionError
 from labelwright.inspection import facts

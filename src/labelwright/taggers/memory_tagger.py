@@ -20,9 +20,7 @@ from labelwright.inspection.names import by_memory
 from labelwright.inspection.ngram_evidence import RememberedSentence
 from labelwright.memory.search import SEARCHED, settings_with
 from labelwright.memory.windows import NO_VECTORS, Windows, restored, windows
-from labelwright.structures.distributions import Distributions
-from labelwright.structures.ngrams import check_order, gram_name, ngram_classes
-from labelwright.structures.proposals import propose
+from labelwright.structures.proposals import Distributions, check_order, gram_name, ngram_classes, propose
 from labelwright.taggers import declared
 from labelwright.taggers.base import NEIGHBOURS
 from labelwright.taggers.estimator import InputSchema, Summary

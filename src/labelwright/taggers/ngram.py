@@ -23,10 +23,8 @@ from labelwright.corpus.partial_labels import check_complete
 from labelwright.corpus.schemes import Allowed, allowed, detect_scheme, pairs_of_codes
 from labelwright.corpus.table import Corpus
 from labelwright.corpus.token_records import listed
-from labelwright.decode.checks import check_seconds
-from labelwright.decode.csi import ANYTHING
-from labelwright.decode.inference import inference_named
-from labelwright.decode.vote import oracle
+from labelwright.decode.csi import ANYTHING, inference_named, oracle
+from labelwright.decode.record import check_seconds
 from labelwright.errors import CorpusError, OptionError
 from labelwright.features.extract import Extractor, learn
 from labelwright.features.incidence import Incidence, with_frequent_keys
@@ -37,12 +35,18 @@ from labelwright.memory.windows import NO_VECTORS, Windows, offsets_of, windows
 from labelwright.parallel import Workers, sentence_ranges
 from labelwright.settings import AtLeast, AtMost, Bounds, Choice, Default, Help, RecipeOnly, Signed, Whole
 from labelwright.structures import proposals
-from labelwright.structures.distributions import Distributions, certain, from_probabilities
-from labelwright.structures.label_shares import label_shares
-from labelwright.structures.ngrams import LONGEST, ngram_classes
 from labelwright.structures.passing import Layered, Passed, likely
 from labelwright.structures.passing import certain as passed_labels
-from labelwright.structures.proposals import Proposals, Weighting
+from labelwright.structures.proposals import (
+    LONGEST,
+    Distributions,
+    Proposals,
+    Weighting,
+    certain,
+    from_probabilities,
+    label_shares,
+    ngram_classes,
+)
 from labelwright.taggers import declared
 from labelwright.taggers.arguments import true_labels
 from labelwright.taggers.base import (

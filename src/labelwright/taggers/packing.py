@@ -35,8 +35,7 @@ from labelwright.features.extract import EXTRACTORS, Extractor, read_template
 from labelwright.features.segments import SegmentFeatures
 from labelwright.modelfile import pack_strings, read_strings
 from labelwright.scoring.candidate_scores import PrunedParameters
-from labelwright.scoring.parameters import REACH, Cells, Parameters
-from labelwright.scoring.trained import Pruning, Trained
+from labelwright.scoring.parameters import REACH, Cells, Parameters, Pruning, Trained
 from labelwright.settings import settings_of
 from labelwright.structures.candidates import SparseTransitions, label_space
 from labelwright.structures.states import MAX_ARCS, StateSpace, assembled

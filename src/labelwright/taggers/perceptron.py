@@ -27,7 +27,7 @@ from labelwright.learn.perceptron import (
 )
 from labelwright.parallel import Workers
 from labelwright.scoring.carry import carry_over
-from labelwright.scoring.trained import Trained
+from labelwright.scoring.parameters import Trained
 from labelwright.structures.lattice import Margins, margins
 from labelwright.taggers import declared
 from labelwright.taggers.base import CONFIDENCE, JOINT, PROBABILITY, Confidences

@@ -8,8 +8,7 @@ from typing import Annotated, Any, ClassVar, Self, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from labelwright.answers.batch import Batch, check_lengths
-from labelwright.answers.passed import passed_by
+from labelwright.answers.batch import Batch, check_lengths, passed_by
 from labelwright.answers.segmentations import DECODERS, SegmentGraph
 from labelwright.corpus.offsets import offsets_from
 from labelwright.corpus.schemes import detect_scheme, pairs_of_codes
@@ -32,8 +31,8 @@ from labelwright.learn.segments import (
     segment_parameters,
 )
 from labelwright.parallel import Workers, sentence_ranges
-from labelwright.scoring.lattice_scores import BLOCK_TOKENS, Rows
-from labelwright.scoring.trained import Trained
+from labelwright.scoring.assembly import BLOCK_TOKENS, Rows
+from labelwright.scoring.parameters import Trained
 from labelwright.settings import AtLeast, AtMost, Default, Flag, Help, OneOf, Signed
 from labelwright.structures.passing import Candidates, Passed
 from labelwright.structures.segments import (

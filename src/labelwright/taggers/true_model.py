@@ -10,8 +10,7 @@ from labelwright.corpus.table import Corpus
 from labelwright.errors import OptionError
 from labelwright.evaluate import evaluate
 from labelwright.features.extract import learn
-from labelwright.scoring.parameters import make_parameters
-from labelwright.scoring.trained import Trained
+from labelwright.scoring.parameters import Trained, make_parameters
 from labelwright.structures.states import state_space
 from labelwright.taggers.crf import LatentCRF
 

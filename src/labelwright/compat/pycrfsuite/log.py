@@ -16,7 +16,7 @@ from labelwright.features.attributes import Collected
 from labelwright.features.incidence import Encoded
 from labelwright.interchange.chains import ChainModel
 from labelwright.learn.monitor import Monitor
-from labelwright.scoring.trained import Trained
+from labelwright.scoring.parameters import Trained
 from labelwright.taggers.linear import encode
 
 Array = NDArray[Any]
