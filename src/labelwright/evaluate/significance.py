@@ -60,7 +60,7 @@ class Comparison:
 
     def as_dict(self) -> dict[str, Any]:
         """Return both reports and both tests as plain dicts, numbers and strings."""
-        return dict(plain(self)) | {"a": self.a.as_dict(), "b": self.b.as_dict()}
+        return {"names": list(self.names)} | dict(plain(self)) | {"a": self.a.as_dict(), "b": self.b.as_dict()}
 
     def __str__(self) -> str:
         """Return the scores of both, their differences, and the results of the tests."""
