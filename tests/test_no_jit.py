@@ -45,7 +45,7 @@ for number, (model, names) in enumerate((
 )):
     file = Path(sys.argv[2], str(number))
     if compiled():
-        model.fit(X, y, **({"dev": (X, y)} if isinstance(model, Perceptron) else {})).save(file)
+        model.fit(X, y, **({"dev": (X, y)} if "confidences" in names else {})).save(file)
     model = load(file)
     answers.append([
         [[found.labels, found.score] for found in model.decode(X)],

@@ -162,7 +162,7 @@ def test_what_no_check_has_foreseen_is_one_line(monkeypatch):
         raise KeyError("two\nlines")
 
     for name, target in (
-        ("crf", "labelwright.taggers.linear:read_trained"),
+        ("crf", "labelwright.taggers.chain_structure:read_trained"),
         ("crfpp", "labelwright.interchange.crfpp:_sizes"),
     ):
         module, _, function = target.partition(":")
