@@ -63,7 +63,7 @@ def limit(laps: Laps, job: Job) -> Job:
     data, trained = tagger._prepare(read_columns(job["train"]), None)
     workers = Workers(job["threads"])
     with one_blas_thread():
-        problem = tagger._objective(trained, data, workers)
+        problem = tagger._structure.objective(trained, data, workers)
         gradient = np.empty_like(trained.weights)
         seconds = min(clocked(lambda: problem(trained.weights, gradient)) for _ in range(7))
     part, tokens = problem.parts["state"], len(data.gold)

@@ -188,20 +188,14 @@ def stability(folder: Path, console: Console) -> None:
     train, _ = corpora("np", folder, COLUMNS)
     X, y = train.X, train.y
     for averaging, margin in (("avg", 0.0), ("mavg", 0.0), ("avg", "auto"), ("mavg", "auto")):
-        model = _Patient(5, template="np-arcs", averaging=averaging, margin=margin, max_iter=230, random_state=0)
+        settings = {"averaging": averaging, "margin": margin, "all_passes": True}
+        model = LatentPerceptron(5, template="np-arcs", max_iter=230, random_state=0, **settings)
         model.fit(X[:8000], y[:8000], dev=(X[8000:], y[8000:]))
         scores = [100 * record["dev"] for record in model.history_[29:]]
         console.print(
             f"{averaging}, margin {margin}: F1 from pass 30 to {len(model.history_)} between {min(scores):.2f} and "
             f"{max(scores):.2f}, at the end {scores[-1]:.2f} ({model.training_['stopped']})"
         )
-
-
-class _Patient(LatentPerceptron):
-    """Goes on although development data no longer improve."""
-
-    def _stopping(self) -> dict[str, Any]:
-        return super()._stopping() | {"patience": 10**6}
 
 
 def main() -> int:

@@ -8,7 +8,7 @@ import pytest
 from labelwright import CRF, Corpus
 from labelwright.evaluate import evaluate
 from labelwright.html_page import html_page, marked, table, tag
-from labelwright.inspection import explanation_page
+from labelwright.inspection.explanation import page as explanation_page
 from labelwright.inspection.explanation import sentence_facts
 
 
@@ -17,7 +17,7 @@ def pages() -> dict[str, str]:
     facts = sentence_facts(tagger, Corpus.from_sequences([["her", "brother"]]), 0)
     return {
         "errors": evaluate([["B", "I"]], [["B", "B"]]).errors([["her", "brother"]], model=tagger).html("Errors"),
-        "explanations": explanation_page.page({"model": "m", "kind": "CRF", "file": "f", "sentences": [facts]}),
+        "explanations": explanation_page({"model": "m", "kind": "CRF", "file": "f", "sentences": [facts]}),
     }
 
 

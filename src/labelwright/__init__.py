@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from labelwright.structures.feature_lattice import read_lattices as read_lattices
     from labelwright.taggers.cascade import Cascade as Cascade
     from labelwright.taggers.crf import CRF as CRF
-    from labelwright.taggers.latent_crf import LatentCRF as LatentCRF
+    from labelwright.taggers.crf import LatentCRF as LatentCRF
     from labelwright.taggers.lattice_crf import LatticeCRF as LatticeCRF
     from labelwright.taggers.lattice_tagger import LatticeTagger as LatticeTagger
     from labelwright.taggers.memory import MemoryBased as MemoryBased
@@ -47,7 +47,7 @@ _HOMES = {
     "Decoding": "labelwright.decode.record",
     "FeatureLattice": "labelwright.structures.feature_lattice",
     "LabelwrightError": "labelwright.errors",
-    "LatentCRF": "labelwright.taggers.latent_crf",
+    "LatentCRF": "labelwright.taggers.crf",
     "LatentPerceptron": "labelwright.taggers.perceptron",
     "LatticeCRF": "labelwright.taggers.lattice_crf",
     "LatticeTagger": "labelwright.taggers.lattice_tagger",

@@ -98,7 +98,7 @@ def test_holdout_is_evaluated_and_left_out(tmp_path):
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 @pytest.mark.parametrize("holdout", [-1, 2])
 def test_the_messages_of_a_run_say_what_is_known_of_it(tmp_path, algorithm, holdout):
-    from labelwright.compat.pycrfsuite._logparser import TrainLogParser
+    from labelwright.compat.pycrfsuite.log import TrainLogParser
 
     known = trained(ours, tmp_path / "model", algorithm, holdout, max_iterations=3).logparser
     parsed = TrainLogParser()
@@ -165,7 +165,7 @@ def test_errors_are_those_of_the_original(tmp_path):
 
 
 def test_dump_is_what_info_says(tmp_path):
-    from labelwright.compat.pycrfsuite._dumpparser import CRFsuiteDumpParser
+    from labelwright.compat.pycrfsuite.tagger import CRFsuiteDumpParser
 
     trained(ours, tmp_path / "model")
     tagger = opened(ours, tmp_path / "model")

@@ -101,7 +101,7 @@ def test_a_trainer_with_a_train_of_its_own_is_called():
 
 
 def test_state_of_the_original_is_taken_over():
-    from labelwright.compat.sklearn_crfsuite._fileresource import DATA, FileResource
+    from labelwright.compat.sklearn_crfsuite import DATA, FileResource
 
     data = CRF().fit(X, Y)._model
     file = FileResource.__new__(FileResource)

@@ -37,7 +37,7 @@ from small_models import MODELS, WORDS, N, layers, words
 
 import labelwright
 from labelwright.errors import LabelwrightError
-from labelwright.learn.checkpoint import remove_checkpoints
+from labelwright.learn.monitor import remove_checkpoints
 
 from . import file_changes
 
@@ -124,7 +124,7 @@ def questions(model, name, X, y):
     if hasattr(model, "sample"):
         asked["sample"] = lambda: model.sample(X, 2, random_state=0)
     if y is not None and hasattr(model, "sequence_log_probabilities"):
-        asked["sequence_log_probabilities"] = lambda: [max(p, -1e300) for p in model.sequence_log_probabilities(X, y)]
+        asked["sequence_log_probabilities"] = lambda: log_probabilities(model, X, y)
     if hasattr(model, "uncalibrated"):
         asked["uncalibrated"] = lambda: model.uncalibrated().predict(X)
     for method in ("describe", "_sizes", "reads", "signature", "__repr__", "__getstate__"):
@@ -132,6 +132,13 @@ def questions(model, name, X, y):
             asked[method] = getattr(model, method)
     asked["knows"] = lambda: model.knows(["the", "\x00"]) if hasattr(model, "knows") else None
     return asked
+
+
+def log_probabilities(model, X, y):
+    """Those of true labels, of all layers; none is minus infinity."""
+    answers = model.sequence_log_probabilities(X, y)
+    of_layers = answers.values() if isinstance(answers, dict) else [answers]
+    return [max(p, -1e300) for layer in of_layers for p in layer]
 
 
 def run_command(path, model, name, *options):

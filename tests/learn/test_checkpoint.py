@@ -8,9 +8,8 @@ import pytest
 
 from labelwright import CRF, LatentCRF, LatentPerceptron, modelfile
 from labelwright.errors import ModelFileError, OptionError
-from labelwright.learn import checkpoint as checkpoints
-from labelwright.learn.checkpoint import KEPT, Checkpoints, checkpoint_files, remove_checkpoints
-from labelwright.learn.monitor import LIMIT, Monitor
+from labelwright.learn import monitor as checkpoints
+from labelwright.learn.monitor import KEPT, LIMIT, Checkpoints, Monitor, checkpoint_files, remove_checkpoints
 
 X, Y = [["the", "dog", "barks"], ["a", "bird", "sings"]] * 3, [["D", "N", "V"], ["D", "N", "V"]] * 3
 WEIGHTS = np.arange(3, dtype=np.float32)

@@ -13,12 +13,12 @@ from problems import ARCS, EVERYTHING, STATES, Problem, Truth, dicts, words
 
 from labelwright import LatentPerceptron, Perceptron
 from labelwright.kernels.perceptron import UpdateRule
-from labelwright.learn.convergence import convergence, latent_separability, mistake_bound
-from labelwright.learn.perceptron import Passes
+from labelwright.learn.perceptron import Passes, convergence, latent_separability, mistake_bound
+from labelwright.parallel import Workers
 from labelwright.scoring.carry import carry_over
 from labelwright.structures.lattice import Margins, margins
 from labelwright.structures.states import state_space
-from labelwright.taggers.perceptron import PLAIN
+from labelwright.taggers.perceptron import PLAIN, Online
 
 SIMPLE = "U:%x[0,0]\nB"
 NOISY = words(14, seed=5)
@@ -326,14 +326,17 @@ def test_theorem_2_holds_from_a_random_start(averaging, data):
     """As published: no margin, and as many passes as it takes."""
     settings = {"template": SIMPLE, "cells": "all", "n_jobs": 1, "max_iter": 200}
     plain = Perceptron(averaging="none", **settings).fit(*data)
-    norm = plain._norm
+    learner = Online(plain)
+    learner._measure(learner._passes(plain._trained, plain._prepare(*data)[0], Workers(1)))
+    norm = learner.norm
     for seed in range(3):
         own = {"averaging": averaging, "random_state": seed, "start": "random", "margin": 0}
         latent = LatentPerceptron(2, **own, **settings).fit(*data)
         copied = carry_over(plain._trained, latent._trained._replace(weights=np.zeros_like(latent.weights_)))
         expansion = np.linalg.norm(copied) / np.linalg.norm(plain.weights_)
         margin = plain.training_["convergence"]["margin"]
-        bound = latent_separability(margin, expansion, norm, latent._start_norm).mistake_bound
+        start = float(np.linalg.norm(latent._begun(latent._trained, 0, False).weights))
+        bound = latent_separability(margin, expansion, norm, start).mistake_bound
         assert bound >= 2 * expansion**2 * norm**2 / margin**2
         assert 0 < latent.training_["mistakes"] <= bound
         assert latent.history_[-1]["mistakes"] == 0

@@ -11,10 +11,9 @@ from scipy.optimize import minimize
 
 from labelwright import CRF
 from labelwright.errors import ModelFileError, OptionError
-from labelwright.learn.lbfgs import lbfgs
+from labelwright.learn.lbfgs import lbfgs, owlqn, pseudo_gradient
 from labelwright.learn.monitor import Monitor
 from labelwright.learn.objective import LogLikelihood
-from labelwright.learn.owlqn import owlqn, pseudo_gradient
 from labelwright.learn.sgd import SGD
 from labelwright.parallel import Workers
 

@@ -51,7 +51,7 @@ def test_with_all_labels_it_is_the_plain_likelihood(problem, scale):
     workers = Workers(1)
     lists = all_labels(len(data.gold))
     parameters, pruned = likelihood(data, trained.parameters.cells, lists, workers)
-    dense = model._objective(trained, data, workers, np.float64)
+    dense = model._structure.objective(trained, data, workers, np.float64)
     w = scale * np.random.default_rng(1).normal(size=trained.parameters.n_weights)
     expected, gradient = np.empty_like(w), np.empty(parameters.n_weights)
     loss = dense(w, expected)
@@ -131,7 +131,9 @@ def test_features_may_have_values(problem):
     parameters, pruned = likelihood(data, trained.parameters.cells, lists, workers)
     w = rng.normal(size=parameters.n_weights)  # all pairs are candidates
     gradient, expected = np.empty((2, len(w)))
-    assert pruned(w, gradient) == pytest.approx(model._objective(trained, data, workers, np.float64)(w, expected))
+    assert pruned(w, gradient) == pytest.approx(
+        model._structure.objective(trained, data, workers, np.float64)(w, expected)
+    )
     np.testing.assert_allclose(gradient, expected, atol=1e-6)
 
 

@@ -6,6 +6,7 @@ import pytest
 import labelwright
 from labelwright import CRF, LatentCRF, LatentPerceptron, MemoryTagger, Perceptron, SemiCRF
 from labelwright.errors import CorpusError, ModelFileError, NotFittedError, OptionError
+from labelwright.taggers.learning import Likelihood, Noise
 
 X = [["the", "dog", "barks"], ["a", "bird"], ["birds", "sing"], ["the", "bird", "sings"]]
 Y = [["B-NP", "I-NP", "O"], ["B-NP", "I-NP"], ["B-NP", "O"], ["B-NP", "I-NP", "O"]]
@@ -111,7 +112,7 @@ def test_options_that_a_decoder_does_not_take_are_named():
 
 def test_latent_states_grow_by_splitting_those_of_a_trained_model(monkeypatch):
     plain = CRF(n_jobs=1).fit(X, Y)
-    monkeypatch.setattr("labelwright.taggers.latent_crf.SPLIT", 0.0)
+    monkeypatch.setattr(Likelihood, "noise", Noise(0.01, 0.0))
     copies = LatentCRF(n_latent=3, n_jobs=1, max_iter=1).fit(X, Y, init=plain)
     # Equal copies give every path of a labelling its old score, so a labelling of T tokens weighs 3^T times as much.
     assert copies.history_[0]["loss"] == pytest.approx(

@@ -19,6 +19,7 @@ from labelwright import Perceptron
 from labelwright.corpus import Corpus, builtin_corpus
 from labelwright.errors import CorpusError, NotFittedError, OptionError
 from labelwright.search.progressive import ProgressiveSearch, survivors
+from labelwright.taggers.perceptron import Online
 
 CHUNKS = builtin_corpus(120, random_state=2, columns=["word", "pos", "chunk"])
 
@@ -288,16 +289,21 @@ def test_the_second_ctrl_c_ends_it_all():
         search.predict([[1]])
 
 
-class Pressing(Perceptron):
-    """A perceptron at whose second training somebody presses Ctrl-C."""
+class Pressed(Online):
+    """Learns by mistakes; at its second training somebody presses Ctrl-C."""
 
-    fits = 0
-
-    def _optimise(self, *given):
+    def optimise(self, *given):
         Pressing.fits += 1
         if Pressing.fits == 2:
             os.kill(os.getpid(), signal.SIGINT)
-        return super()._optimise(*given)
+        return super().optimise(*given)
+
+
+class Pressing(Perceptron):
+    """A perceptron that learns so."""
+
+    fits = 0
+    _learner = Pressed
 
 
 def test_ctrl_c_that_a_model_takes_for_itself_ends_the_search():

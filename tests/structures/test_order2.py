@@ -23,6 +23,7 @@ from labelwright.kernels import compiled
 from labelwright.scoring import assembly
 from labelwright.structures import states
 from labelwright.structures.states import state_names
+from labelwright.taggers.learning import Likelihood, Noise
 
 TRIPLES = ARCS + "\nT:%x[-1,0]\nT2:%x[0,0]"
 
@@ -279,7 +280,7 @@ def test_starting_from_the_first_order(make, way, monkeypatch):
     """All old weights are carried over and triples begin at zero, so training goes on from the old loss."""
     old = make(order=1, template=ARCS, warm_start=way == "warm_start").fit(X, Y)
     loss = old.training_["loss"]
-    monkeypatch.setattr("labelwright.taggers.latent_crf.SPLIT", 0.0)
+    monkeypatch.setattr(Likelihood, "noise", Noise(0.01, 0.0))
     new = make().fit(X, Y, init=old) if way == "init" else old.set_params(order=2, template=TRIPLES).fit(X, Y)
     assert new._space.graph.order == 2
     assert new.history_[0]["loss"] == pytest.approx(loss, rel=1e-5)
@@ -294,7 +295,7 @@ def test_starting_from_the_first_order(make, way, monkeypatch):
 
 def test_latent_states_grow_by_splitting_those_of_a_trained_model(monkeypatch):
     plain = crf().fit(X, Y)
-    monkeypatch.setattr("labelwright.taggers.latent_crf.SPLIT", 0.0)
+    monkeypatch.setattr(Likelihood, "noise", Noise(0.01, 0.0))
     copies = latent(n_latent=3, max_iter=1).fit(X, Y, init=plain)
     # Equal copies give every path of a labelling its old score, so a labelling of T tokens weighs 3^T times as much.
     penalty = 0.0

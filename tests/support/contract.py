@@ -325,8 +325,12 @@ def refusals_agree_with_what_it_can(case: Case, folder: Path) -> None:
                 ask(case.trained, question, NEW)
             one_line(error)
     assert hasattr(case.trained, "neighbours") == ("neighbours" in case.can)
-    with pytest.raises(OptionError, match="calibrate it" if "confidence" in case.can else r"^predict_confidences: "):
-        case.trained.predict_confidences(NEW)
+    if "confidence" in case.can or isinstance(case.y, dict):
+        refusal = "calibrate it" if "confidence" in case.can else r"^predict_confidences: layer "
+        with pytest.raises(OptionError, match=refusal):
+            case.trained.predict_confidences(NEW)
+    else:
+        assert not hasattr(case.trained, "predict_confidences")
 
 
 def known_labels_are_kept(case: Case, folder: Path) -> None:

@@ -18,7 +18,7 @@ import failing_disk
 from labelwright import modelfile
 from labelwright.cli import main
 from labelwright.corpus import builtin_corpus, write_columns
-from labelwright.learn.checkpoint import checkpoint_files
+from labelwright.learn.monitor import checkpoint_files
 
 SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 TAGS = "U1:%x[-1,0]\nU2:%x[0,0]\nU3:%x[0,1]\nB\n"

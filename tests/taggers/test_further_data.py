@@ -6,7 +6,7 @@ import pytest
 from labelwright import CRF, LatentCRF, MemoryBased, MemoryTagger, NgramTagger, Perceptron, SemiCRF, load
 from labelwright.corpus import builtin_corpus
 from labelwright.errors import CorpusError, OptionError
-from labelwright.learn.around import AroundWeights
+from labelwright.learn.lbfgs import AroundWeights
 
 CORPUS = builtin_corpus(80, random_state=1, columns=["word", "pos", "chunk"])
 X, Y = CORPUS.X, CORPUS.y
@@ -93,9 +93,9 @@ def named_weights(model):
 def test_a_segment_model_grows_by_types_lengths_texts_and_features(cells, tmp_path):
     model, people, labels = segment_model(cells=cells, dictionaries={"cities": ["New York"]})
     before = named_weights(model)
-    _, grown = model._grown([PLACES], [TO_PLACE], None)
+    _, grown = model._structure.prepare(model, [PLACES], [TO_PLACE], old=model._trained)
     larger = model._like()
-    larger._trained = grown
+    larger._trained = grown._replace(weights=model._structure.carry(model._trained, grown))
     after = named_weights(larger)
     assert set(before) < set(after)
     assert {name: after[name] for name in before} == before

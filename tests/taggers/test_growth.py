@@ -17,7 +17,6 @@ from labelwright.features.extract import ArrayFeatures, DictFeatures
 from labelwright.scoring import parameters
 from labelwright.scoring.carry import carry_over
 from labelwright.structures.states import state_names
-from labelwright.taggers.growth import grow
 
 ONE = "U:%x[0,0]\nU:%x[-1,0]/%x[0,0]\nU\n"
 TEMPLATES = {
@@ -29,6 +28,10 @@ TEMPLATES = {
 LATENT = {"B-NP": 2, "I-NP": 1, "O": 3, "B-VP": 2, "X": 1}
 LABELS = list(LATENT)
 WORDS = ["a", "b", "ab", "ba", "c"]
+
+
+def grow(model, X, y=None):
+    return model._structure.prepare(model, X, y, old=model._learnt())
 
 
 # -- helpers ----------------------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ import labelwright
 from labelwright import CRF, FeatureLattice, LatticeCRF, SemiCRF
 from labelwright.errors import CorpusError, ModelFileError, NotFittedError, OptionError
 from labelwright.parallel import Workers
-from labelwright.taggers.lattice_data import true_path
+from labelwright.taggers.lattice_crf import true_path
 
 X, Y = random_lattices(12, seed=3)
 

@@ -21,9 +21,8 @@ from labelwright.corpus.schemes import validate
 from labelwright.decode import Decoding
 from labelwright.errors import CorpusError, NotFittedError, OptionError
 from labelwright.features.extract import learn
-from labelwright.taggers import ngram, ngram_model
-from labelwright.taggers.ngram import NgramTagger, feature_matrix
-from labelwright.taggers.ngram_model import NgramModel
+from labelwright.taggers import ngram
+from labelwright.taggers.ngram import NgramModel, NgramTagger, feature_matrix
 
 LR, NB = LogisticRegression(max_iter=200), BernoulliNB(alpha=0.01)
 
@@ -60,7 +59,7 @@ class ByRote(NgramModel):
     def _distributions(self, X):
         for sentence in X:
             found = [self.known_.get(token, 0) for token in sentence]
-            yield ngram_model.certain(found), np.array([0, len(found)])
+            yield ngram.certain(found), np.array([0, len(found)])
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from labelwright.errors import CorpusError, NotFittedError, OptionError
 from labelwright.evaluate import evaluate
 from labelwright.kernels.perceptron import UpdateRule
 from labelwright.learn.perceptron import Averaged, Passes
-from labelwright.taggers.perceptron import LIKELY, PATIENCE, PLAIN, SPLIT
+from labelwright.taggers.perceptron import LIKELY, PATIENCE, PLAIN, Online
 from labelwright.taggers.true_model import bayes_ceiling
 
 
@@ -22,8 +22,8 @@ def fit_by_hand(model, X, y, n_passes):
     """The same training by the oracle, from the model's own start."""
     model._check_parameters()
     data, model._trained = model._prepare(X, y)
-    start = model._start(model._trained, 0, False)
-    passes = Passes(*data, model._space, model._parameters, model._rule(), 0 if model.shuffle else None)
+    start, rule = model._begun(model._trained, 0, False).weights, Online(model).rule()
+    passes = Passes(*data[:4], model._space, model._parameters, rule, 0 if model.shuffle else None)
     states = range(model._space.n_states)
     names = names_of(model._parameters, model._extractor, states)
     label_of = [model._space.labels[i] for i in model._space.label_of]
@@ -31,9 +31,9 @@ def fit_by_hand(model, X, y, n_passes):
     choices = [
         oracles.Choices(tokens, gold, states, label_of, names) for tokens, gold in zip(problem.tokens, y, strict=True)
     ]
-    rule = oracles.Rule(model._rule().margin)
     orders = [passes.order(q) for q in range(1, n_passes + 1)]
-    return oracles.perceptron(choices, orders, start, model.averaging, model.reset_every, rule)
+    margin = oracles.Rule(rule.margin)
+    return oracles.perceptron(choices, orders, start, model.averaging, model.reset_every, margin)
 
 
 @pytest.mark.parametrize("averaging", ["none", "avg", "mavg"])
@@ -80,7 +80,7 @@ def test_a_margin_of_our_choice_counts_values_by_their_squares():
     model._check_parameters()
     for order in (1, 2):
         data, model._trained = model.set_params(order=order)._prepare(X, y)
-        passes = Passes(*data, model._space, model._parameters, model._rule(), None)
+        passes = Passes(*data[:4], model._space, model._parameters, Online(model).rule(), None)
         assert passes.rule.margin == pytest.approx(1 + 9 + order)
 
 
@@ -101,7 +101,7 @@ def test_the_passes_left_after_one_without_mistakes_count_in_the_mean(max_iter):
     model = Perceptron(template=STATES, max_iter=max_iter, random_state=0, n_jobs=1)
     model._check_parameters()
     data, model._trained = model._prepare(X, Y)
-    passes = Passes(*data, model._space, model._parameters, model._rule(), 0)
+    passes = Passes(*data[:4], model._space, model._parameters, Online(model).rule(), 0)
     run = Averaged(passes.layout.laid_out(np.zeros(model._parameters.n_weights)))
     mistakes = [passes.one_pass(run, q)[0] for q in range(1, max_iter + 1)]
     assert mistakes[-1] == 0 < mistakes[0]
@@ -205,7 +205,7 @@ def test_training_ends_at_a_mean_loss_below_epsilon(update):
     train = words(40, 1)
     settings = {"template": SIMPLE, "update": update, "cost": "labels", "max_iter": 8, "random_state": 0, "n_jobs": 1}
     whole = Perceptron(**settings).fit(*train)
-    passes = Passes(*whole._prepare(*train)[0], whole._space, whole._parameters, whole._rule(), 0)
+    passes = Passes(*whole._prepare(*train)[0][:4], whole._space, whole._parameters, Online(whole).rule(), 0)
     run = Averaged.begin(passes.layout.laid_out(np.zeros(whole._parameters.n_weights)), passes.rule)
     losses = [passes.mean_loss(passes.one_pass(run, q)) for q in range(1, 9)]
     if update != "perceptron":
@@ -279,7 +279,7 @@ def test_no_plain_model_is_trained_where_weights_are_given(monkeypatch):
     def never(*_):
         raise AssertionError
 
-    monkeypatch.setattr(LatentPerceptron, "_plain", never)
+    monkeypatch.setattr(LatentPerceptron, "_other", never)
     assert "start" not in model.fit(X, Y, init=plain).training_
     assert "start" not in model.fit(X, Y).training_  # warm
     assert model.predict(X) == Y
@@ -361,9 +361,10 @@ def test_a_latent_model_begins_as_the_plain_one_it_is_made_from(monkeypatch, ord
     plain = Perceptron(max_iter=7, **settings).fit(*NOISY)
     monkeypatch.setattr("labelwright.taggers.perceptron.perceptron", untrained)
     noisy = LatentPerceptron(3, random_state=0, **settings).fit(*NOISY, init=plain)
-    monkeypatch.setattr("labelwright.taggers.perceptron.SPLIT", 1e-3)
+    split = Online.noise.split
+    monkeypatch.setattr(Online, "noise", Online.noise._replace(split=1e-3))
     latent = LatentPerceptron(3, random_state=0, **settings).fit(*NOISY, init=plain)
-    assert np.std(noisy.weights_ - latent.weights_) == pytest.approx(SPLIT, rel=0.2)
+    assert np.std(noisy.weights_ - latent.weights_) == pytest.approx(split, rel=0.2)
     assert latent._space.n_states == 9
     unseen = [list(s) for s in [["c", "aa", "b"], ["b", "b"], ["ab"], ["aa", "new", "c"]]]
     assert latent.predict(NOISY[0] + unseen) == plain.predict(NOISY[0] + unseen)
@@ -441,8 +442,8 @@ def test_values_that_four_bytes_cannot_add_up_are_refused(method):
 def test_updates_that_are_as_large_as_needed_need_a_margin(update):
     with pytest.raises(OptionError, match=rf"^margin: {update} updates need one above 0$"):
         Perceptron(update=update, margin=0).fit(X, Y)
-    assert Perceptron(update=update)._rule().margin == 1.0
-    assert Perceptron()._rule().margin == 0.0
+    assert Online(Perceptron(update=update)).rule().margin == 1.0
+    assert Online(Perceptron()).rule().margin == 0.0
 
 
 def test_other_mistakes_of_the_caller_are_named():

@@ -76,7 +76,7 @@ def test_a_signal_leaves_what_the_model_to_start_from_has_learnt(tmp_path, monke
     whole = LatentPerceptron(2, **settings).fit(*NOISY)
     place = {"checkpoint": tmp_path / "run", "checkpoint_every": 0}
     with monkeypatch.context() as patch:
-        patch.setattr("labelwright.taggers.training.Monitor", Interrupted)
+        patch.setattr("labelwright.taggers.linear.Monitor", Interrupted)
         Interrupted.left = after
         model = LatentPerceptron(2, **settings).fit(*NOISY, **place)
     model.save(tmp_path / "m")

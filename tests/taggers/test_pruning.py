@@ -244,7 +244,7 @@ def test_a_model_with_pruned_labels_can_be_made_smaller():
 
 
 def test_layers_that_learn_together_are_not_pruned(monkeypatch):
-    monkeypatch.setattr("labelwright.taggers.pruning.MANY", 2)
+    monkeypatch.setattr("labelwright.taggers.chain_structure.MANY", 2)
     X, y = many_labels(12)
     layers = [("a", CRF(**SMALL)), ("b", CRF(**SMALL))]
     model = Cascade(layers, max_iter=2).fit(X, {"a": y, "b": y})
@@ -261,7 +261,7 @@ def test_a_share_that_is_too_much_to_ask_for_is_announced(monkeypatch):
 
 
 def test_an_unpruned_model_of_absurd_size_is_announced(monkeypatch):
-    monkeypatch.setattr("labelwright.taggers.pruning.PATIENCE", 1e-6)
+    monkeypatch.setattr("labelwright.taggers.chain_structure.PATIENCE", 1e-6)
     with pytest.warns(RuntimeWarning, match="labels without pruning: about .* s for each iteration.*prune_labels="):
         CRF(prune_labels="off", **SMALL).fit(SENTENCES, CHUNKS)
 

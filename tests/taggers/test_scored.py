@@ -12,6 +12,7 @@ from labelwright import LatentPerceptron, Perceptron
 from labelwright.corpus import validate
 from labelwright.errors import CorpusError, LabelwrightError, NotFittedError, OptionError
 from labelwright.taggers.calibrating import COARSE
+from labelwright.taggers.perceptron import Online
 
 NEW = ["aa", "new", "b", "c"]
 SHORT = [["aa", "b", "c"], ["b"], ["c", "new"]]
@@ -123,7 +124,7 @@ def test_labellings_are_found_behind_any_number_of_paths_of_the_best_one(monkeyp
     """Copies of states that are nearly equal: the best labelling of twelve tokens alone has 16 million paths."""
     x, y = [[f"w{t % 7}" for t in range(12)]], [["A", "B", "C"] * 4]
     plain = Perceptron(averaging="none", n_jobs=1).fit(x, y)
-    monkeypatch.setattr("labelwright.taggers.perceptron.SPLIT", 1e-3)
+    monkeypatch.setattr(Online, "noise", Online.noise._replace(split=1e-3))
     latent = LatentPerceptron(4, margin=0, n_jobs=1, random_state=0).fit(x, y, init=plain)
     assert latent.predict(x) == y
     (found,), (expected,) = latent.predict_nbest(x, n=3), plain.predict_nbest(x, n=3)

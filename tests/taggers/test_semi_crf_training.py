@@ -17,7 +17,7 @@ from labelwright.parallel import Workers
 def objective(model, y, dtype=np.float64, n_jobs=1, X=X, sample_weight=None):
     model._check_parameters()
     data, model._trained = model._prepare(X, y, sample_weight=sample_weight)
-    return model._objective(model._trained, data, Workers(n_jobs), dtype), data
+    return model._structure.objective(model._trained, data, Workers(n_jobs), dtype), data
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
@@ -245,7 +245,7 @@ def test_any_share_of_the_labels_can_be_learnt_from(share):
         y = [[label if random.random() < share else None for label in labels] for labels in corpus.y]
         model = SemiCRF(n_jobs=1, template="U:%x[0,0]")
         data, trained = model._prepare(corpus.X, y)
-        assert model._expectations(trained, data, None) is not None
+        assert model._structure.objective(trained, data, Workers(1)) is not None
 
 
 def test_segments_that_are_too_long_for_their_labels():

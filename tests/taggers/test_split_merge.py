@@ -11,8 +11,8 @@ from labelwright.corpus import synthetic_hmm
 from labelwright.errors import OptionError
 from labelwright.learn.monitor import Monitor
 from labelwright.scoring.carry import carry_over
-from labelwright.taggers.split_merge import Plan, Rounds
-from labelwright.taggers.training import Run
+from labelwright.taggers.crf import Plan, Rounds
+from labelwright.taggers.linear import Run
 from labelwright.taggers.true_model import bayes_ceiling
 
 NO_RUN = Run(None, None, None)
@@ -191,7 +191,7 @@ def test_an_interrupted_run_is_resumed_to_the_same_model(tmp_path, monkeypatch, 
     settings = {"template": STATES, "start": "split-merge", "split_rounds": 1, "max_iter": 6, **SETTINGS}
     whole = LatentCRF(2, **settings).fit(*data)
     place = tmp_path / "run.checkpoint"
-    for module in ("split_merge", "training"):
+    for module in ("crf", "linear"):
         monkeypatch.setattr(f"labelwright.taggers.{module}.Monitor", Interrupted)
     Interrupted.left = after
     model = LatentCRF(2, **settings)
@@ -214,7 +214,7 @@ def test_a_signal_between_two_stages_leaves_a_model(tmp_path, monkeypatch):
     settings = {"template": STATES, "start": "split-merge", "split_rounds": 1, "max_iter": 6, **SETTINGS}
     whole = LatentCRF(2, **settings).fit(*data)
     with monkeypatch.context() as patched:
-        patched.setattr("labelwright.taggers.split_merge.Rounds.merge", interrupted)
+        patched.setattr("labelwright.taggers.crf.Rounds.merge", interrupted)
         model = LatentCRF(2, **settings).fit(*data, checkpoint=tmp_path / "run.checkpoint")
     assert model.training_["stopped"] == "interrupted"
     assert model.training_["iterations"] > 0

@@ -118,7 +118,7 @@ def _explain(o: Options) -> None:
     if o.against is not None:
         _say_own_label(facts["sentences"], o.against)
     if o.html is not None:
-        from labelwright.inspection.explanation_page import page
+        from labelwright.inspection.explanation import page
 
         shown = len(numbers)
         more = "" if shown in (1, n_sentences) else f" of {n_sentences:,}; --first N shows more"

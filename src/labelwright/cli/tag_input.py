@@ -163,7 +163,7 @@ def to_tag(
 def _text_to_tag(model: Any, file: "OpenFile", columns: str | None, tokenizer: "Tokenizer", begin: int) -> ToTag:
     """Texts, split into sentences of tokens."""
     from labelwright.corpus.file_formats import texts_of
-    from labelwright.taggers.texts import split_for
+    from labelwright.taggers.arguments import split_for
 
     if columns is not None:
         raise OptionError(f"--columns, --known: {file.name}: texts have words, and no columns")

@@ -240,7 +240,7 @@ def _check_arrays(asked: Request) -> None:
 
 def _checkpoint(output: str, inputs: Sequence[str]) -> Path:
     """Where the state of the run goes, checked."""
-    from labelwright.learn.checkpoint import checkpoint_files
+    from labelwright.learn.monitor import checkpoint_files
 
     checkpoint = Path(f"{output}.checkpoint")
     for place in (checkpoint, *checkpoint_files(checkpoint)):
@@ -321,7 +321,7 @@ def _fit(
     weights: list[Any] | None = None,
 ) -> None:
     """Train with all that this tagger's fit takes."""
-    from labelwright.learn.checkpoint import checkpoint_files
+    from labelwright.learn.monitor import checkpoint_files
 
     quiet, verbose, resume = (bool(asked.get(name)) for name in ("quiet", "verbose", "resume"))
     options: dict[str, Any] = {} if weights is None else {"sample_weight": weights}
@@ -370,7 +370,7 @@ def _finish(
 ) -> None:
     """Write the model; then the checkpoint goes, unless the run was interrupted."""
     from labelwright.inspection.warnings import few_features, sample_of
-    from labelwright.learn.checkpoint import remove_checkpoints
+    from labelwright.learn.monitor import remove_checkpoints
     from labelwright.taggers.estimator import is_interrupted
 
     output, quiet = asked.values["output"], bool(asked.get("quiet"))

@@ -195,7 +195,8 @@ def judged(entities: Sequence[Sequence[Span]], gold: Sequence[Sequence[Any]], la
     chunks = all(map(is_chunk_label, labels))
     said, right, n_gold = list[float](), list[bool](), 0
     for spans, row in zip(entities, gold, strict=True):
-        true = _chunks(row) if chunks else [Span(t, t + 1, label) for t, label in enumerate(row)]
+        known_labels = ["O" if label is None else label for label in row]
+        true = spans_of(known_labels) if chunks else [Span(t, t + 1, label) for t, label in enumerate(row)]
         unknown = {t for t, label in enumerate(row) if label is None}
         if unknown:
             true, spans = (_without(some, unknown, int(chunks)) for some in (true, spans))
@@ -204,10 +205,6 @@ def judged(entities: Sequence[Sequence[Span]], gold: Sequence[Sequence[Any]], la
         said += [float(span.probability or 0.0) for span in spans]
         right += [span[:3] in known for span in spans]
     return Judged(np.array(said, np.float64), np.array(right, np.bool_), "entity" if chunks else "token", n_gold)
-
-
-def _chunks(row: Sequence[Any]) -> list[Span]:
-    return spans_of(["O" if label is None else label for label in row])
 
 
 def _without(spans: Sequence[Span], unknown: set[int], beside: int) -> list[Span]:
@@ -241,12 +238,12 @@ def bins_of(said: Array, right: Array, bins: int | None = None) -> list[Bin]:
     """Bins of (nearly) equal size, by rising probability: adaptive bins, where most probabilities are close to 1."""
     order = np.argsort(said, kind="stable")
     n_bins = max(1, min(BINS, len(order) // SMALLEST)) if bins is None else bins
-    parts = [part for part in np.array_split(order, n_bins) if len(part)]
-    return [_bin(said[part], right[part]) for part in parts]
-
-
-def _bin(said: Array, right: Array) -> Bin:
-    return Bin(float(said.min()), float(said.max()), float(said.mean()), float(right.mean()), len(said))
+    made = []
+    for part in np.array_split(order, n_bins):
+        if len(part):
+            p = said[part]
+            made.append(Bin(float(p.min()), float(p.max()), float(p.mean()), float(right[part].mean()), len(p)))
+    return made
 
 
 def _cuts(seen: Judged) -> tuple[Array, Array, Array]:

@@ -66,7 +66,7 @@ class SpacyTagger:
 
     @tagger.setter
     def tagger(self, tagger: Any) -> None:
-        from labelwright.taggers.texts import check_reads_words
+        from labelwright.taggers.arguments import check_reads_words
 
         if tagger is not None:
             check_reads_words(tagger)
@@ -176,7 +176,7 @@ def _highest(model: Any) -> Any:
 
 def _spans(model: Any, sentences: list[list[str]]) -> "list[list[Span]]":
     """The entities of sentences as spans of tokens."""
-    from labelwright.taggers.texts import spans_in
+    from labelwright.taggers.arguments import spans_in
 
     *_, spans = spans_in(model, sentences).values()
     return spans

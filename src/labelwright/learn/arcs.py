@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labelwright.kernels import dag as kernels
+from labelwright.learn.batches import Batch, Shard, Sizes, pieces_of
 from labelwright.learn.expectations import Counts, Rows
-from labelwright.learn.shards import Batch, Shard, Sizes, pieces_of
 from labelwright.parallel import sentence_ranges
 from labelwright.scoring.assembly import Plain
 from labelwright.scoring.parameters import Cells, Parameters

@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labelwright.kernels import chain, clamped
-from labelwright.learn.labelled_chains import Chains, LabelledChains, Path, Said
-from labelwright.learn.shards import Batch, Shard, Sizes, pieces_of
+from labelwright.learn.batches import Batch, Chains, LabelledChains, Path, Said, Shard, Sizes, pieces_of
 from labelwright.parallel import sentence_ranges
 from labelwright.scoring.assembly import Assembly, Plain, padded
 from labelwright.scoring.parameters import Parameters

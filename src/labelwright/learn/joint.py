@@ -4,6 +4,11 @@ Upwards, each layer passes the probabilities of its labels, which are values of 
 each takes the derivative of all losses by what it passed (the sum over all layers that read it) and gives those by what
 it was passed.  A layer knows only its own part (`forward` and the backward function that it returns), so that layers of
 any kind may be stacked.
+
+A layer over lattices passes probabilities of labels of tokens, which are sums of those of arcs:
+
+    passed = M P(arcs),   d loss / d P(arcs) = M^T (d loss / d passed),   M[slot, arc] = 1: the arc gives the token of
+                                                                          the slot its label
 """
 
 from collections.abc import Sequence
@@ -14,8 +19,9 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from labelwright.learn.objective import Back
-from labelwright.structures.passing import FeatureValues
+from labelwright.learn.objective import Back, Gradient, LogLikelihood
+from labelwright.structures.feature_lattice import ArcTokens
+from labelwright.structures.passing import Candidates, FeatureValues
 
 Array = NDArray[Any]
 
@@ -91,3 +97,43 @@ class Joint:
                 sum_before = d_passed[i]
                 d_passed[i] = d if sum_before is None else sum_before + d
         return loss
+
+
+class LabelsOfArcs:
+    """The likelihood of paths as a layer that passes the candidate labels of tokens.
+
+    paths : the likelihood, which passes the probability of every arc
+    candidates : the labels that are passed
+    tokens : the tokens of all arcs, numbered as those of the candidates
+    n_labels : how many labels of tokens there are"""
+
+    def __init__(self, paths: LogLikelihood, candidates: Candidates, tokens: ArcTokens, n_labels: int):
+        self.paths, self.n_slots = paths, candidates.n_slots
+        wanted = tokens.token * n_labels + tokens.label
+        sizes = np.diff(candidates.ptr)
+        known = np.repeat(np.arange(len(sizes)), sizes) * n_labels + candidates.label
+        order = np.argsort(known)
+        slot = order[np.minimum(np.searchsorted(known, wanted, sorter=order), len(order) - 1)]
+        is_passed = known[slot] == wanted
+        self.arc, self.slot = tokens.arc[is_passed], slot[is_passed]  # where M is 1
+
+    def forward(self, weights: Array, below: Array) -> tuple[Array, Back]:
+        """What is passed by slots, and the backward function (learn.joint.Layer)."""
+        of_arcs, arcs_back = self.paths.forward(weights)
+        assert of_arcs is not None
+        passed = np.bincount(self.slot, of_arcs[self.arc], self.n_slots)
+
+        def back(d_passed: Array | None, share: float) -> Gradient:
+            d_arcs = None if d_passed is None else np.bincount(self.arc, d_passed[self.slot], len(of_arcs))
+            return arcs_back(d_arcs, share)._replace(below=np.zeros(len(below)))
+
+        return passed, back
+
+    def precise(self) -> "LabelsOfArcs | None":
+        """The same in float64; None where it is in float64 already."""
+        paths = self.paths.precise()
+        if paths is None:
+            return None
+        made = copy(self)
+        made.paths = paths
+        return made

@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labelwright.features.incidence import Incidence
+from labelwright.learn.batches import Batch, Shard, Sizes
 from labelwright.learn.expectations import Counts, Expectations
 from labelwright.learn.rows import FeatureRows, call
-from labelwright.learn.shards import Batch, Shard, Sizes
 from labelwright.parallel import Workers, one_blas_thread
 from labelwright.scoring.assembly import tables_for
 from labelwright.scoring.parameters import Parameters

@@ -27,6 +27,7 @@ from labelwright.taggers.arguments import (
     check_least,
     check_one_each,
     check_probability,
+    entities_in,
     in_batches,
     one_sentence,
     rule_sentences,
@@ -36,7 +37,6 @@ from labelwright.taggers.arguments import (
 )
 from labelwright.taggers.calibrating import HeldOut, Question, fitted, folded, held_out, sentences_and_labels
 from labelwright.taggers.estimator import Estimator, models_in, uninterrupted, untrained
-from labelwright.taggers.texts import entities_in
 
 if TYPE_CHECKING:
     from labelwright.corpus.tokenizer import Tokenizer
@@ -139,11 +139,6 @@ class Tagger(Estimator):
         copy._of_part = True
         return copy
 
-    def __dir__(self) -> list[str]:
-        """Without questions about confidences where it has probabilities."""
-        hidden = () if CONFIDENCE in self.can else ("predict_confidences", "span_confidences", "occurrence_confidences")
-        return [name for name in super().__dir__() if name not in hidden]
-
     # -- outputs ------------------------------------------------------------------------------------------------------
 
     def _ask_outputs(
@@ -206,7 +201,7 @@ class Tagger(Estimator):
         self._check_fitted()
         X, ruled, schemes = self._constrained_by(X, constraints)
         data, about = self._sized(X), self._by_output(word, given)
-        for each in about.values() or [given]:
+        for each in about.values() if given is not None else [None]:
             check_one_each(each, word, len(data))
 
         def asked(name: str, _: Tagger, batch: Batch) -> list[Any]:
@@ -352,10 +347,14 @@ class Tagger(Estimator):
         return in_batches(X, batch_size, answer)
 
     def _best_labels(self, X: Any) -> dict[str, list[list[str]]]:
-        """The best labels of each sentence by output."""
-        X = listed(X)
-        decoded, _ = self._decoding(X, None, None, {"probabilities": False})
-        return self._ask_outputs(X, lambda name, _, batch: [record.labels for record in decoded(name, batch)[1]])
+        """The best labels of each sentence by output: no options and constraints to look at, for a service."""
+        self._check_fitted()
+        decoders = {name: tagger._checked_decoder(None) for name, tagger in self._outputs.items()}
+
+        def question(name: str, _: Tagger, batch: Batch) -> list[list[str]]:
+            return [record.labels for record in batch.decode(decoders[name], probabilities=False)]
+
+        return self._ask_outputs(listed(X), question)
 
     def _with_numbers(self, X: Any, arrays: Sequence[Any]) -> Any:
         """Encoded sentences with numbers beside their columns."""
@@ -561,6 +560,8 @@ class Tagger(Estimator):
 
     def _types(self, types: ByOutput) -> dict[str, list[str]]:
         given = self._by_output("types", types)
+        if not given:
+            raise OptionError(f"types: expected a type, or several, got {types!r}")
         return {name: [some] if isinstance(some, str) else list(some) for name, some in given.items()}
 
     def sequence_log_probabilities(
@@ -591,50 +592,6 @@ class Tagger(Estimator):
         """
         self._require_of_all(PROBABILITY, "sequence_entropies", "")
         return self._ask_under(X, lambda name, tagger, batch: batch.entropies(), forced, constraints)
-
-    # -- confidences: of taggers whose scores only order labellings, once calibrated ----------------------------------
-
-    def predict_confidences(self, X: Any, *, forced: ByOutput = None, constraints: Constraints = None) -> Answers:
-        """The confidence in every label at every token, from a calibrated model without probabilities.
-
-        X : sentences, a Corpus, or what `encode` returned
-        forced, constraints : as for `decode`
-        """
-        self._check_calibrated("predict_confidences", "predict_marginals")
-        return self._ask_under(X, lambda name, tagger, batch: batch.sure.marginals(), forced, constraints)
-
-    def span_confidences(
-        self, X: Any, spans: ByOutput, *, forced: ByOutput = None, constraints: Constraints = None
-    ) -> Answers:
-        """These spans of each sentence with the confidence in each in place of a probability.
-
-        X : sentences, a Corpus, or what `encode` returned
-        spans : those of each sentence
-        forced, constraints : as for `decode`
-        """
-        self._check_calibrated("span_confidences", "span_probabilities")
-        question = lambda batch, part: batch.sure.span_probabilities(part)  # noqa: E731
-        return self._ask_about(X, "spans", spans, question, forced, constraints)
-
-    def occurrence_confidences(
-        self, X: Any, types: ByOutput, *, forced: ByOutput = None, constraints: Constraints = None
-    ) -> Answers:
-        """The confidence that each sentence has at least one span of these types.
-
-        X : sentences, a Corpus, or what `encode` returned
-        types : one type, or several
-        forced, constraints : as for `decode`
-        """
-        self._check_calibrated("occurrence_confidences", "occurrence_probabilities")
-        wanted = self._types(types)
-        question = lambda name, tagger, batch: batch.sure.occurrences(wanted[name])  # noqa: E731
-        return self._ask_under(X, question, forced, constraints, wanted)
-
-    def _check_calibrated(self, question: str, instead: str) -> None:
-        self._require_of_all(CONFIDENCE, question, f"use {instead}")
-        for tagger in self._outputs.values():
-            if tagger._calibration is None:
-                raise OptionError(f"{tagger._lacks(PROBABILITY)}; calibrate it on held-out data first")
 
     # -- calibration: changes no label, but what is said about labels -------------------------------------------------
 
@@ -836,6 +793,54 @@ class Tagger(Estimator):
         if self.scheme_ is not None and not same_rules(self.scheme_, scheme):
             raise OptionError(f"constraints: the labels follow {self.scheme_}, got {scheme!r}; use 'scheme'")
         return scheme
+
+
+class Confidences:
+    """Questions to taggers whose scores only order labellings.  `calibrate` finds the temperature at which
+    exp(score / temperature) says best how often they are right on held-out data: the answers are *confidences*, kept
+    apart from probabilities."""
+
+    def predict_confidences(self: Any, X: Any, *, forced: ByOutput = None, constraints: Constraints = None) -> Answers:
+        """The confidence in every label at every token, from a calibrated model without probabilities.
+
+        X : sentences, a Corpus, or what `encode` returned
+        forced, constraints : as for `decode`
+        """
+        self._check_calibrated("predict_confidences", "predict_marginals")
+        return self._ask_under(X, lambda name, tagger, batch: batch.sure.marginals(), forced, constraints)
+
+    def span_confidences(
+        self: Any, X: Any, spans: ByOutput, *, forced: ByOutput = None, constraints: Constraints = None
+    ) -> Answers:
+        """These spans of each sentence with the confidence in each in place of a probability.
+
+        X : sentences, a Corpus, or what `encode` returned
+        spans : those of each sentence
+        forced, constraints : as for `decode`
+        """
+        self._check_calibrated("span_confidences", "span_probabilities")
+        question = lambda batch, part: batch.sure.span_probabilities(part)  # noqa: E731
+        return self._ask_about(X, "spans", spans, question, forced, constraints)
+
+    def occurrence_confidences(
+        self: Any, X: Any, types: ByOutput, *, forced: ByOutput = None, constraints: Constraints = None
+    ) -> Answers:
+        """The confidence that each sentence has at least one span of these types.
+
+        X : sentences, a Corpus, or what `encode` returned
+        types : one type, or several
+        forced, constraints : as for `decode`
+        """
+        self._check_calibrated("occurrence_confidences", "occurrence_probabilities")
+        wanted = self._types(types)
+        question = lambda name, tagger, batch: batch.sure.occurrences(wanted[name])  # noqa: E731
+        return self._ask_under(X, question, forced, constraints, wanted)
+
+    def _check_calibrated(self: Any, question: str, instead: str) -> None:
+        self._require_of_all(CONFIDENCE, question, f"use {instead}")
+        for tagger in self._outputs.values():
+            if tagger._calibration is None:
+                raise OptionError(f"{tagger._lacks(PROBABILITY)}; calibrate it on held-out data first")
 
 
 def _as_it_is(name: str, batch: Batch) -> Batch:

@@ -20,10 +20,9 @@ from labelwright.features.extract import few_tokens, kind_of
 from labelwright.features.layered import check_layers_read, lower_layers_read, refuse_labels
 from labelwright.features.sources import Lexicon, read_lexicon
 from labelwright.inspection import facts
-from labelwright.learn.checkpoint import EVERY, Checkpoints
 from labelwright.learn.joint import Joint
 from labelwright.learn.lbfgs import lbfgs
-from labelwright.learn.monitor import Monitor, ProgressBar, Record
+from labelwright.learn.monitor import EVERY, Checkpoints, Monitor, ProgressBar, Record
 from labelwright.modelfile import pack_strings
 from labelwright.parallel import Workers
 from labelwright.settings import AtLeast, Below, Default, Help, OfTheRun, OneOf, RecipeOnly, settings_of
@@ -40,6 +39,7 @@ from labelwright.taggers.base import (
     PROBABILITY,
     RULES,
     SHARES,
+    Confidences,
     Tagger,
 )
 from labelwright.taggers.estimator import InputSchema, Summary, untrained
@@ -56,9 +56,7 @@ from labelwright.taggers.layers import (
     stacks,
 )
 from labelwright.taggers.packing import TIMED, Packed, as_json, check_run, read_record, settings_in, stored_settings
-from labelwright.taggers.sample_weights import listed_weights
-from labelwright.taggers.signature import signature
-from labelwright.taggers.training import labelled_pair
+from labelwright.taggers.training import labelled_pair, listed_weights
 from labelwright.validation import HeaderReader, TensorReader
 from labelwright.wording import counted, either
 
@@ -133,7 +131,7 @@ class _OfItsLayers:
         return ANSWERED.intersection(*abilities) | frozenset().union(*abilities) & {RULES}
 
 
-class Cascade(Tagger):
+class Cascade(Confidences, Tagger):
     """Layers of taggers over the same sentences, the lowest first; each reads the input and the labels below it.
 
     Every answer is {layer: answer}; probabilities are those of a layer given what it is passed.
@@ -674,11 +672,11 @@ class Cascade(Tagger):
 
     def describe(self, top: int = 5) -> dict[str, Any]:
         self._check_fitted()
-        return facts.layered(self, {name: signature(layer) for name, layer in self.layers_.items()})
+        return facts.layered(self, {name: layer._signature() for name, layer in self.layers_.items()})
 
     def _signature(self) -> str:
         """One line that says how each layer was made."""
-        layers = [f"{name}:{signature(layer)}" for name, layer in self.layers_.items()]
+        layers = [f"{name}:{layer._signature()}" for name, layer in self.layers_.items()]
         return "|".join(["cascade", f"passing:{self.passing}", *layers])
 
     def knows(self, words: Sequence[str]) -> list[bool] | None:

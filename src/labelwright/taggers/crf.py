@@ -1,12 +1,194 @@
-"""Linear-chain conditional random fields (Lafferty, McCallum & Pereira, 2001)."""
+"""Conditional random fields: linear-chain (Lafferty, McCallum & Pereira 2001) and latent (DPLVM: Morency et al. 2007;
+Sun & Tsujii 2009, equations 1 to 4), whose states may be learnt by splitting and merging."""
 
-from typing import ClassVar
+from collections.abc import Mapping, Sequence
+from itertools import count
+from typing import Any, ClassVar, NamedTuple, cast
 
+import numpy as np
+from numpy.typing import NDArray
+
+from labelwright.answers.batch import Batch
+from labelwright.answers.chains import Chain
+from labelwright.errors import OptionError
+from labelwright.features.extract import Encoded
+from labelwright.learn.merging import expected_states, merge_losses, node_pairs, siblings_of, to_merge
+from labelwright.learn.monitor import Monitor
+from labelwright.scoring.carry import carry_over, merged_weights
+from labelwright.scoring.parameters import Trained, make_parameters
+from labelwright.structures.states import resized
 from labelwright.taggers import declared
-from labelwright.taggers.pruning import PrunableModel
+from labelwright.taggers.learning import UnfinishedError
+from labelwright.taggers.linear import LinearTagger, Run
+from labelwright.taggers.training import Data
+
+SPLIT_MERGE = "split-merge"
+STAGE = {"lbfgs": 50, "sgd": 12}  # iterations or passes of a stage of splitting and merging
+
+Array = NDArray[Any]
 
 
-class CRF(PrunableModel):
+class Merge(NamedTuple):
+    """Which states a merge puts together."""
+
+    losses: Array  # [P]  estimated log-likelihood that each pair of siblings would lose
+    merge: Array  # [P]  whether it is merged
+    sizes: Array  # [L]  states of each label afterwards
+    target: Array  # [S]  the new state of each,
+    share: Array  # [S]  and its share of it
+
+
+class Plan(NamedTuple):
+    """What the settings of a model say about its rounds."""
+
+    rounds: int
+    merge_share: float
+    most: list[int]  # [L]  states of a label
+    optimizer: str
+    stage: LinearTagger  # the model with the limit of iterations of a stage
+
+
+class Rounds:
+    """The rounds of one fit.  What was learnt goes from stage to stage as a value."""
+
+    def __init__(self, model: LinearTagger, data: Data, run: Run, plan: Plan):
+        self.model, self.data, self.run, self.plan = model, data, run, plan
+        self.record: list[dict[str, Any]] = []
+        self.seconds = 0.0
+        self._loss = np.inf  # after the last stage
+        self._number = count(1)  # of stages
+        self._last: UnfinishedError | None = None  # what is left where a signal comes before the next one has begun
+
+    def result(self, trained: Trained, before: Trained | None) -> Trained:
+        """What is known after the last round that made the model better; `trained` has no weights yet."""
+        try:
+            return self._best(trained, before)
+        except KeyboardInterrupt as ended:
+            if isinstance(ended, UnfinishedError) or self._last is None:
+                raise
+            raise self._last from None  # a signal between two stages
+
+    def _best(self, trained: Trained, before: Trained | None) -> Trained:
+        current = self._begun(trained, before)
+        best, best_merit, kept = current, self._note(current, 0, 0), 0
+        for number in range(1, self.plan.rounds + 1):
+            sizes = np.diff(current.space.first)
+            grown = self.trained(self.split(current, number))
+            merge = self.merge(grown)
+            if (merge.sizes == sizes).all():  # nothing is worth while
+                break
+            current = self.trained(self.merged(grown, merge))
+            merit = self._note(current, int(merge.merge.sum()), len(merge.merge))
+            if merit <= best_merit:
+                break
+            best, best_merit, kept = current, merit, number
+        self.record[kept]["kept"] = True
+        return best
+
+    def _begun(self, trained: Trained, before: Trained | None) -> Trained:
+        """The model to split first: the one that was given, or one with a state for each label."""
+        if before is None:
+            return self.trained(trained)
+        self._loss = np.inf  # that of the model which was given is not known
+        have = dict(zip(before.space.labels, np.diff(before.space.first).tolist(), strict=True))
+        start = self.with_sizes(trained, np.array([have.get(label, 1) for label in trained.space.labels]))
+        return start._replace(weights=carry_over(before, start))
+
+    def with_sizes(self, trained: Trained, sizes: Array) -> Trained:
+        """The same model with other numbers of states [L] and without weights."""
+        incidences, offsets, gold, said, _ = self.data
+        space = resized(trained.space, sizes)
+        inputs = incidences, trained.extractor.n_features, gold, offsets, space, self.model.cells
+        parameters = make_parameters(*inputs, sets=said.sets)
+        return trained._replace(space=space, parameters=parameters, weights=np.zeros(parameters.n_weights, np.float32))
+
+    def split(self, trained: Trained, number: int) -> Trained:
+        """Two states for each, with small noise to break the symmetry."""
+        grown = self.model._begun(self.with_sizes(trained, 2 * np.diff(trained.space.first)), number, True)
+        return grown._replace(weights=carry_over(trained, grown))
+
+    def trained(self, start: Trained) -> Trained:
+        """The model after some iterations from these weights."""
+        places, stage, checkpoint = self.run.places, self.plan.stage, None
+        if places is not None:
+            fingerprint = stage._fingerprint(start, self.data, None)
+            checkpoint = places.part(f"stage{next(self._number)}").of(fingerprint)
+        learner = stage._learner(stage)
+        monitor = Monitor(**learner.stopping(), progress=self.run.progress, checkpoint=checkpoint)
+        weights = stage._run(learner, start, self.data, monitor)
+        so_far = UnfinishedError(start._replace(weights=weights), monitor.history)
+        if monitor.interrupted:
+            raise so_far if self._last is None or monitor.history[-1]["iteration"] else self._last
+        self._last = so_far
+        self._loss = monitor.history[-1]["loss"]
+        self.seconds += monitor.history[-1]["seconds"]
+        return so_far.learnt
+
+    def merge(self, trained: Trained) -> Merge:
+        """What to merge of a model in which each state has just been split."""
+        space, said = trained.space, self.data.said
+        allowed, offsets = said.allowed(space.n_labels)[self.data.gold], self.data.offsets  # [T, L]
+        siblings = siblings_of(space.first)
+        how_often = np.ones(len(offsets) - 1) if said.of_sentences is None else said.of_sentences
+        nodes = node_pairs(space.graph, siblings)
+        data = Encoded(self.data.incidences, offsets, trained.extractor.mark)
+
+        def total(answer: Any) -> Array:
+            """The sum over all sentences of what is asked of their lattices, in their order."""
+
+            def question(batch: Batch) -> list[Array]:
+                answers = []
+                for n, scored in enumerate(batch, batch.first):
+                    right = allowed[offsets[n] : offsets[n + 1]]
+                    answers.append(answer(cast(Chain, scored).lattice, right) * how_often[n])
+                return answers
+
+            return np.asarray(np.sum(self.model._ask_with(trained, data, question), axis=0))
+
+        expected = total(expected_states)
+        share = np.ones(space.n_states)
+        both = np.maximum(expected[siblings.first] + expected[siblings.second], 1e-300)
+        share[siblings.first] = expected[siblings.first] / both
+        share[siblings.second] = 1 - share[siblings.first]
+        losses = total(lambda lattice, right: merge_losses(lattice, right, nodes, share))
+        merge = to_merge(losses, space.label_of[siblings.first], np.array(self.plan.most), self.plan.merge_share)
+        return merging(space.first, siblings, losses, merge, share)
+
+    def merged(self, trained: Trained, merge: Merge) -> Trained:
+        """The model with fewer states."""
+        now = self.with_sizes(trained, merge.sizes)
+        return now._replace(weights=merged_weights(trained, now, merge.target, merge.share))
+
+    def _note(self, trained: Trained, merged: int, of: int) -> float:
+        """Record a round, and by what it must be better than the last: the score on the development data, or the loss;
+        that of SGD, which begins each stage with large steps, cannot be compared."""
+        sizes = np.diff(trained.space.first).tolist()
+        record: dict[str, Any] = {"states": dict(zip(trained.space.labels, sizes, strict=True))}
+        if of:
+            record |= {"split": of, "merged": merged}
+        merit = float(len(self.record)) if self.plan.optimizer == "sgd" else -self._loss
+        if np.isfinite(self._loss):
+            record["loss"] = self._loss
+        if self.run.development is not None:
+            merit = record["dev"] = self.model._dev_score(trained, self.run.development)(trained.weights)
+        self.record.append(record)
+        return merit
+
+
+def merging(first: Array, siblings: Any, losses: Array, merge: Array, share: Array) -> Merge:
+    """The numbers of states after a merge: the states of a label keep their order."""
+    kept = np.ones(int(first[-1]), np.bool_)
+    kept[siblings.second[merge]] = False
+    target = np.cumsum(kept) - 1
+    target[siblings.second[merge]] = target[siblings.first[merge]]
+    alone = np.ones_like(share)
+    for states in siblings:
+        alone[states[merge]] = share[states[merge]]
+    sizes = np.add.reduceat(kept.astype(np.int64), first[:-1])
+    return Merge(losses, merge, sizes, target, alone)
+
+
+class CRF(LinearTagger):
     """Conditional random field over sequences of strings, column tuples, feature dicts or rows of numbers.
 
     >>> X = [["the", "dog", "barks"], ["a", "bird", "sings"]]
@@ -43,26 +225,85 @@ class CRF(PrunableModel):
         required_transitions: declared.RequiredTransitions = None,
         entity_rate: declared.EntityRate = None,
     ):
-        self.template = template
-        self.order = order
-        self.cells = cells
-        self.min_count = min_count
-        self.l1 = l1
-        self.l2 = l2
-        self.optimizer = optimizer
-        self.averaging = averaging
-        self.max_iter = max_iter
-        self.tol = tol
-        self.constraints = constraints
-        self.prune_labels = prune_labels
-        self.warm_start = warm_start
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
-        self.dictionaries = dictionaries
-        self.clusters = clusters
-        self.vectors = vectors
-        self.class_weight = class_weight
-        self.forbidden_transitions = forbidden_transitions
-        self.required_transitions = required_transitions
-        self.entity_rate = entity_rate
+        self._store(locals())
+
+
+class LatentCRF(LinearTagger):
+    """A CRF over latent states: each label owns private states, and P(y|x) sums over all their paths.
+
+    >>> X = [["her", "brother", "ran"], ["he", "saw", "her"]]
+    >>> y = [["B", "I", "O"], ["B", "O", "B"]]
+    >>> model = LatentCRF(n_latent=2, n_jobs=1, random_state=0).fit(X, y)
+    >>> model.predict([["her", "brother", "ran"]])
+    [['B', 'I', 'O']]
+    >>> model.decode([["her", "brother", "ran"]])[0].exact
+    True
+    """
+
+    _default_decoder: ClassVar[str] = "exact"
+    _can_start_from: ClassVar[tuple[str, ...]] = ("crf", "latent-crf")
+
+    def __init__(
+        self,
+        n_latent: declared.Latent = 4,
+        template: declared.Template = "default",
+        order: declared.Order = 1,
+        cells: declared.Cells = "observed",
+        min_count: declared.MinCount = 1,
+        l1: declared.L1 = 0.0,
+        l2: declared.L2 = 1.0,
+        optimizer: declared.Optimizer = "lbfgs",
+        averaging: declared.SgdAveraging = "none",
+        max_iter: declared.MaxIter = None,
+        tol: declared.Tol = 1e-5,
+        n_restarts: declared.Restarts = 1,
+        constraints: declared.Constraints = None,
+        warm_start: declared.WarmStart = False,
+        n_jobs: declared.Jobs = None,
+        random_state: declared.Seed = None,
+        verbose: declared.Verbose = 0,
+        dictionaries: declared.Dictionaries = None,
+        clusters: declared.Clusters = None,
+        vectors: declared.Vectors = None,
+        class_weight: declared.ClassWeight = None,
+        forbidden_transitions: declared.ForbiddenTransitions = None,
+        required_transitions: declared.RequiredTransitions = None,
+        start: declared.LatentStart = "random",
+        split_rounds: declared.SplitRounds = 3,
+        merge_share: declared.MergeShare = 0.5,
+        entity_rate: declared.EntityRate = None,
+    ):
+        self._store(locals())
+
+    n_latent: int | Mapping[str, int]
+    start: str
+    split_rounds: int
+    merge_share: float
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if self.merge_share > 1:
+            raise OptionError(f"merge_share: expected a share of 0 to 1, got {self.merge_share!r}")
+
+    def _latent_states(self, labels: Sequence[str], more: bool = False) -> list[int]:
+        """All states; or, before they are learnt, one for each label."""
+        most = super()._latent_states(labels, more)
+        if self.start != SPLIT_MERGE:
+            return most
+        have: dict[str, int] = {}
+        if more and self._is_fitted():
+            have = dict(zip(self._space.labels, np.diff(self._space.first).tolist(), strict=True))
+        return [have.get(label, 1) for label in labels]
+
+    def _learn_states(
+        self, data: Data, trained: Trained, before: Trained | None, run: Run, learner: Any
+    ) -> tuple[Trained, Trained | None]:
+        if self.start != SPLIT_MERGE:
+            return trained, before
+        limit = STAGE[self.optimizer]
+        stage = self._untrained().set_params(max_iter=min(self.max_iter or limit, limit))
+        most = super()._latent_states(trained.space.labels)
+        rounds = Rounds(self, data, run, Plan(self.split_rounds, self.merge_share, most, self.optimizer, stage))
+        learnt = rounds.result(trained, before)
+        learner.facts["rounds"], learner.seconds = rounds.record, rounds.seconds
+        return learnt._replace(weights=np.zeros_like(learnt.weights)), learnt

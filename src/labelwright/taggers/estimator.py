@@ -1,19 +1,24 @@
 """scikit-learn's estimator conventions without scikit-learn: parameters are what the constructor names."""
 
 import copy
+import hashlib
 import inspect
 import itertools
 import textwrap
 from collections.abc import Mapping, Sequence
 from numbers import Integral
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeVar
 
-from labelwright import modelfile
+import numpy as np
+
+from labelwright import __version__, modelfile
 from labelwright.corpus.table import taken
 from labelwright.corpus.token_records import listed
 from labelwright.engine.choice import load_wanted
 from labelwright.errors import ModelFileError, NotFittedError, OptionError
 from labelwright.evaluate.scorers import Scoring, scorer_of
+from labelwright.features.builtin import BUILTIN
 from labelwright.inspection import facts, use
 from labelwright.modelfile import BITS
 from labelwright.settings import NOT_NEGATIVE, Help, OfTheRun, Signed, plain_signature, settings_of
@@ -69,6 +74,10 @@ class Estimator:
             parameters = textwrap.indent("\n".join(["Parameters", "----------", *lines]), "    ")
             cls.__doc__ = f"{(cls.__doc__ or '').rstrip()}\n\n{parameters}\n    "
 
+    def _store(self, settings: Mapping[str, Any]) -> None:
+        """What a constructor does: keep the settings, which are its `locals()`, as attributes."""
+        vars(self).update({name: value for name, value in settings.items() if name not in ("self", "__class__")})
+
     @classmethod
     def _parameter_names(cls) -> list[str]:
         return list(settings_of(cls))
@@ -78,9 +87,27 @@ class Estimator:
         for name, setting in settings_of(type(self)).items():
             setting.check(getattr(self, name))
 
-    def _signed_settings(self) -> dict[str, Any]:
-        """The settings that a signature shows."""
-        return {name: getattr(self, name) for name, s in settings_of(type(self)).items() if s.has(Signed)}
+    def _signature(self) -> str:
+        """One line that says how the model was made: its kind, its template and its settings, as in
+        crf|template:default|order:1|...|labelwright:0.1.0; or the program that it was imported from."""
+        signed = {name: getattr(self, name) for name, s in settings_of(type(self)).items() if s.has(Signed)}
+        shown = [f"template:{_template_name(*self._features_read())}"]
+        program = getattr(self, "training_", {}).get("imported_from")
+        for name, value in ({"imported_from": program} if program else signed).items():
+            if isinstance(value, Mapping):
+                shown.append(f"{name}:{','.join(f'{key}={number:g}' for key, number in value.items())}")
+            elif isinstance(value, Sequence | np.ndarray) and not isinstance(value, str):
+                shown.append(f"{name}:{','.join(map(str, value))}")
+            elif value not in (None, 0.0, "none"):
+                shown.append(f"{name}:{value}")
+        shown += [
+            f"{name}:{value:g}" for name, value in self._compression.items() if (name, value) != ("bits", 32) and value
+        ]
+        return "|".join([type(self).__name__.lower(), *shown, f"labelwright:{__version__}"])
+
+    def _features_read(self) -> tuple[str, Mapping[str, str] | None]:
+        """The kind of features, and the name and text of their template."""
+        raise NotImplementedError
 
     @classmethod
     def _why_not_from(cls, old: Any) -> str | None:
@@ -436,3 +463,13 @@ def _equal(a: Any, b: Any) -> bool:
     """Are two parameters the same?  Arrays are, where all their numbers are."""
     same = a == b
     return bool(same if isinstance(same, bool) else getattr(same, "all", lambda: same)())
+
+
+def _template_name(kind: str, template: Mapping[str, str] | None) -> str:
+    """The name of a built-in template; a file's name with a hash of its text; or the kind of features."""
+    if template is None:
+        return kind
+    if template["name"] in BUILTIN:
+        return template["name"]
+    digest = hashlib.sha256(template["text"].encode()).hexdigest()[:8]
+    return f"{Path(template['name']).stem}@{digest}"

@@ -1,37 +1,400 @@
-"""Conditional random fields over lattices of a user's own: the most probable path of a graph whose arcs have
-features."""
+"""Conditional random fields over lattices of a user's own: the most probable path of a graph whose arcs have features.
 
-from collections.abc import Callable, Iterable
-from typing import Any, ClassVar, Self
+Lattices as arrays; what all models of paths through lattices share (training, what was learnt, their files); and
+LatticeCRF, which is asked about paths."""
+
+import itertools
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Annotated, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from labelwright.answers.lattice_paths import LatticePath, ScoredLattice, checked_path
+from labelwright.answers.lattice_paths import LatticePath, ScoredLattice, checked_path, graph_arcs
+from labelwright.corpus.offsets import offsets_from
+from labelwright.corpus.spans import Span, labels_of
 from labelwright.decode.record import MOST, check_whole
 from labelwright.engine.choice import expect, expect_much
-from labelwright.errors import CorpusError
+from labelwright.errors import CorpusError, NotFittedError
 from labelwright.evaluate import Report, evaluate
-from labelwright.learn.monitor import Record
+from labelwright.features.attributes import Collected, DictFeatures
+from labelwright.features.incidence import Incidence
+from labelwright.learn.arcs import ArcAssembly, ArcExpectations
+from labelwright.learn.lbfgs import minimised
+from labelwright.learn.monitor import Monitor, ProgressBar, Record
 from labelwright.learn.objective import LogLikelihood
-from labelwright.parallel import Workers
-from labelwright.scoring.parameters import Trained
-from labelwright.structures.feature_lattice import Ends, FeatureLattice
+from labelwright.parallel import Workers, one_blas_thread
+from labelwright.scoring.parameters import Parameters, Trained, arc_scores, cells_of_arcs, weights_of_arcs
+from labelwright.settings import Help, Signed
+from labelwright.structures.feature_lattice import ArcGraphs, Ends, FeatureLattice, LatticeArcs, graphs_of
+from labelwright.structures.passing import Candidates
+from labelwright.structures.states import state_space
 from labelwright.taggers import declared
 from labelwright.taggers.base import NBEST, PROBABILITY
-from labelwright.taggers.estimator import InputSchema
-from labelwright.taggers.lattice_data import (
-    arc_slots,
-    best_labels,
-    encoded,
-    scored_lattices,
-    true_arcs,
-    true_path,
-    with_paths,
+from labelwright.taggers.estimator import Estimator, InputSchema, Summary
+from labelwright.taggers.learning import OPTIMIZERS, record_of
+from labelwright.taggers.linear import Weighted
+from labelwright.taggers.packing import (
+    Packed,
+    Shape,
+    check_first_order,
+    constructed,
+    pack_linear,
+    read_record,
+    read_trained,
 )
-from labelwright.taggers.lattice_model import LatticeModel, Transitions
+from labelwright.validation import HeaderReader, TensorReader
+from labelwright.wording import counted, shown
 
 Array = NDArray[Any]
+MOST_STEPS = 64  # that scores count between two neighbouring nodes in use
+NOTHING = object()  # where there is no lattice, or no path
+
+
+class EncodedLattices(NamedTuple):
+    """Lattices as a model reads them."""
+
+    lattices: list[FeatureLattice]  # none in training, which does not need them
+    arcs: LatticeArcs
+    weights_of: Incidence  # the numbers of the weights of each arc
+    graphs: ArcGraphs
+
+
+class TrainingLattices(NamedTuple):
+    """Lattices and their true paths, before it is known which weights exist."""
+
+    collected: Collected  # the features of arcs
+    arcs: LatticeArcs
+    labels: tuple[str, ...]
+    paths: list[list[int]]
+
+
+def checked_lattices(X: Any) -> Iterator[FeatureLattice]:
+    """The lattices, one after the other."""
+    if isinstance(X, FeatureLattice):
+        raise CorpusError("X: expected a list of lattices, got one lattice; put it into a list")
+    if not isinstance(X, Iterable):
+        raise CorpusError(f"X: expected a list of lattices, got {type(X).__name__}")
+    for n, lattice in enumerate(X):
+        if not isinstance(lattice, FeatureLattice):
+            raise CorpusError(f"X: lattice {n}: expected a FeatureLattice, got {type(lattice).__name__}")
+        yield lattice
+
+
+def with_paths(X: Any, y: Any) -> Iterator[tuple[int, FeatureLattice, Any]]:
+    """The number of each lattice, the lattice and what is said of it."""
+    pairs: Iterator[tuple[Any, Any]] = itertools.zip_longest(checked_lattices(X), y, fillvalue=NOTHING)
+    for n, (lattice, path) in enumerate(pairs):
+        if lattice is NOTHING or path is NOTHING:
+            more, fewer = ("lattices", "paths") if path is NOTHING else ("paths", "lattices")
+            raise CorpusError(f"y: expected a path for each lattice, got more {more} than {fewer} ({n})")
+        yield n, lattice, path
+
+
+def read_training(X: Any, y: Any, known: Sequence[str] = ()) -> TrainingLattices:
+    """Lattices with their true paths; each can be forgotten when it is read.  Those without arcs teach nothing.  Labels
+    that are known come first."""
+    collected, paths = Collected(), list[list[int]]()
+    index = {label: code for code, label in enumerate(known)}
+    arcs = _ArcLists()
+    for n, lattice, given in with_paths(X, y):
+        if len(lattice):
+            paths.append(checked_path(lattice, given, n))
+            _read(collected.append, [arc.features for arc in lattice.arcs], [n] * (len(collected) + 1))
+            arcs.append(lattice, [index.setdefault(arc.label, len(index)) for arc in lattice.arcs])
+    if not paths:
+        raise CorpusError("X: expected lattices with arcs, got none")
+    return TrainingLattices(collected, arcs.joined(), tuple(index), paths)
+
+
+def encoded(trained: Trained, X: Any) -> EncodedLattices:
+    """Lattices as a trained model reads them."""
+    assert isinstance(trained.extractor, DictFeatures)
+    lattices, index = list(checked_lattices(X)), {label: code for code, label in enumerate(trained.space.labels)}
+    arcs = _ArcLists()
+    for lattice in lattices:
+        arcs.append(lattice, [index.get(arc.label, len(index)) for arc in lattice.arcs])
+    features = [[arc.features for arc in lattice.arcs] for lattice in lattices]
+    incidences, _ = _read(trained.extractor.encode, features, range(len(lattices)))
+    return joined(trained, lattices, arcs.joined(), incidences["state"])
+
+
+class _ArcLists:
+    """The arcs of lattices, collected one lattice at a time."""
+
+    def __init__(self) -> None:
+        self.source, self.target, self.label, self.sizes, self.n_nodes = (array("q") for _ in range(5))
+
+    def append(self, lattice: FeatureLattice, codes: list[int]) -> None:
+        self.source.extend([arc.source for arc in lattice.arcs])
+        self.target.extend([arc.target for arc in lattice.arcs])
+        self.label.extend(codes)
+        self.sizes.append(len(lattice))
+        self.n_nodes.append(lattice.n_nodes)
+
+    def joined(self) -> LatticeArcs:
+        arrays = (np.array(part, np.int64) for part in (self.source, self.target, self.label))
+        source, target, label = arrays
+        return LatticeArcs(source, target, label, offsets_from(self.sizes), np.array(self.n_nodes, np.int64))
+
+
+def _read(reader: Callable[[Any], Any], features: list[Any], numbers: Sequence[int]) -> Any:
+    """What a reader of feature dicts makes of the arcs of lattices with these numbers; its errors speak of sentences
+    and tokens."""
+    try:
+        return reader(features)
+    except CorpusError as error:
+        place, _, what = str(error).removeprefix("X: sentence ").partition(", token ")
+        if not place.isdigit():
+            raise
+        raise CorpusError(f"X: lattice {numbers[int(place)]}, arc {what}") from None
+
+
+def joined(
+    trained: Trained, lattices: list[FeatureLattice], arcs: LatticeArcs, incidence: Incidence
+) -> EncodedLattices:
+    L, parameters = trained.space.n_labels, trained.parameters
+    weights_of = weights_of_arcs(incidence, arcs.label, parameters.cells["state"], L)
+    return EncodedLattices(lattices, arcs, weights_of, graphs_of(arcs, L if parameters.n_states else None))
+
+
+def true_arcs(data: EncodedLattices, paths: list[list[int]]) -> Array:
+    """Which arcs of the graphs [E] are on the true paths."""
+    gold = np.zeros(len(data.graphs.arc), np.bool_)
+    for n, path in enumerate(paths):
+        a = int(data.graphs.ptr[n])
+        gold[a + graph_arcs(data.graphs.dag(n), _local(data, n), path)] = True
+    return gold
+
+
+def arc_slots(arcs: LatticeArcs) -> Candidates:
+    """A slot for each arc, whose probability is passed to a layer above."""
+    A = len(arcs.label)
+    return Candidates(arcs.offsets, np.arange(A + 1), arcs.label, np.full(A + 1, A), has_pairs=False)
+
+
+def _local(data: EncodedLattices, n: int) -> Array:
+    """Which arc of lattice n each arc of its graph is; -1: a transition."""
+    a, b = data.graphs.ptr[n : n + 2].tolist()
+    arc = data.graphs.arc[a:b]
+    return np.where(arc < 0, -1, arc - data.arcs.offsets[n])
+
+
+def scored_lattices(trained: Trained, data: EncodedLattices) -> list[ScoredLattice]:
+    """All lattices with their scores."""
+    graphs, parts = data.graphs, trained.parameters.slices
+    of_arcs = np.append(arc_scores(data.weights_of, trained.weights[parts["state"]]), 0.0)
+    scores = of_arcs[graphs.arc]
+    is_pair = graphs.arc < 0
+    scores[is_pair] = ArcAssembly(trained.parameters).plain(trained.weights).arc[graphs.pair[is_pair]]
+    bounds = graphs.ptr.tolist()
+    return [
+        ScoredLattice(lattice, graphs.dag(n), scores[bounds[n] : bounds[n + 1]], _local(data, n))
+        for n, lattice in enumerate(data.lattices)
+    ]
+
+
+# -- paths as labels, for scores ---------------------------------------------------------------------------------------
+
+
+class TruePath(NamedTuple):
+    """A true path as labels of the steps from node to node."""
+
+    labels: list[str]
+    place: dict[int, int]  # of each node among the labels
+
+
+def true_path(lattice: FeatureLattice, path: Any, n: int) -> TruePath:
+    """A path that need not be in the lattice."""
+    if all(isinstance(arc, tuple | list) and len(arc) >= 3 for arc in path):
+        spans = [Span(*arc[:3]) for arc in path]
+        _check_within(spans, lattice.n_nodes - 1, n)
+    else:
+        spans = [Span(*ends) for ends in lattice.ends(checked_path(lattice, path, n))]
+    place = _places(lattice, spans)
+    try:
+        return TruePath(_labels(spans, place), place)
+    except (CorpusError, TypeError) as error:
+        raise CorpusError(f"y: lattice {n}: {error}") from None
+
+
+def best_labels(scored: list[ScoredLattice], true: list[TruePath]) -> list[list[str]]:
+    """The best paths as labels of the same steps as the true ones."""
+    return [
+        _labels([Span(*ends) for ends in each.lattice.ends(each.best()[0].arcs)], beside.place)
+        for each, beside in zip(scored, true, strict=True)
+    ]
+
+
+def _check_within(spans: list[Span], last: int, n: int) -> None:
+    for start, end, *_ in spans:
+        if not isinstance(start, int | np.integer) or not isinstance(end, int | np.integer):
+            raise CorpusError(f"y: lattice {n}: expected nodes, whole numbers, got {shown(start)} and {shown(end)}")
+        if not 0 <= start < end <= last:
+            place = f"span {shown(start)}:{shown(end)}"
+            raise CorpusError(f"y: lattice {n}: {place}: expected a non-empty range within 0:{last}")
+
+
+def _places(lattice: FeatureLattice, spans: list[Span]) -> dict[int, int]:
+    """Where nodes in use stand among the labels: steps from one to the next count, but in large gaps only some."""
+    nodes = {0, lattice.n_nodes - 1}
+    for ends in itertools.chain(lattice.arcs, spans):
+        nodes.update(ends[:2])
+    ordered = sorted(nodes)
+    steps = (min(after - before, MOST_STEPS) for before, after in itertools.pairwise(ordered))
+    return dict(zip(ordered, itertools.accumulate(steps, initial=0), strict=True))
+
+
+def _labels(spans: list[Span], place: dict[int, int]) -> list[str]:
+    moved = [Span(place[span.start], place[span.end], span.type) for span in spans]
+    return labels_of(moved, max(place.values()))
+
+
+Transitions = Annotated[
+    bool, Signed(), Help("Have a weight for each pair of labels of successive arcs (where there are two or more).")
+]
+
+
+class LatticeModel(Weighted, Estimator):
+    """A model of the paths of lattices, trained by log-likelihood; subclasses say what it is asked."""
+
+    transitions: bool
+    cells: str
+    min_count: int
+    l1: float
+    l2: float
+    max_iter: int | None
+    tol: float
+    n_jobs: int | None
+    verbose: int
+
+    # -- training -----------------------------------------------------------------------------------------------------
+
+    def _progress_bar(self, title: str = "training") -> ProgressBar:
+        """A bar for `fit(progress=...)`."""
+        return ProgressBar(self.max_iter, self.tol, title)
+
+    def _prepare(self, X: Any, y: Any, known: Sequence[str] = ()) -> tuple[EncodedLattices, Array, Trained]:
+        """The training data as integers, their true paths, and what is known before training; labels of arcs that are
+        known come first."""
+        collected, arcs, labels, paths = read_training(X, y, known)
+        features, incidences, _ = DictFeatures.learn(collected, None, self.min_count)
+        label = arcs.label
+        if self.cells == "observed":
+            true = np.concatenate([a + np.array(path) for a, path in zip(arcs.offsets[:-1], paths, strict=True)])
+            label = np.full(len(arcs.label), -1)
+            label[true] = arcs.label[true]
+        n_pairs = len(labels) if self.transitions and len(labels) > 1 else 0
+        cells = cells_of_arcs(incidences["state"], features.n_features, label, len(labels))
+        parameters = Parameters({"state": cells}, n_pairs)
+        trained = Trained(features, state_space(labels), parameters, np.zeros(parameters.n_weights, np.float32))
+        data = joined(trained, [], arcs, incidences["state"])
+        return data, true_arcs(data, paths), trained
+
+    def _objective(
+        self,
+        trained: Trained,
+        data: EncodedLattices,
+        gold: Array,
+        workers: Workers,
+        dtype: Any = np.float32,
+        candidates: Candidates | None = None,
+        weights: Array | None = None,
+    ) -> LogLikelihood:
+        """The likelihood of the true paths; `weights` [N] are those of lattices."""
+        assembly, offsets = ArcAssembly(trained.parameters), data.arcs.offsets
+        n = len(trained.parameters.cells["state"].column)
+        expectations = ArcExpectations(assembly, data.graphs, gold, offsets, candidates, weights)
+        of_chain = offsets, np.empty(0, np.int32), trained.space, trained.parameters
+        return LogLikelihood(
+            {"state": data.weights_of}, n, *of_chain, workers, dtype, expectations=expectations, candidates=candidates
+        )
+
+    def _train(
+        self,
+        data: EncodedLattices,
+        gold: Array,
+        trained: Trained,
+        held_out: Callable[[Array], float] | None,
+        progress: Callable[[Record, int], None] | None,
+        weights: Array | None = None,
+    ) -> None:
+        """Find the weights and keep what was learnt; `held_out` scores weights on development data."""
+        bar = self._progress_bar() if progress is None and self.verbose else None
+        max_iter, period = OPTIMIZERS["lbfgs"]
+        told = progress or bar
+        monitor = Monitor(self.max_iter or max_iter, self.tol, period=period, dev=held_out, progress=told)
+        workers = Workers(self.n_jobs)
+        problem = self._objective(trained, data, gold, workers, weights=weights)
+        try:
+            with monitor, one_blas_thread():
+                best = minimised(problem, trained.weights, self.l1, self.l2, monitor, workers)
+        finally:
+            if bar is not None:
+                bar.close()
+        self._trained = trained._replace(weights=best)
+        self.history_ = [dict(record) for record in monitor.history]
+        sizes = {"sentences": len(data.arcs.n_nodes), "arcs": len(data.arcs.label)}
+        self.training_ = record_of(self._trained, sizes, [monitor], monitor)
+
+    # -- what was learnt ----------------------------------------------------------------------------------------------
+
+    def _check_fitted(self) -> None:
+        if not self._is_fitted():
+            raise NotFittedError(
+                f"this {type(self).__name__} is not trained yet: call fit, or labelwright.load a model file"
+            )
+
+    def describe(self, top: int = 5) -> dict[str, Any]:
+        """What the model has learnt, ready for JSON.
+
+        top : features to show for each label
+        """
+        description = super().describe(top) | {"signature": self._signature()}
+        by_label: dict[str, list[tuple[str, float]]] = {label: [] for label in self._learnt().space.labels}
+        for feature, label, weight in self.state_features_:
+            if len(by_label[label]) < top:
+                by_label[label].append((feature, weight))
+        return description | {"features": by_label}
+
+    def _summary(self) -> Summary:
+        record = self.training_
+        sizes = [
+            counted(len(self.weights_), "weight"),
+            counted(record["features"], "feature"),
+            counted(len(self._learnt().space.labels), "label"),
+        ]
+        run = [counted(record["sentences"], "lattice"), counted(record["iterations"], "iteration")]
+        return Summary(sizes, [*run, f"{record['seconds']:.1f} s"], str(record["stopped"]))
+
+    def _features_read(self) -> tuple[str, None]:
+        return "arcs", None
+
+    # -- files --------------------------------------------------------------------------------------------------------
+
+    def pack(self) -> Packed:
+        """The tensors and the header of the model file."""
+        tensors, header = pack_linear(self, self._learnt())
+        return tensors, header | {"pairs": bool(self._trained.parameters.n_states)}
+
+    @classmethod
+    def unpack(cls, tensors: Mapping[str, Array], header: Mapping[str, Any]) -> Self:
+        """The model that `pack` stored, after checking that everything fits together."""
+        fields = HeaderReader.of(header)
+        model: Self = constructed(cls, fields)
+        model._trained = read_trained(TensorReader.of(tensors), fields, _shape)
+        model.training_, model.history_ = read_record(fields, ("sentences", "iterations", "seconds", "stopped"))
+        return model
+
+
+def _shape(trained: Trained, header: HeaderReader) -> tuple[Shape, Trained]:
+    """The sizes of the parts of the weight vector."""
+    check_first_order(trained, header)
+    if trained.space.latent or not isinstance(trained.extractor, DictFeatures):
+        raise header.refuse("extractor", "features of arcs, and labels without latent states")
+    L = trained.space.n_labels
+    return Shape({"state": L}, L if header.one_of("pairs", (False, True)) else 0, 1), trained
 
 
 class LatticeCRF(LatticeModel):
@@ -61,15 +424,7 @@ class LatticeCRF(LatticeModel):
         n_jobs: declared.Jobs = None,
         verbose: declared.Verbose = 0,
     ):
-        self.transitions = transitions
-        self.cells = cells
-        self.min_count = min_count
-        self.l1 = l1
-        self.l2 = l2
-        self.max_iter = max_iter
-        self.tol = tol
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+        self._store(locals())
 
     # -- training -----------------------------------------------------------------------------------------------------
 

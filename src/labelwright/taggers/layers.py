@@ -15,14 +15,13 @@ from labelwright.corpus.token_records import listed
 from labelwright.errors import CorpusError, OptionError
 from labelwright.features.extract import kind_of
 from labelwright.features.layered import lower_layers_read
-from labelwright.learn.checkpoint import Checkpoints
 from labelwright.learn.joint import Stack
+from labelwright.learn.monitor import Checkpoints
 from labelwright.parallel import Workers
 from labelwright.settings import Kind, OfTheRun, Place, Setting, read_table, settings_of, without_use
 from labelwright.structures.passing import Layered, joined, part
 from labelwright.taggers import registry
 from labelwright.taggers.base import LAYER
-from labelwright.taggers.signature import signature
 from labelwright.taggers.training import fingerprint
 from labelwright.wording import did_you_mean, either, shown
 
@@ -258,7 +257,7 @@ def joint_fingerprint(
     and labels that they were trained on."""
     idle = "layers", "n_jobs", "verbose", "max_iter"
     kept = {name: value for name, value in settings.items() if name not in idle}
-    facts: list[Any] = [kept, [signature(model) for model in models.values()]]
+    facts: list[Any] = [kept, [model._signature() for model in models.values()]]
     all_models = [*models.values(), *(version.model for of_layer in versions for version in of_layer)]
     for by_layer in development:
         facts.append({name: [list(labels) for labels in labellings] for name, labellings in by_layer.items()})

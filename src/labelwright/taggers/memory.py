@@ -52,8 +52,7 @@ from labelwright.taggers.packing import (
     read_record,
     stored_settings,
 )
-from labelwright.taggers.sample_weights import instance_weights
-from labelwright.taggers.signature import signature
+from labelwright.taggers.training import instance_weights
 from labelwright.validation import HeaderReader, TensorReader
 
 Array = NDArray[Any]
@@ -453,7 +452,7 @@ class MemoryBased(Estimator):
         self._check_fitted()
         weights = {f"column {i}": weight for i, weight in enumerate(self.feature_weights_.tolist())}
         labels = [str(label) for label in self.classes_.tolist()]
-        return {"signature": signature(self), **facts.remembered(self, labels, len(labels), weights)}
+        return {"signature": self._signature(), **facts.remembered(self, labels, len(labels), weights)}
 
     def __sklearn_tags__(self) -> Any:
         from sklearn.utils import ClassifierTags

@@ -37,7 +37,7 @@ from labelwright.taggers.memory import (
     decay_setting,
     settings_as_json,
 )
-from labelwright.taggers.ngram_model import (
+from labelwright.taggers.ngram import (
     InferenceName,
     Lengths,
     Ngram,
@@ -59,8 +59,7 @@ from labelwright.taggers.packing import (
     read_scheme,
     template_setting,
 )
-from labelwright.taggers.sample_weights import BALANCED, token_weights
-from labelwright.taggers.signature import signature
+from labelwright.taggers.training import BALANCED, token_weights
 from labelwright.validation import HeaderReader, TensorReader, check_distinct, check_indices
 from labelwright.wording import counted
 
@@ -83,6 +82,11 @@ class MemoryTagger(NgramModel):
     _searched: ClassVar[tuple[str, ...]] = SEARCHED
     learner_: MemoryBased
     windows_: Windows
+    template: Any
+    k: int
+    votes: str
+    decay: tuple[float, float]
+    algorithm: str
 
     def __init__(
         self,
@@ -104,23 +108,7 @@ class MemoryTagger(NgramModel):
         clusters: declared.Clusters = None,
         class_weight: declared.ClassWeight = None,
     ):
-        self.k = k
-        self.metric = metric
-        self.mvdm_threshold = mvdm_threshold
-        self.weights = weights
-        self.votes = votes
-        self.decay = decay
-        self.algorithm = algorithm
-        self.ngram = ngram
-        self.inference = inference
-        self.template = template
-        self.weighting = weighting
-        self.lengths = lengths
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.dictionaries = dictionaries
-        self.clusters = clusters
-        self.class_weight = class_weight
+        self._store(locals())
 
     def partial_fit(
         self, X: Any, y: Sequence[Sequence[str]] | None = None, *, sample_weight: Sequence[Any] | None = None
@@ -260,7 +248,7 @@ class MemoryTagger(NgramModel):
     def describe(self, top: int = 5) -> dict[str, Any]:
         self._check_fitted()
         known = facts.remembered(self, self.labels_, len(self.grams_), self.feature_weights_, self.windows_)
-        return {"signature": signature(self), **known}
+        return {"signature": self._signature(), **known}
 
     def knows(self, words: Sequence[str]) -> list[bool] | None:
         self._check_fitted()

@@ -1,27 +1,463 @@
-"""NgramTagger: label n-grams from any classifier of scikit-learn.
+"""Taggers over label n-grams: a class is an n-gram of labels, predictions overlap, inference makes one labelling of
+them.  The classes of an NgramTagger are predicted by any classifier of scikit-learn.
 
 Canisius, van den Bosch & Daelemans (2006), "Constraint satisfaction inference".
 """
 
 import inspect
-from collections.abc import Callable, Iterator, Sequence
-from typing import Annotated, Any, Self
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Annotated, Any, ClassVar, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from labelwright.errors import OptionError
+from labelwright import __version__
+from labelwright.answers.batch import Batch, check_lengths
+from labelwright.answers.proposed import DECODERS, ProposalBlock
+from labelwright.corpus.partial_labels import check_complete
+from labelwright.corpus.schemes import Allowed, allowed, detect_scheme, pairs_of_codes
+from labelwright.corpus.table import Corpus
+from labelwright.corpus.token_records import listed
+from labelwright.decode.csi import ANYTHING, inference_named, oracle
+from labelwright.decode.record import check_seconds
+from labelwright.errors import CorpusError, OptionError
 from labelwright.features.extract import Extractor, learn
 from labelwright.features.incidence import Incidence, with_frequent_keys
 from labelwright.features.sources import Given
-from labelwright.memory.windows import Windows, windows
-from labelwright.parallel import sentence_ranges
-from labelwright.settings import Help
-from labelwright.structures.proposals import Distributions, certain, from_probabilities
+from labelwright.inspection.explanation import Asked, Evidence, Explanation, explained
+from labelwright.inspection.ngram_evidence import Predictions, ProposedSentence
+from labelwright.memory.windows import NO_VECTORS, Windows, offsets_of, windows
+from labelwright.parallel import Workers, sentence_ranges
+from labelwright.settings import AtLeast, AtMost, Bounds, Choice, Default, Help, RecipeOnly, Signed, Whole
+from labelwright.structures import proposals
+from labelwright.structures.passing import Layered, Passed, likely
+from labelwright.structures.passing import certain as passed_labels
+from labelwright.structures.proposals import (
+    LONGEST,
+    Distributions,
+    Proposals,
+    Weighting,
+    certain,
+    from_probabilities,
+    label_shares,
+    ngram_classes,
+)
 from labelwright.taggers import declared
-from labelwright.taggers.ngram_model import InferenceName, Lengths, Ngram, NgramModel, WeightingName, remembered
+from labelwright.taggers.arguments import true_labels
+from labelwright.taggers.base import (
+    CONFIDENCE,
+    EXPLANATION,
+    FORCED,
+    LAYER,
+    NBEST,
+    ORACLE,
+    RULES,
+    SHARES,
+    Confidences,
+    Tagger,
+)
+from labelwright.taggers.calibrating import Question
+from labelwright.taggers.kinds import WholeNumbers
+from labelwright.taggers.linear import with_arrays
+from labelwright.taggers.training import labelled, token_weights
+from labelwright.wording import shown
 
 Array = NDArray[Any]
+R = TypeVar("R")
+BLOCK_TOKENS = 1 << 14  # that a memory is asked about at once
+
+
+class OddNumber(Whole):
+    """An odd number of labels."""
+
+    expected = f"an odd number, 1 to {LONGEST}"
+
+    def __init__(self) -> None:
+        self.bounds = Bounds(AtLeast(1), AtMost(LONGEST))
+
+    def accepts(self, value: Any) -> bool:
+        return super().accepts(value) and value % 2 == 1
+
+
+class Inference(Choice):
+    """How overlapping predictions become one labelling, without the true labels."""
+
+    def complaint(self, value: Any) -> str | None:
+        if value == "oracle":
+            return "the oracle needs the true labels; use predict_oracle, or labelwright eval MODEL TEST --oracle"
+        return super().complaint(value)
+
+
+class NameOrFunction(Choice):
+    """The name of a weighting, or a function."""
+
+    def complaint(self, value: Any) -> str | None:
+        wrong = None if callable(value) else super().complaint(value)
+        return wrong and f"expected {self.expected}, or a function of confidences and lengths, got {shown(value, 60)}"
+
+
+Ngram = Annotated[int, OddNumber(), Signed(), Help("Labels of a predicted n-gram, the token's own in the middle.")]
+InferenceName = Annotated[
+    str,
+    Inference(DECODERS),
+    Signed(),
+    Help("How predictions that overlap become one labelling: csi (satisfies the most constraints), vote or none."),
+]
+WeightingName = Annotated[
+    str | Weighting,
+    NameOrFunction(proposals.WEIGHTINGS),
+    Signed(),
+    Help("Weight of a constraint: confidence, count, squared, log or length."),
+]
+Lengths = Annotated[
+    Sequence[int] | None,
+    WholeNumbers(),
+    RecipeOnly(),
+    Help("Lengths of the constraints that count, a list of whole numbers."),
+    Default("all of 1 to ngram"),
+]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Proposed:
+    """What the classifier says of some sentences, asked once; its length is their number."""
+
+    blocks: list[Proposals]
+    owner: str  # which fit made it
+
+    def __len__(self) -> int:
+        return sum(block.n_sentences for block in self.blocks)
+
+
+class NgramModel(Confidences, Tagger):
+    """A tagger over label n-grams; subclasses say how their classes are learnt and predicted (two methods)."""
+
+    can: ClassVar[frozenset[str]] = frozenset({CONFIDENCE, NBEST, ORACLE, RULES, EXPLANATION, LAYER, SHARES})
+    decoders: ClassVar[tuple[str, ...]] = DECODERS
+    _default_decoder: ClassVar[str] = "csi"
+    _decoder_flag: ClassVar[str] = "--inference"
+    _rule_options: ClassVar[tuple[str, ...]] = ("probabilities", "time_limit")
+    _further_options: ClassVar[frozenset[str]] = frozenset({"inference", "time_limit"})
+    ngram: int
+    inference: str
+    weighting: str | Weighting
+    lengths: Sequence[int] | None = None
+    n_jobs: int | None
+    verbose: int = 0
+    dictionaries: Mapping[str, Any] | None = None
+    clusters: Mapping[str, Mapping[str, str]] | None = None
+    vectors: Any = None
+    class_weight: str | Mapping[str, float] | None = None
+
+    # What fit learns.
+    labels_: list[str]  # [L]
+    grams_: Array  # [C, n] int32  labels of each class; -1 outside the sentence
+    scheme_: str | None  # of the labels, where they follow one
+    mark_: str  # tells this fit from all others
+    training_: dict[str, Any]  # record of the run
+
+    # -- what subclasses give ---------------------------------------------------------------------------------
+
+    def _fit_classifier(self, X: Any, classes: Array, n_classes: int, given: Given, often: Array | None = None) -> None:
+        """Learn to predict the classes [T] of the tokens of X; `given` is what the template reads beside them, and
+        `often` [T] how many times each token counts."""
+        raise NotImplementedError
+
+    def _distributions(self, X: Any) -> Iterator[tuple[Distributions, Array]]:
+        """What is said of the tokens of X, in blocks of whole sentences, each with its own offsets [N+1] from 0 on."""
+        raise NotImplementedError
+
+    # -- fit --------------------------------------------------------------------------------------------------
+
+    def fit(
+        self,
+        X: Any,
+        y: Sequence[Sequence[str]] | None = None,
+        *,
+        arrays: Sequence[Any] | None = None,
+        sample_weight: Sequence[Any] | None = None,
+    ) -> Self:
+        """Train on sentences X and their labels y (or on a Corpus, whose label column is y).
+
+        X, y : sentences and their labels, or a Corpus
+        arrays : numbers beside words and columns, an array [tokens, D] for each sentence, as predict takes them; not
+            for memories, which compare symbols
+        sample_weight : a number for each sentence, or a list of numbers, one for each token: its tokens, or the token,
+            count so many times
+        """
+        self._check_parameters()
+        X, y = listed(X), listed(y)
+        if arrays is not None:
+            X, y = self._with_arrays(X, arrays, y), None
+        tokenizer = self._tokenizer_of(X)
+        X, labels, gold, offsets = self._complete(X, y)
+        often = token_weights(gold, offsets, labels, self.class_weight, sample_weight, self._of_part)
+        self.__dict__.pop("grams_", None)  # a fit that fails from here on leaves no mixture of two models
+        begun = time.perf_counter()
+        grams, classes = ngram_classes(gold, offsets, self.ngram)
+        given = Given(self.dictionaries, self.clusters, self.vectors, labels=(labels, gold))
+        weights = {} if often is None else {"often": often}  # subclasses may do without
+        self._fit_classifier(X, classes, len(grams), given, **weights)
+        self.scheme_ = detect_scheme(labels, pairs=pairs_of_codes(labels, gold, offsets))
+        self.labels_, self.grams_, self.mark_ = list(labels), grams, os.urandom(8).hex()
+        self.training_ = {
+            "sentences": len(offsets) - 1,
+            "tokens": int(offsets[-1]),
+            "seconds": round(time.perf_counter() - begun, 3),
+            "stopped": "done",
+            "labelwright": __version__,
+        }
+        self._remember_tokenizer(tokenizer)
+        return self
+
+    def _complete(self, X: Any, y: Any, known: Sequence[Any] = ()) -> tuple[Any, list[Any], Array, Array]:
+        """Training data, their labels after those that are known, the label of every token [T], and where sentences
+        begin [N+1]."""
+        X, labels, gold, sets = labelled(X, y, known)
+        check_complete(type(self).__name__, labels, sets)
+        offsets = _offsets(X)
+        if y is not None:
+            check_lengths(y, np.diff(offsets).tolist())
+        if not len(gold):
+            raise CorpusError("X: got no tokens, expected at least one")
+        return X, list(labels), gold, offsets
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        proposals.check_lengths(self.lengths, self.ngram)
+
+    @property
+    def classes_(self) -> list[str]:
+        """The labels, in the order of first appearance in the training data."""
+        self._check_fitted()
+        return list(self.labels_)
+
+    def _is_fitted(self) -> bool:
+        return "grams_" in self.__dict__
+
+    # -- candidates -------------------------------------------------------------------------------------------
+
+    def encode(self, X: Any, *, arrays: Sequence[Any] | None = None) -> Proposed:
+        """Ask the classifier once; what labels sentences takes the result, with its weights, in place of X.
+
+        X : sentences, or a Corpus
+        arrays : an array [tokens, D] of numbers for each sentence, of a model that was trained with them
+        """
+        self._check_fitted()
+        X = X if arrays is None else self._with_arrays(X, arrays)
+        if isinstance(X, Proposed):
+            if X.owner != self.mark_:
+                raise OptionError("the encoded data belong to another model; encode them with this one")
+            return X
+        return Proposed(list(self._blocks(X)), self.mark_)
+
+    def _with_numbers(self, X: Any, arrays: Sequence[Any]) -> Proposed:
+        return self.encode(X, arrays=arrays)
+
+    def _with_arrays(self, X: Any, arrays: Sequence[Any], y: Any = None) -> Corpus:
+        """A corpus of these sentences with numbers beside their columns."""
+        if self.compares_symbols:
+            raise OptionError(f"arrays: {NO_VECTORS}")
+        return with_arrays(X, arrays, y)
+
+    @property
+    def compares_symbols(self) -> bool:
+        """Whether the classifier is a memory, not one that learns from features."""
+        return True
+
+    @property
+    def _labels_as_columns(self) -> bool:  # type: ignore[override]
+        """Whether it reads the labels of lower layers as columns."""
+        return self.compares_symbols
+
+    def _blocks(self, X: Any) -> Iterator[Proposals]:
+        """Proposals of all sentences, block by block."""
+        return (block for block, _ in self._answered(X))
+
+    def _answered(self, X: Any) -> Iterator[tuple[Proposals, Distributions | None]]:
+        """The same, with the answers of the classifier, which encoded data do not keep."""
+        self._check_fitted()
+        if isinstance(X, Proposed):
+            yield from ((block, None) for block in self.encode(X).blocks)
+            return
+        X = listed(X)
+        offsets = _offsets(X)
+        blocks = self._distributions(X) if offsets[-1] > 0 else iter([(certain([]), offsets)])
+        for distributions, bounds in _shown(blocks, int(offsets[-1]), self.verbose):
+            proposed = proposals.propose(distributions, self.grams_, bounds, self.weighting, self.lengths)
+            yield proposed, distributions
+
+    def candidates(self, X: Any) -> list[list[list[str]]]:
+        """The candidate labels of every token: its own prediction, then those of its nearest neighbours.
+
+        X : sentences, a Corpus, or what `encode` returned
+        """
+        return [
+            [self._names(row[:size]) for row, size in zip(rows.tolist(), sizes.tolist(), strict=True)]
+            for block in self._blocks(X)
+            for rows, sizes in zip(_cut(block.domains, block), _cut(block.sizes, block), strict=True)
+        ]
+
+    def n_sequences(self, X: Any) -> list[float]:
+        """How many candidate sequences each sentence has (table 2 of the paper has their mean)."""
+        return [float(n) for block in self._blocks(X) for n in proposals.n_sequences(block)]
+
+    def predict_ngrams(self, X: Any) -> list[list[tuple[str | None, ...]]]:
+        """The predicted class of every token: its label with those around it, None outside the sentence.
+
+        X : sentences, a Corpus, or what `encode` returned
+        """
+        names = [*self.classes_, None]  # -1 is the last
+        table = [tuple(names[code] for code in gram) for gram in self.grams_.tolist()]
+        return [[table[c] for c in row.tolist()] for block in self._blocks(X) for row in _cut(block.classes, block)]
+
+    # -- scores -------------------------------------------------------------------------------------------------------
+
+    def _ask(
+        self,
+        X: Any,
+        question: Callable[[Batch], list[R]],
+        forced: Any = None,
+        constraints: str | None = None,
+    ) -> list[R]:
+        if forced is not None:
+            self._require(FORCED, "forced", "it chooses among proposals of its own; use a CRF")
+        allowed_next, answers, first = self._allowed(constraints), list[R](), 0
+        workers = Workers(self.n_jobs)
+        for candidates, said in self._answered(X):
+            scheme = self.scheme_, allowed_next, constraints
+            block = ProposalBlock(candidates, self.labels_, *scheme, workers, first, said)
+            answers += question(Batch(block.sentences, first, probabilistic=False, calibration=self._calibration))
+            block.answers = None  # batches that are kept do not need them
+            first += candidates.n_sentences
+        return answers
+
+    def _passed_by(self, batch: Batch, cut: float) -> Passed:
+        """Shares of votes, of single labels."""
+        labels = tuple(self.labels_)
+        block = next((sentence.block for sentence in batch if sentence is not None), None)  # type: ignore[attr-defined]
+        if block is None:
+            return passed_labels(labels, [[] for _ in batch])
+        if block.answers is None:
+            raise OptionError("passed: expected the sentences themselves, got what `encode` made of them")
+        shares = label_shares(block.answers, self.grams_, block.candidates.offsets, len(labels))
+        slots = likely(block.candidates.offsets, shares, cut).without_pairs
+        token = np.repeat(np.arange(len(shares)), np.diff(slots.ptr))
+        return Passed(labels, slots, shares[token, slots.label])
+
+    def _asker(self, X: Any) -> Callable[[Question], list[Any]]:
+        batches: list[Batch] = self._ask(X, lambda batch: [batch])  # their graphs are made once
+        return lambda question: [answer for batch in batches for answer in question(batch)]
+
+    # -- answers ------------------------------------------------------------------------------------------------------
+
+    def _chosen(self, decoder: str | None, options: Mapping[str, Any], ruled: bool) -> tuple[str, dict[str, Any]]:
+        """`inference` is another name for the decoder; seconds are those of the solver that keeps rules."""
+        named = options.get("inference")
+        check_seconds(options.get("time_limit"))
+        return super()._chosen(decoder if named is None else named, options, ruled)
+
+    def _checked_decoder(self, decoder: str | None) -> str:
+        name = self.inference if decoder is None else decoder
+        inference_named(name)
+        return name
+
+    def _check_constraints(self, decoder: str, constraints: Any) -> None:
+        if constraints is not None and decoder != "csi":
+            raise OptionError(f"constraints: inference {decoder!r} looks at single tokens; use 'csi'")
+
+    def predict_oracle(self, X: Any, y: Sequence[Sequence[str]] | None = None) -> list[list[str]]:
+        """The true label wherever it is among the candidates, else the token's own prediction: for evaluation only.
+
+        X, y : sentences and their true labels, or a Corpus
+        """
+        self._check_fitted()
+        y = true_labels("predict_oracle", X, y)
+        data = self.encode(X)
+        check_lengths(y, [length for block in data.blocks for length in np.diff(block.offsets).tolist()])
+        index = {label: code for code, label in enumerate(self.labels_)}
+        answers: list[list[str]] = []
+        for block in data.blocks:
+            known = y[len(answers) : len(answers) + block.n_sentences]
+            gold = np.array([index.get(label, -1) for labels in known for label in labels], np.int32)
+            codes = oracle(block, gold).labels
+            answers += [self._names(row.tolist()) for row in _cut(codes, block)]
+        return answers
+
+    def _explained(self, X: Any, words: Sequence[str | None], asked: Asked) -> list[Explanation]:
+        return explained(lambda: self._evidence(X, words, asked), self.labels_, words, asked)
+
+    def _evidence(self, X: Any, words: Sequence[str | None], asked: Asked) -> Evidence:
+        """What speaks for the labels of one sentence."""
+        return ProposedSentence(self, self._predictions(X, asked), words, asked)
+
+    def _predictions(self, X: Any, asked: Asked) -> Predictions:
+        ((distributions, offsets),) = self._distributions(X)
+        proposed = proposals.propose(distributions, self.grams_, offsets, self.weighting, self.lengths)
+        (decoded,) = self.decode(Proposed([proposed], self.mark_), constraints=asked.constraints)
+        return Predictions(distributions, proposed, decoded.labels, decoded.score)
+
+    def _names(self, codes: list[int]) -> list[str]:
+        return [self.labels_[code] for code in codes]
+
+    def _allowed(self, constraints: str | None) -> Allowed:
+        """What may follow what under these constraints."""
+        return ANYTHING if constraints is None else allowed(self.labels_, self._scheme(constraints))
+
+
+def remembered(memory: Any, windows: Windows, X: Any) -> Iterator[tuple[Distributions, Array]]:
+    """What a MemoryBased whose classes are numbers says of the tokens of X, block by block."""
+    classes = np.array(memory.seen_, np.int32)
+    few = windows.few(X)
+    answers = None if few is None else memory.answers_to_few(few[0])
+    if few is not None and answers is not None:
+        yield _votes(answers, classes), few[1]
+        return
+    data, offsets = windows.instances(X)
+    for begin, end in sentence_ranges(offsets, BLOCK_TOKENS):
+        bounds = offsets[begin : end + 1]
+        answers = memory.answers(data._replace(codes=data.codes[bounds[0] : bounds[-1]]))
+        yield _votes(answers, classes), bounds - bounds[0]
+
+
+def _votes(answers: Any, classes: Array) -> Distributions:
+    """The votes of a memory whose classes have these numbers."""
+    return Distributions(classes[answers.best], answers.ptr, classes[answers.classes], answers.votes)
+
+
+def _offsets(X: Any) -> Array:
+    """Where the sentences of X begin and end [N+1]."""
+    if isinstance(X, Corpus):
+        return X.offsets
+    return _offsets(X.X) if isinstance(X, Layered) else offsets_of(X)
+
+
+def _cut(flat: Array, block: Proposals) -> list[Array]:
+    return [flat[a:b] for a, b in pairwise(block.offsets.tolist())]
+
+
+def _shown(
+    blocks: Iterator[tuple[Distributions, Array]], n_tokens: int, verbose: int
+) -> Iterator[tuple[Distributions, Array]]:
+    """The same blocks, with a bar on the terminal where one is asked for."""
+    if not verbose or not sys.stderr.isatty():
+        yield from blocks
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("classifying", total=n_tokens)
+        for distributions, offsets in blocks:
+            bar.update(task, advance=int(offsets[-1]))
+            yield distributions, offsets
+
+
 BLOCK_NUMBERS = 1 << 22  # probabilities that a classifier is asked for at once
 Classifier = Annotated[
     Any,
@@ -45,6 +481,9 @@ class NgramTagger(NgramModel):
     windows_: Windows  # instead of it, where the classifier is a MemoryBased
     dense_: bool  # does the classifier refuse sparse matrices?
     classifier_: Any  # trained; None where all tokens of the training data are of one class
+    classifier: Any
+    template: Any
+    min_count: int
 
     def __init__(
         self,
@@ -62,19 +501,7 @@ class NgramTagger(NgramModel):
         vectors: declared.Vectors = None,
         class_weight: declared.ClassWeight = None,
     ):
-        self.classifier = classifier
-        self.ngram = ngram
-        self.inference = inference
-        self.template = template
-        self.min_count = min_count
-        self.weighting = weighting
-        self.lengths = lengths
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.dictionaries = dictionaries
-        self.clusters = clusters
-        self.vectors = vectors
-        self.class_weight = class_weight
+        self._store(locals())
 
     def partial_fit(self, X: Any, y: Any = None, *, sample_weight: Sequence[Any] | None = None) -> Self:
         """Refused: a classifier of n-grams has a fixed set of classes.

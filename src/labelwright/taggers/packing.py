@@ -6,6 +6,12 @@
     transitions [S * S]  triples [S * S * S]        weights of plain transitions; the latter of order 2
     features.*                                      what the extractor of features stores
 
+Models with pruned labels have one state for each label, the tensors of the space only where a label scheme forbids some
+transitions, weights of the zero-order model, and sparse transitions:
+
+    pruning.weights  pruning.bias [L]               for the cells of features on a state; and of labels
+    transitions.ptr [L+1]  transitions.label        pairs of labels by their first
+
 Strings are stored as NAME.text (UTF-8) and NAME.offsets.  Weights that are exactly zero are left out.  Nothing that
 `unpack` is given is trusted: see labelwright.validation.
 """
@@ -28,10 +34,11 @@ from labelwright.features.builtin import BUILTIN
 from labelwright.features.extract import EXTRACTORS, Extractor, read_template
 from labelwright.features.segments import SegmentFeatures
 from labelwright.modelfile import pack_strings, read_strings
-from labelwright.scoring.parameters import REACH, Cells, Parameters, Trained
+from labelwright.scoring.candidate_scores import PrunedParameters
+from labelwright.scoring.parameters import REACH, Cells, Parameters, Pruning, Trained
 from labelwright.settings import settings_of
+from labelwright.structures.candidates import SparseTransitions, label_space
 from labelwright.structures.states import MAX_ARCS, StateSpace, assembled
-from labelwright.taggers.signature import signature
 from labelwright.taggers.stored_records import FITTED as FITTED
 from labelwright.taggers.stored_records import REMEMBERED as REMEMBERED
 from labelwright.taggers.stored_records import TIMED as TIMED
@@ -42,6 +49,7 @@ from labelwright.validation import (
     TensorReader,
     check_distinct,
     check_pointers,
+    check_rising_within,
     is_number,
 )
 
@@ -58,7 +66,7 @@ def header_of(model: Any) -> dict[str, Any]:
     return {
         "kind": type(model).__name__,
         "labelwright": __version__,
-        "signature": signature(model),
+        "signature": model._signature(),
         "parameters": {name: as_json(value) for name, value in stored_settings(model).items()},
         "training": getattr(model, "training_", {}),
         "history": getattr(model, "history_", []),
@@ -176,20 +184,33 @@ class Shape(NamedTuple):
 
 def pack_linear(model: Any, trained: Trained) -> Packed:
     """The tensors and the header of a tagger with features, cells and weights."""
-    space, parts = trained.space, trained.parameters.slices
-    labels, kind = pack_labels(space.labels)
-    tensors: dict[str, Array] = {"labels.first": space.first, **labels}
-    tensors |= {"space.start": space.start, "space.arc": space.arc, "space.end": space.end}
+    space, parameters, pruning = trained.space, trained.parameters, trained.pruning
+    parts = parameters.slices
+    tensors, kind = pack_labels(space.labels)
     tensors |= {name: trained.weights[parts[name]] for name in PLAIN if name in parts}
-    for name, cells in trained.parameters.cells.items():
-        tensors |= {f"{name}.{key}": array for key, array in _without_zeros(cells, trained.weights[parts[name]])}
+    for name, cells in parameters.cells.items():
+        weights = {f"{name}.weights": trained.weights[parts[name]]}
+        weights |= {} if pruning is None else {"pruning.weights": pruning.weights}
+        used = np.any([array != 0 for array in weights.values()], axis=0)
+        kept = np.concatenate([[0], np.cumsum(used)])
+        tensors |= {f"{name}.ptr": kept[cells.ptr], f"{name}.column": cells.column[used]}
+        tensors |= {key: array[used] for key, array in weights.items()}
+    if pruning is None or not (space.arc.all() and space.start.all() and space.end.all()):
+        tensors |= {"space.start": space.start, "space.arc": space.arc, "space.end": space.end}
+    header = header_of(model) | kind
+    if pruning is None:
+        tensors["labels.first"] = space.first
+    else:
+        sparse = parameters.sparse  # type: ignore[attr-defined]
+        tensors |= {"transitions.ptr": sparse.ptr, "transitions.label": sparse.second, "pruning.bias": pruning.bias}
+        header["pruning"] = {name: getattr(pruning, name) for name in ("cutoff", "most", "share", "prior")}
     tensors |= {f"features.{name}": tensor for name, tensor in trained.extractor.tensors().items()}
-    return tensors, header_of(model) | kind | {
+    return tensors, header | {
         "scheme": trained.scheme,
         "extractor": trained.extractor.kind,
         "features": trained.extractor.header(),
-        "layers": list(trained.parameters.cells),
-        "order": space.graph.order,
+        "layers": list(parameters.cells),
+        "order": 1 if pruning is not None else space.graph.order,
     }
 
 
@@ -218,12 +239,6 @@ def check_first_order(trained: Trained, header: HeaderReader) -> None:
     """Refuse a file of order 2 for a tagger that has none."""
     if trained.space.graph.order != 1:
         raise header.refuse("order", "1")
-
-
-def _without_zeros(cells: Cells, weights: Array) -> list[tuple[str, Array]]:
-    used = weights != 0
-    kept = np.concatenate([[0], np.cumsum(used)])
-    return [("ptr", kept[cells.ptr]), ("column", cells.column[used]), ("weights", weights[used])]
 
 
 def read_space(tensors: TensorReader, header: HeaderReader) -> StateSpace:
@@ -276,6 +291,57 @@ def _read_weights(tensors: TensorReader, name: str, n: int) -> Array:
     """Weights as they were stored: float32 as trained here, or float64 from another program."""
     dtype = np.float64 if tensors[name].dtype == np.float64 else np.float32
     return tensors.weights(name, dtype, n)
+
+
+def read_pruned(tensors: TensorReader, header: HeaderReader) -> Trained:
+    """What `pack_linear` stored of a model with pruned labels, after checking that everything fits together."""
+    if header.whole("order", 1, 2) == 2:
+        raise ModelFileError(f"{header.place}: pruned labels of order 2 are gone; train again with order=1")
+    labels = read_labels(tensors, header)
+    L = len(labels)
+    extractor = read_extractor(tensors, header)
+    if header.names("layers") != ["state"] or tuple(extractor.cell_kinds) != ("state",):
+        raise header.refuse("layers", "state")
+    column = tensors.indices("state.column", np.int32, L, None)
+    ptr = tensors.pointers("state.ptr", extractor.n_features, len(column))
+    check_rising_within(f"{tensors.prefix}state.column", column, ptr[:-1])
+    sparse = _read_transitions(tensors, L)
+    parts = ("state.weights", len(column)), ("transitions", len(sparse.second))
+    weights = [tensors.weights(name, np.float32, size) for name, size in parts]
+    fields = header.part("pruning")
+    pruning = Pruning(
+        tensors.weights("pruning.weights", np.float32, len(column)),
+        tensors.weights("pruning.bias", np.float32, L),
+        fields.number("cutoff", 0.0, LARGEST_WEIGHT),
+        fields.whole("most", 1, L),
+        fields.number("share", 0.0, 1.0),
+        fields.number("prior", 0.0, LARGEST_WEIGHT) if "prior" in fields else 0.0,
+    )
+    parameters: Any = PrunedParameters({"state": Cells(ptr, column)}, L, sparse)
+    space = _pruned_space(tensors, labels)
+    return Trained(extractor, space, parameters, np.concatenate(weights), read_scheme(header), pruning=pruning)
+
+
+def _read_transitions(tensors: TensorReader, L: int) -> SparseTransitions:
+    """The pairs that have a weight."""
+    second = tensors.indices("transitions.label", np.int32, L, None)
+    ptr = tensors.pointers("transitions.ptr", L, len(second))
+    check_rising_within(f"{tensors.prefix}transitions.label", second, ptr[:-1])
+    return SparseTransitions(ptr, second)
+
+
+def _pruned_space(tensors: TensorReader, labels: list[Any]) -> StateSpace:
+    """The labels, and which transitions are allowed."""
+    space, L = label_space(labels), len(labels)
+    if "space.arc" not in tensors:
+        return space
+    start, end = (tensors.array(f"space.{name}", np.bool_, L) for name in ("start", "end"))
+    if not start.any() or not end.any():
+        raise ModelFileError(f"tensor {tensors.prefix}space.start: expected labels that may begin and end")
+    return space._replace(start=start, end=end, arc=tensors.array("space.arc", np.bool_, L, L))
+
+
+# -- calibration ------------------------------------------------------------------------------------------------------
 
 
 def check_calibration(training: HeaderReader, weights: Array) -> None:

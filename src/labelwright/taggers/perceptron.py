@@ -3,33 +3,38 @@ passive-aggressive updates and AROW."""
 
 import copy
 import time
-from collections.abc import Sequence
-from typing import Any, ClassVar, Self
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from labelwright.answers.batch import Batch
-from labelwright.corpus.token_records import listed
-from labelwright.engine.choice import expect_much
+from labelwright.answers.chains import PATH_DECODERS
 from labelwright.errors import OptionError
 from labelwright.features.extract import Encoded
 from labelwright.kernels.perceptron import UpdateRule
-from labelwright.learn.checkpoint import Checkpoints
-from labelwright.learn.convergence import convergence, latent_separability
-from labelwright.learn.monitor import Monitor
-from labelwright.learn.perceptron import EARLY, Averaged, Averaging, Passes, perceptron
+from labelwright.learn.monitor import Checkpoints, Monitor
+from labelwright.learn.perceptron import (
+    EARLY,
+    Averaged,
+    Averaging,
+    Passes,
+    convergence,
+    latent_separability,
+    perceptron,
+)
 from labelwright.parallel import Workers
 from labelwright.scoring.carry import carry_over
 from labelwright.scoring.parameters import Trained
 from labelwright.structures.lattice import Margins, margins
 from labelwright.taggers import declared
-from labelwright.taggers.growth import grow
-from labelwright.taggers.latent_crf import LatentCRF
-from labelwright.taggers.score_based import ScoredModel
-from labelwright.taggers.training import Data, Development, LatentStates, TrainableModel, lasting
-from labelwright.taggers.unfinished import finished
-from labelwright.wording import counted, percent
+from labelwright.taggers.base import CONFIDENCE, JOINT, PROBABILITY, Confidences
+from labelwright.taggers.crf import LatentCRF
+from labelwright.taggers.learning import Noise, State, finished, lasting
+from labelwright.taggers.linear import LinearTagger
+from labelwright.taggers.training import Data
 
 Array = NDArray[Any]
 PASSES = 50
@@ -37,8 +42,7 @@ PATIENCE = 20  # passes without a better score on development data
 PLAIN = 12  # passes of the perceptron whose states are split,
 GOOD = 1 / 3  # and the share of the training sentences that it has to separate for that
 LIKELY = 50  # iterations of the latent CRF whose states are taken over
-NOISE = 1e-3  # standard deviation of the first weights of latent states,
-SPLIT = 0.1  # and of what is added to those of states that are split
+CAN = LinearTagger.can - {PROBABILITY, JOINT} | {CONFIDENCE}
 COSTS = {  # the power of the number of wrong labels that the margin is multiplied with; is it there in decoding?
     "augmented": (1.0, True),
     "labels": (1.0, False),
@@ -47,7 +51,157 @@ COSTS = {  # the power of the number of wrong labels that the margin is multipli
 }
 
 
-class Perceptron(ScoredModel):
+class Online:
+    """Weights that are changed by mistakes, sentence by sentence."""
+
+    remedy = "use a smaller margin and aggressiveness"
+    of_iteration: tuple[str, ...] = ("loss", "mistakes")
+    recorded: tuple[str, ...] = ("mistakes", "separable")
+    noise = Noise(1e-3, 0.1)
+    tolerance = None
+    may_change = ("max_iter",)
+    seconds = 0.0
+
+    def __init__(self, model: Any):
+        self.model = model
+        self.facts: dict[str, Any] = {}
+        self.start_norm = 0.0  # of the weights to start from
+        self.norm: float | None = None  # of the features of a sentence, at most, where the theorems on mistakes apply;
+        self.has_norm = False  # not known where the run was finished before it was resumed
+        self.plain: Any = None  # the plain perceptron of this fit, where it separates the data
+
+    def check(self) -> None:
+        """Refuse settings that do not fit together."""
+        model = self.model
+        if model.update != "perceptron" and model.margin == 0:
+            raise OptionError(f"margin: {model.update} updates need one above 0")
+        if model.all_passes and model.epsilon > 0:
+            raise OptionError("epsilon: with all_passes, no loss ends the training; leave one of them out")
+
+    def stopping(self) -> dict[str, Any]:
+        """When training stops: arguments of Monitor."""
+        limit = self.model.max_iter or PASSES
+        patience = limit + 1 if self.model.all_passes else PATIENCE
+        return {"max_iter": limit, "tol": -np.inf, "first": 1, "dev_every": 1, "patience": patience}
+
+    def rule(self) -> UpdateRule:
+        """How much a mistake changes."""
+        model = self.model
+        passive, adaptive = model.update != "perceptron", model.update == "arow"
+        margin = float(passive if model.margin is None else np.nan if model.margin == "auto" else model.margin)
+        if not passive:
+            return UpdateRule(margin, False, np.inf)
+        power, augmented = COSTS[model.cost]
+        if adaptive:
+            return UpdateRule(margin, True, np.inf, float(model.gamma), power, augmented, float(model.variance))
+        limit = float(model.aggressiveness) if model.slack == "linear" else np.inf
+        damping = 0.5 / float(model.aggressiveness) if model.slack == "quadratic" else 0.0
+        return UpdateRule(margin, True, limit, damping, power, augmented)
+
+    def begin(self, start: Trained) -> None:
+        """Before a run from a starting point."""
+        vars(self.model).pop("_online", None)
+        self.start_norm, self.has_norm = float(np.linalg.norm(start.weights.astype(np.float64))), False
+
+    def optimise(self, start: Trained, data: Data, monitor: Monitor, workers: Workers, state: State | None) -> Array:
+        """The best weights from a starting point; `state` is that of a run to resume."""
+        passes = self._passes(start, data, workers)
+        self._measure(passes)
+        averaging = Averaging(self.model.averaging, self.model.reset_every)
+        epsilon = None if self.model.all_passes else self.model.epsilon
+        return perceptron(passes, start.weights, monitor, averaging, epsilon, state)
+
+    def _passes(self, trained: Trained, data: Data, workers: Workers) -> Passes:
+        model = self.model
+        seed = (model.random_state or 0) if model.shuffle else None
+        return Passes(*data[:4], trained.space, trained.parameters, self.rule(), seed, model.batch_size, workers)
+
+    def _measure(self, passes: Passes) -> None:
+        plain = not passes.rule.passive and passes.rule.margin == 0 and self.model.averaging != "mavg"
+        self.norm, self.has_norm = passes.largest_norm() if plain else None, True
+
+    def finish(self, data: Data, development: Any) -> None:
+        """Calibrate on development data, and tell how far the weights separate the training data."""
+        model = self.model
+        if development is not None and model.calibration:
+            with suppress(OptionError):  # none of its labellings is possible
+                model.calibrate(development.X, development.y)
+        record = model.training_
+        record["mistakes"] = sum(each["mistakes"] for each in model.history_)
+        if data.said.partial:  # which of several labellings is right is not known
+            record["convergence"] = {"separable": model.history_[-1]["separable"]}
+            return
+        if not self.has_norm:
+            self._measure(self._passes(model._trained, data, Workers(model.n_jobs)))
+        gold, starts = data.gold, data.offsets
+
+        def question(batch: Batch) -> list[Margins]:
+            codes = (gold[starts[n] : starts[n + 1]] for n in range(batch.first, batch.first + len(batch)))
+            return [margins(s.lattice, y) for s, y in zip(batch, codes, strict=True)]  # type: ignore[union-attr]
+
+        encoded = Encoded(data.incidences, data.offsets, model._extractor.mark)
+        norm = float(np.linalg.norm(model.weights_.astype(np.float64)))
+        seen = convergence(model._ask(encoded, question), norm, self.norm, len(model.history_), self.start_norm)
+        record["convergence"] = seen._asdict()
+        if self.plain is not None and "margin" in record["convergence"]:
+            plain, margin = self.plain
+            copied = carry_over(plain, model._trained._replace(weights=np.zeros_like(model.weights_)))
+            norms = [float(np.linalg.norm(weights.astype(np.float64))) for weights in (copied, plain.weights)]
+            latent = latent_separability(margin, norms[0] / norms[1], self.norm, self.start_norm)
+            record["convergence"]["latent"] = latent._asdict()
+
+    def learn_further(self, X: Any, y: Any, sample_weight: Any) -> None:
+        """Look once at each sentence, in their order; a loaded model goes on from its weights."""
+        begun, model = time.perf_counter(), self.model
+        grown = copy.copy(model)  # whatever fails, this model stays as it is
+        if not model._is_fitted():
+            data, trained = model._prepare(X, y, more=True, sample_weight=sample_weight)
+            rule = self.rule()
+            run = Averaged.begin(model._begun(trained, 0, False).weights, rule)
+            grown.history_, grown.training_ = [], {"sentences": 0, "tokens": 0}
+        else:
+            run, rule = vars(model).get("_online") or (Averaged.begin(model.weights_, self.rule()), self.rule())
+            old = model._trained
+            data, trained = model._structure.prepare(model, X, y, sample_weight=sample_weight, old=old)
+            run = _carried(run, old, model._begun(trained, 0, False), rule)
+        incidences, offsets, gold, said, _ = data
+        passes = Passes(incidences, offsets, gold, said, trained.space, trained.parameters, rule, None)
+        run = run.moved(passes.layout.laid_out)
+        mistakes, loss, _ = passes.one_pass(run, EARLY)
+        run = run.moved(passes.layout.taken_back)
+        grown._online = run, passes.rule
+        grown._trained = trained._replace(weights=run.weights if model.averaging == "none" else run.mean())
+        record = {
+            "iteration": len(grown.history_) + 1,
+            "loss": loss,
+            "mistakes": mistakes,
+            "separable": passes.share_without(mistakes),
+            "seconds": time.perf_counter() - begun,
+        }
+        grown.history_ = [*grown.history_, record]
+        grown.training_ = lasting(grown.training_) | {
+            "sentences": grown.training_.get("sentences", 0) + passes.n,
+            "tokens": grown.training_.get("tokens", 0) + len(gold),
+            "features": trained.extractor.n_features,
+            "weights": len(grown.weights_),
+            "iterations": record["iteration"],
+            "loss": loss,
+        }
+        vars(model).update(vars(grown))
+
+
+def _carried(run: Averaged, old: Trained, now: Trained, rule: UpdateRule) -> Averaged:
+    """A run whose model has grown: new weights have no past."""
+    new = Averaged.begin(now.weights, rule)
+
+    def carried(before: Array, start: Array) -> Array:
+        return carry_over(old._replace(weights=before), now._replace(weights=start)) if len(start) else start
+
+    weights, sums = carried(run.weights, new.weights), carried(run.sums, new.sums)
+    return Averaged(weights, sums, run.taken, carried(run.variances, new.variances))
+
+
+class Perceptron(Confidences, LinearTagger):
     """Structured perceptron: decode each sentence; where labels are wrong, add the features of the gold path and take
     away those of the best one.
 
@@ -58,13 +212,11 @@ class Perceptron(ScoredModel):
     """
 
     _trains_in: ClassVar[str] = "pass"
-    _of_iteration: ClassVar[tuple[str, ...]] = ("loss", "mistakes")
-    _recorded: ClassVar[tuple[str, ...]] = ("mistakes", "separable")
-    _remedy: ClassVar[str] = "use a smaller margin and aggressiveness"
+    _learner: ClassVar[Any] = Online
+    can: ClassVar[frozenset[str]] = CAN
+    decoders: ClassVar[tuple[str, ...]] = PATH_DECODERS
+    _by_paths: ClassVar[bool] = True
     _can_start_from: ClassVar[tuple[str, ...]] = ("perceptron",)
-    _online: tuple[Averaged, UpdateRule] | None = None  # of partial_fit: weights in the order of weights_, its margin
-    _norm: float | None = None  # of the features of a sentence, at most, where the theorems on mistakes apply
-    _start_norm: float = 0.0
 
     def __init__(
         self,
@@ -99,174 +251,10 @@ class Perceptron(ScoredModel):
         required_transitions: declared.RequiredTransitions = None,
         all_passes: declared.AllPasses = False,
     ):
-        self.template = template
-        self.order = order
-        self.cells = cells
-        self.min_count = min_count
-        self.averaging = averaging
-        self.reset_every = reset_every
-        self.update = update
-        self.margin = margin
-        self.cost = cost
-        self.aggressiveness = aggressiveness
-        self.slack = slack
-        self.variance = variance
-        self.gamma = gamma
-        self.shuffle = shuffle
-        self.batch_size = batch_size
-        self.max_iter = max_iter
-        self.epsilon = epsilon
-        self.constraints = constraints
-        self.warm_start = warm_start
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
-        self.dictionaries = dictionaries
-        self.clusters = clusters
-        self.vectors = vectors
-        self.calibration = calibration
-        self.class_weight = class_weight
-        self.forbidden_transitions = forbidden_transitions
-        self.required_transitions = required_transitions
-        self.all_passes = all_passes
-
-    def partial_fit(
-        self, X: Any, y: Sequence[Sequence[str]] | None = None, *, sample_weight: Sequence[Any] | None = None
-    ) -> Self:
-        """Look once at each of these sentences, in their order, after all that came before.
-
-        Features and labels that are new here become part of the model.  A loaded model goes on from its weights.  Calls
-        are no passes: "mavg" is "avg" here, and a margin that is ours to choose is that of the first call.
-
-        X, y : sentences and their labels, or a Corpus
-        sample_weight : as in `fit`
-        """
-        begun = time.perf_counter()
-        self._check_parameters()
-        expect_much()
-        y = listed(y)
-        grown = copy.copy(self)  # whatever fails, this model stays as it is
-        if not self._is_fitted():
-            data, trained = self._prepare(X, y, more=True, sample_weight=sample_weight)
-            rule = self._rule()
-            run = Averaged.begin(self._start(trained, 0, False), rule)
-            grown.history_, grown.training_ = [], {"sentences": 0, "tokens": 0}
-        else:
-            run, rule = self._online or (Averaged.begin(self.weights_, self._rule()), self._rule())
-            data, trained = grow(self, X, y, sample_weight)
-            run = self._carried(run, trained, rule)
-        passes = Passes(*data, trained.space, trained.parameters, rule, None)
-        run = run.moved(passes.layout.laid_out)
-        mistakes, loss, _ = passes.one_pass(run, EARLY)
-        run = run.moved(passes.layout.taken_back)
-        grown._online = run, passes.rule
-        grown._trained = trained._replace(weights=run.weights if self.averaging == "none" else run.mean())
-        record = {
-            "iteration": len(grown.history_) + 1,
-            "loss": loss,
-            "mistakes": mistakes,
-            "separable": passes.share_without(mistakes),
-            "seconds": time.perf_counter() - begun,
-        }
-        grown.history_ = [*grown.history_, record]
-        grown.training_ = lasting(grown.training_) | {
-            "sentences": grown.training_.get("sentences", 0) + passes.n,
-            "tokens": grown.training_.get("tokens", 0) + len(data.gold),
-            "features": grown._extractor.n_features,
-            "weights": len(grown.weights_),
-            "iterations": record["iteration"],
-            "loss": loss,
-        }
-        self.__dict__.update(grown.__dict__)
-        return self
-
-    def _carried(self, run: Averaged, trained: Trained, rule: UpdateRule) -> Averaged:
-        """A run of `partial_fit` whose model has grown: new weights have no past."""
-        new = Averaged.begin(self._start(trained, 0, False), rule)
-
-        def carried(old: Array, start: Array) -> Array:
-            if not len(start):
-                return start
-            return carry_over(self._trained._replace(weights=old), trained._replace(weights=start))
-
-        weights, sums = carried(run.weights, new.weights), carried(run.sums, new.sums)
-        return Averaged(weights, sums, run.taken, carried(run.variances, new.variances))
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        if self.update != "perceptron" and self.margin == 0:
-            raise OptionError(f"margin: {self.update} updates need one above 0")
-        if self.all_passes and self.epsilon > 0:
-            raise OptionError("epsilon: with all_passes, no loss ends the training; leave one of them out")
-
-    def _stopping(self) -> dict[str, Any]:
-        limit = self.max_iter or PASSES
-        patience = limit + 1 if self.all_passes else PATIENCE
-        return {"max_iter": limit, "tol": -np.inf, "first": 1, "dev_every": 1, "patience": patience}
-
-    def _rule(self) -> UpdateRule:
-        passive, adaptive = self.update != "perceptron", self.update == "arow"
-        margin = float(passive if self.margin is None else np.nan if self.margin == "auto" else self.margin)
-        if not passive:
-            return UpdateRule(margin, False, np.inf)
-        power, augmented = COSTS[self.cost]
-        if adaptive:
-            return UpdateRule(margin, True, np.inf, float(self.gamma), power, augmented, float(self.variance))
-        limit = float(self.aggressiveness) if self.slack == "linear" else np.inf
-        damping = 0.5 / float(self.aggressiveness) if self.slack == "quadratic" else 0.0
-        return UpdateRule(margin, True, limit, damping, power, augmented)
-
-    def _optimise(
-        self, start: Trained, data: Data, monitor: Monitor, workers: Workers, state: dict[str, Array] | None
-    ) -> Array:
-        passes = self._passes(start, data, workers)
-        self._norm = self._largest_norm(passes)
-        averaging = Averaging(self.averaging, self.reset_every)
-        epsilon = None if self.all_passes else self.epsilon
-        return perceptron(passes, start.weights, monitor, averaging, epsilon, state)
-
-    def _run(self, start: Trained, data: Data, monitor: Monitor) -> Array:
-        self._online = None
-        self.__dict__.pop("_norm", None)
-        self._start_norm = float(np.linalg.norm(start.weights.astype(np.float64)))
-        return super()._run(start, data, monitor)
-
-    def _passes(self, trained: Trained, data: Data, workers: Workers) -> Passes:
-        seed = (self.random_state or 0) if self.shuffle else None
-        return Passes(*data, trained.space, trained.parameters, self._rule(), seed, self.batch_size, workers)
-
-    def _largest_norm(self, passes: Passes) -> float | None:
-        """The norm of the features of a sentence, at most, where the theorems on mistakes apply."""
-        plain = not passes.rule.passive and passes.rule.margin == 0 and self.averaging != "mavg"
-        return passes.largest_norm() if plain else None
-
-    def _facts_of_run(self) -> list[str]:
-        separable = percent(self.training_["convergence"]["separable"])
-        facts = [counted(self.training_["mistakes"], "mistake"), f"{separable} separable"]
-        calibrated = self.training_.get("calibration", {}).get("seconds")
-        return facts if calibrated is None else [*facts, f"{calibrated:.1f} s of calibration"]
-
-    def _after(self, data: Data, development: Development | None) -> None:
-        super()._after(data, development)
-        self.training_["mistakes"] = sum(record["mistakes"] for record in self.history_)
-        if data.said.partial:  # which of several labellings is right is not known
-            self.training_["convergence"] = {"separable": self.history_[-1]["separable"]}
-            return
-        if "_norm" not in vars(self):  # the run was finished before it was resumed
-            self._norm = self._largest_norm(self._passes(self._trained, data, Workers(self.n_jobs)))
-        gold, starts = data.gold, data.offsets
-
-        def question(batch: Batch) -> list[Margins]:
-            codes = (gold[starts[n] : starts[n + 1]] for n in range(batch.first, batch.first + len(batch)))
-            return [margins(s.lattice, y) for s, y in zip(batch, codes, strict=True)]  # type: ignore[union-attr]
-
-        encoded = Encoded(data.incidences, data.offsets, self._extractor.mark)
-        norm = float(np.linalg.norm(self.weights_.astype(np.float64)))
-        seen = convergence(self._ask(encoded, question), norm, self._norm, len(self.history_), self._start_norm)
-        self.training_["convergence"] = seen._asdict()
+        self._store(locals())
 
 
-class LatentPerceptron(LatentStates, Perceptron):
+class LatentPerceptron(Confidences, LinearTagger):
     """A perceptron over latent states: each label owns private states, and the score of a labelling is that of its best
     path.
 
@@ -276,10 +264,12 @@ class LatentPerceptron(LatentStates, Perceptron):
     [['B', 'I', 'O']]
     """
 
+    _trains_in: ClassVar[str] = "pass"
+    _learner: ClassVar[Any] = Online
+    can: ClassVar[frozenset[str]] = CAN
+    decoders: ClassVar[tuple[str, ...]] = PATH_DECODERS
+    _by_paths: ClassVar[bool] = True
     _can_start_from: ClassVar[tuple[str, ...]] = ("perceptron", "latent-perceptron")
-    _first_states: dict[str, Any] | None = None  # where the states of the last fit came from
-    _separating: Trained | None = None  # the plain perceptron of this fit, where it separates the data,
-    _plain_margin: float = 0.0  # and its margin
 
     def __init__(
         self,
@@ -317,72 +307,40 @@ class LatentPerceptron(LatentStates, Perceptron):
         required_transitions: declared.RequiredTransitions = None,
         all_passes: declared.AllPasses = False,
     ):
-        super().__init__(
-            template, order, cells, min_count, averaging, reset_every, update, margin, cost, aggressiveness, slack,
-            variance, gamma, shuffle, batch_size, max_iter, epsilon, constraints, warm_start, n_jobs, random_state,
-            verbose, dictionaries, clusters, vectors, calibration, class_weight, forbidden_transitions,
-            required_transitions, all_passes,
-        )  # fmt: skip
-        self.n_latent = n_latent
-        self.start = start
-        self.n_restarts = n_restarts
+        self._store(locals())
 
-    def _before(
-        self, init: Any, X: Any, y: Sequence[Sequence[str]] | None, places: Checkpoints | None
-    ) -> Trained | None:
-        self._first_states = self._separating = self._online = None
-        return super()._before(init, X, y, places)
+    n_latent: int | Mapping[str, int]
+    start: str
 
     def _first_model(
-        self, X: Any, y: Sequence[Sequence[str]] | None, places: Checkpoints | None
-    ) -> TrainableModel | None:
-        """What the parameter `start` names."""
-        if self.start == "random" or max(self._numbers_of_states()) == 1:
+        self, X: Any, y: Sequence[Sequence[str]] | None, places: Checkpoints | None, learner: Any
+    ) -> LinearTagger | None:
+        """What the parameter `start` names: a plain perceptron, whose states are split, or a latent CRF, whose sums
+        over all paths tell states apart where single paths get stuck."""
+        most = max(self.n_latent.values()) if isinstance(self.n_latent, Mapping) else self.n_latent
+        if self.start == "random" or most == 1:
             return None
         plain = None
-        self._first_states = {"of": self.start}
+        learner.facts["start"] = {"of": self.start}
         if self.start != "likelihood":
-            plain = finished(self._plain(X, y, places))
-            separable = plain.training_["convergence"]["separable"]
-            self._plain_margin = plain.training_["convergence"].get("margin") or 0.0
-            self._separating = plain._trained if self._plain_margin > 0 else None
-            enough = self.start == "split" or separable >= GOOD
-            self._first_states = {"of": "split" if enough else "likelihood", "plain_separable": separable}
-        return plain if self._first_states["of"] == "split" else finished(self._likely(X, y, places), plain)
+            own = {"averaging": "avg", "max_iter": min(PLAIN, self.max_iter or PLAIN), "all_passes": False}
+            plain = finished(self._other(Perceptron, own, X, y, places, "first1"))
+            seen = plain.training_["convergence"]
+            if (seen.get("margin") or 0.0) > 0:
+                learner.plain = plain._trained, seen["margin"]
+            enough = self.start == "split" or seen["separable"] >= GOOD
+            of = "split" if enough else "likelihood"
+            learner.facts["start"] = {"of": of, "plain_separable": seen["separable"]}
+        if learner.facts["start"]["of"] == "split":
+            return plain
+        own = {"averaging": "none", "max_iter": LIKELY, "n_restarts": 1, "start": "random"}
+        likely: LinearTagger = finished(self._other(LatentCRF, own, X, y, places, "first2"), plain)
+        return likely
 
-    def _record(self, data: Data, best: Monitor, monitors: list[Monitor]) -> dict[str, Any]:
-        record = super()._record(data, best, monitors)
-        return record if self._first_states is None else record | {"start": self._first_states}
-
-    def _after(self, data: Data, development: Development | None) -> None:
-        super()._after(data, development)
-        plain, self._separating = self._separating, None
-        if plain is None or "margin" not in self.training_["convergence"]:
-            return
-        copied = carry_over(plain, self._trained._replace(weights=np.zeros_like(self.weights_)))
-        norms = [float(np.linalg.norm(weights.astype(np.float64))) for weights in (copied, plain.weights)]
-        seen = latent_separability(self._plain_margin, norms[0] / norms[1], self._norm, self._start_norm)
-        self.training_["convergence"]["latent"] = seen._asdict()
-
-    def _plain(self, X: Any, y: Sequence[Sequence[str]] | None, places: Checkpoints | None) -> Perceptron:
-        """A perceptron with the same settings but one state for each label."""
-        own = {"averaging": "avg", "max_iter": min(PLAIN, self.max_iter or PLAIN), "all_passes": False}
-        own |= {"verbose": 0, "warm_start": False}
-        settings = {name: value for name, value in self.get_params().items() if name in Perceptron._parameter_names()}
-        place = None if places is None else places.part("first1")
-        return Perceptron(**settings | own).fit(X, y, checkpoint=place)
-
-    def _likely(self, X: Any, y: Sequence[Sequence[str]] | None, places: Checkpoints | None) -> LatentCRF:
-        """A latent CRF with the same settings: sums over all paths tell states apart where single paths get stuck."""
-        own = {"averaging": "none", "max_iter": LIKELY, "verbose": 0, "warm_start": False, "n_restarts": 1}
-        own |= {"start": "random"}
-        settings = {name: value for name, value in self.get_params().items() if name in LatentCRF._parameter_names()}
-        place = None if places is None else places.part("first2")
-        return LatentCRF(**settings | own).fit(X, y, checkpoint=place)
-
-    def _start(self, trained: Trained, restart: int, split: bool) -> Array:
-        """Small random weights: equal states would stay equal for ever."""
-        if not trained.space.latent:
-            return super()._start(trained, restart, split)
-        rng = np.random.default_rng([self.random_state or 0, restart])
-        return rng.normal(0, SPLIT if split else NOISE, trained.parameters.n_weights).astype(np.float32)
+    def _other(
+        self, kind: type[Any], own: dict[str, Any], X: Any, y: Any, places: Checkpoints | None, part: str
+    ) -> Any:
+        """A tagger of another kind with the same settings, but for its own ones, trained to start from."""
+        settings = {name: value for name, value in self.get_params().items() if name in kind._parameter_names()}
+        place = None if places is None else places.part(part)
+        return kind(**settings | {"verbose": 0, "warm_start": False} | own).fit(X, y, checkpoint=place)

@@ -15,7 +15,7 @@ GROUP = "labelwright.taggers"
 # Name on the command line and in recipes -> where its class is.
 TAGGERS = {
     "crf": "labelwright.taggers.crf:CRF",
-    "latent-crf": "labelwright.taggers.latent_crf:LatentCRF",
+    "latent-crf": "labelwright.taggers.crf:LatentCRF",
     "perceptron": "labelwright.taggers.perceptron:Perceptron",
     "latent-perceptron": "labelwright.taggers.perceptron:LatentPerceptron",
     "semi-crf": "labelwright.taggers.semi_crf:SemiCRF",

@@ -1,9 +1,9 @@
 """Semi-Markov conditional random fields (Sarawagi & Cohen, 2004): labels of whole segments instead of tokens."""
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
-from typing import Annotated, Any, ClassVar, NamedTuple, Self, cast
+from typing import Annotated, Any, ClassVar, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,16 +14,17 @@ from labelwright.answers.protocol import DECODERS
 from labelwright.corpus.offsets import offsets_from
 from labelwright.corpus.schemes import detect_scheme, pairs_of_codes
 from labelwright.corpus.table import Corpus, taken
-from labelwright.engine.choice import expect
 from labelwright.errors import ModelFileError, OptionError
 from labelwright.features.extract import ColumnFeatures, Encoded, Extractor, learn
 from labelwright.features.incidence import Incidence
 from labelwright.features.layered import LayeredFeatures
 from labelwright.features.segments import SegmentFeatures
+from labelwright.features.sources import Given
 from labelwright.features.template import Pattern
 from labelwright.kernels import segments as kernels
-from labelwright.learn.partial_segments import PartialSegmentExpectations
+from labelwright.learn.objective import LogLikelihood
 from labelwright.learn.segments import (
+    PartialSegmentExpectations,
     SegmentAssembly,
     SegmentExpectations,
     carry_segments,
@@ -53,15 +54,12 @@ from labelwright.structures.segments import (
     too_long,
 )
 from labelwright.structures.states import state_space
-from labelwright.structures.supervision import Supervision
 from labelwright.taggers import declared
-from labelwright.taggers.growth import writes
-from labelwright.taggers.linear import Constrained
-from labelwright.taggers.loglinear import LogLinearModel
-from labelwright.taggers.packing import Packed, Shape, check_first_order
-from labelwright.taggers.sample_weights import supervision_of
-from labelwright.taggers.training import Data, codes_among, labelled, with_outside
-from labelwright.validation import HeaderReader
+from labelwright.taggers.chain_structure import Blocks, Constrained
+from labelwright.taggers.linear import LinearTagger
+from labelwright.taggers.packing import Packed, Shape, check_first_order, pack_linear, read_trained
+from labelwright.taggers.training import Data, codes_among, labelled, supervision_of, with_outside, writes
+from labelwright.validation import HeaderReader, TensorReader
 from labelwright.wording import counted
 
 Array = NDArray[Any]
@@ -80,17 +78,175 @@ MaxLength = Annotated[
 OneOptimizer = Annotated[str, OneOf("lbfgs"), Signed(), Help("L-BFGS.")]
 
 
-class SegmentData(NamedTuple):
-    """The training data as integers."""
+class SegmentStructure:
+    """What a SemiCRF does with sentences: learn features and types of segments, score, be stored."""
 
-    incidences: dict[str, Incidence]
-    offsets: Array  # [N+1]
-    gold: Array  # [rows]  type of every row that is a segment; -1 elsewhere
-    said: Supervision
-    codes: Array  # [T]  labels of the segment space, or sets of them
+    # -- training -----------------------------------------------------------------------------------------------------
+
+    def carry(self, before: Trained, now: Trained, shake: bool = False) -> Array:
+        """The weights of another model of segments by the numbers of this one; 0 for what it lacks."""
+        return carry_segments(before, now)
+
+    def prepare(
+        self,
+        model: Any,
+        X: Any,
+        y: Sequence[Sequence[Any]] | None,
+        more: bool = False,
+        sample_weight: Any = None,
+        old: Trained | None = None,
+    ) -> tuple[Data, Trained]:
+        """As that of chains; the segments of the training data become its gold."""
+        corpus, labels, codes, sets = labelled(X, y, () if old is None else old.space.labels)
+        known, filled = _filled(labels, codes)
+        given = Given(model.dictionaries, model.clusters, model.vectors, (known, filled), dictionary_lines=False)
+        if old is not None:  # nothing is held out of further data
+            given = given._replace(labels=None, numbers=getattr(_tokens(old), "numbers", None))
+        tokens, incidences, offsets = learn(corpus, model.template, model.min_count, old is not None, given)
+        _refuse_pairs(tokens)
+        if set(incidences) != {"state"}:
+            raise OptionError("X: a SemiCRF has no features on pairs of labels; give it features of tokens alone")
+        if y is not None:
+            check_lengths(y, np.diff(offsets).tolist())
+        if old is not None:
+            space, segments = grown_space(_fitting(old, known), known, filled, offsets, model.max_length)
+        elif model._given is None:
+            pairs = pairs_of_codes(labels, codes, offsets)
+            asked = pairs, model.max_length, codes >= len(labels)
+            space, segments = segment_space(known, filled, offsets, *asked)
+        else:
+            space, segments = model._given, segments_in(model._given, known, filled, offsets)
+        check_rows(offsets, space.max_length)
+        long = too_long(segments, space.max_length)
+        if long.any() and not space.has_neighbours and isinstance(X, Corpus | list):
+            kept = _without(offsets, segments.start[long], space.max_length)
+            X, y, weights = (None if given is None else taken(given, kept) for given in (X, y, sample_weight))
+            return self.prepare(model, X, y, more, weights, old)
+        _warn_of_cut(int(long.sum()), space.max_length)
+        segments = cut_segments(segments, offsets, space)
+        part = more or model._of_part or old is not None
+        said = supervision_of(sets, codes, offsets, labels, model.class_weight, sample_weight, part)
+        offsets = np.unique(offsets)  # sentences without tokens teach nothing
+        features = SegmentFeatures.learn(tokens, corpus, segments, space, model.min_count, model.dictionaries)
+        held = features.held_out(corpus, segments, space) if old is None else None
+        if old is not None:
+            features = cast(SegmentFeatures, old.extractor.merged(features))
+            incidences, _ = features.tokens.encode(corpus)
+        incidences = incidences | {"segment": features.incidence(corpus, offsets, held)}
+        gold = gold_of(segments, offsets, space)
+        gold.roles[codes >= len(labels)] = -1  # their features are seen with no label
+        parameters = segment_parameters(incidences, features, gold, offsets, space, model.cells, old)
+        none = np.zeros(parameters.n_weights, np.float32)
+        trained = Trained(features, state_space(space.labels), parameters, none, space.scheme, space)
+        data = Data(incidences, offsets, gold.kinds, said)
+        if not said.plain:
+            _, _, codes, sets = labelled(X, y, space.labels)
+            data = _with_labels(data, space, segments, codes, sets)
+        return data, trained
+
+    def layer_data(
+        self,
+        model: Any,
+        y: Sequence[Sequence[Any]] | None,
+        incidences: dict[str, Incidence],
+        offsets: Array,
+        class_weight: Any,
+        sample_weight: Any,
+    ) -> Data:
+        """Sentences with their labels as joint training takes them; with any labels where there are none."""
+        kept, space = np.unique(offsets), model.segments_  # sentences without tokens teach nothing
+        if y is None:
+            return Data(incidences, kept, np.full(len(incidences["segment"].keys), -1, np.int32))
+        labels, codes, sets = codes_among(y, space.labels)
+        known, filled = _filled(labels, codes)
+        segments = segments_in(space, known, filled, offsets)
+        check_rows(offsets, space.max_length)
+        segments = cut_segments(segments, kept, space)
+        said = supervision_of(sets, codes, offsets, labels, class_weight, sample_weight, part=True)
+        data = Data(incidences, kept, gold_of(segments, kept, space).kinds, said)
+        return data if said.plain else _with_labels(data, space, segments, codes, sets)
+
+    def objective(
+        self,
+        trained: Trained,
+        data: Data,
+        workers: Workers,
+        dtype: Any = np.float32,
+        slots: dict[str, Array] | None = None,
+        candidates: Candidates | None = None,
+    ) -> LogLikelihood:
+        """The likelihood of these data; `slots` and `candidates` are what a layer of a cascade is passed and passes."""
+        incidences, offsets, gold, said, codes = data
+        assert trained.segments is not None
+        assembly = SegmentAssembly(trained.segments, trained.parameters)
+        expectations = SegmentExpectations(assembly, gold, offsets, candidates)
+        if codes is not None:
+            expectations = PartialSegmentExpectations(assembly, codes, said, offsets, candidates)
+        features = incidences, trained.extractor.n_features, offsets, gold
+        model = trained.space, trained.parameters, workers, dtype
+        passing: dict[str, Any] = {"slots": slots, "candidates": candidates}
+        return LogLikelihood(*features, *model, supervision=said, expectations=expectations, **passing)
+
+    def facts(self, trained: Trained, data: Data) -> dict[str, Any]:
+        """What the record of training has of this structure: nothing."""
+        return {}
+
+    # -- scoring ------------------------------------------------------------------------------------------------------
+
+    def cost(self, trained: Trained) -> int:
+        """How much work a token is without compiled code, of which a CRF has 1."""
+        return SEGMENT_COST
+
+    def under(self, trained: Trained, scheme: str | None) -> Constrained:
+        """Everything: a segmentation keeps the scheme of the labels."""
+        assert trained.segments is not None
+        return Constrained(trained.space, SegmentAssembly(trained.segments, trained.parameters))
+
+    def scored_blocks(
+        self,
+        trained: Trained,
+        constrained: Constrained,
+        data: Encoded,
+        permitted: Array | None,
+        workers: Workers,
+        by_paths: bool,
+    ) -> Blocks:
+        """Ranges of sentences, which depend on the data alone, and what gives the scored sentences of one of them."""
+        scores = SegmentScores(trained, constrained.assembly, data, workers)
+        return scores.blocks, lambda begin, end: scores.sentences(begin, end, permitted)
+
+    # -- files --------------------------------------------------------------------------------------------------------
+
+    def pack(self, model: Any, trained: Trained) -> Packed:
+        """The tensors and the header of the model file."""
+        tensors, header = pack_linear(model, trained)
+        return tensors, header | {"segments": model.segments_._asdict()}
+
+    def read(self, model: Any, tensors: TensorReader, header: HeaderReader) -> Trained:
+        """What `pack` stored, after checking that everything fits together."""
+        trained = read_trained(tensors, header, _shape)
+        features = cast(SegmentFeatures, trained.extractor)
+        if trained.parameters.cells["segment"].ptr[features.tokens.n_features]:
+            raise ModelFileError("tensor segment.ptr: expected weights of segments at none of the features of tokens")
+        model.dictionaries = features.texts.lists() or None
+        return trained
 
 
-class SemiCRF(LogLinearModel):
+def _shape(trained: Trained, header: HeaderReader) -> tuple[Shape, Trained]:
+    """The sizes of the parts of the weight vector, and the segments."""
+    check_first_order(trained, header)
+    segments = read_segment_space(header.part("segments"), trained.space.labels, trained.scheme)
+    features = trained.extractor
+    if not isinstance(features, SegmentFeatures) or features.texts.max_length != segments.max_length:
+        raise header.refuse("extractor", f"segments of up to {segments.max_length} tokens")
+    shape = Shape({"state": segments.n_roles, "segment": segments.n_types}, segments.n_types + 1, 1)
+    return shape, trained._replace(segments=segments)
+
+
+SEGMENTS = SegmentStructure()
+
+
+class SemiCRF(LinearTagger):
     """Semi-Markov conditional random field: the best segmentation into chunks, whatever scheme writes them down.
 
     The score of a segment is that of its tokens (as first, inner, last or only token of its type, by the U lines of the
@@ -103,12 +259,9 @@ class SemiCRF(LogLinearModel):
     [['B-PER', 'I-PER', 'O', 'B-PER', 'I-PER']]
     """
 
-    _training_options: ClassVar[frozenset[str]] = LogLinearModel._training_options - {"init"}
+    _training_options: ClassVar[frozenset[str]] = LinearTagger._training_options - {"init"}
+    _structure: ClassVar[Any] = SEGMENTS
     decoders: ClassVar[tuple[str, ...]] = DECODERS
-    order = 1
-    averaging = "none"
-    constraints = None
-    warm_start = False
     _rule_options: ClassVar[tuple[str, ...]] = ("probabilities",)
     _given: SegmentSpace | None = None  # by `_like`: the space that fit shall use
 
@@ -131,83 +284,9 @@ class SemiCRF(LogLinearModel):
         vectors: declared.Vectors = None,
         class_weight: declared.ClassWeight = None,
     ):
-        self.template = template
-        self.max_length = max_length
-        self.dictionaries = dictionaries
-        self.cells = cells
-        self.min_count = min_count
-        self.l1 = l1
-        self.l2 = l2
-        self.optimizer = optimizer
-        self.max_iter = max_iter
-        self.tol = tol
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
-        self.clusters = clusters
-        self.vectors = vectors
-        self.class_weight = class_weight
+        self._store(locals())
 
-    # -- training ---------------------------------------------------------------------------------------------
-
-    def _prepare(
-        self,
-        X: Any,
-        y: Sequence[Sequence[str]] | None,
-        more: bool = False,
-        sample_weight: Any = None,
-        old: Trained | None = None,
-    ) -> tuple[Data, Trained]:
-        corpus, labels, codes, sets = labelled(X, y, () if old is None else old.space.labels)
-        known, filled = _filled(labels, codes)
-        given = self._given_features(labels, codes)._replace(dictionary_lines=False)
-        if old is not None:  # nothing is held out of further data
-            given = given._replace(labels=None, numbers=getattr(_tokens(old), "numbers", None))
-        tokens, incidences, offsets = learn(corpus, self.template, self.min_count, old is not None, given)
-        _refuse_pairs(tokens)
-        if set(incidences) != {"state"}:
-            raise OptionError("X: a SemiCRF has no features on pairs of labels; give it features of tokens alone")
-        if y is not None:
-            check_lengths(y, np.diff(offsets).tolist())
-        if old is not None:
-            space, segments = grown_space(_fitting(old, known), known, filled, offsets, self.max_length)
-        elif self._given is None:
-            pairs = pairs_of_codes(labels, codes, offsets)
-            asked = pairs, self.max_length, codes >= len(labels)
-            space, segments = segment_space(known, filled, offsets, *asked)
-        else:
-            space, segments = self._given, segments_in(self._given, known, filled, offsets)
-        check_rows(offsets, space.max_length)
-        long = too_long(segments, space.max_length)
-        if long.any() and not space.has_neighbours and isinstance(X, Corpus | list):
-            kept = _without(offsets, segments.start[long], space.max_length)
-            X, y, weights = (None if given is None else taken(given, kept) for given in (X, y, sample_weight))
-            return self._prepare(X, y, more, weights, old)
-        _warn_of_cut(int(long.sum()), space.max_length)
-        segments = cut_segments(segments, offsets, space)
-        part = more or self._of_part or old is not None
-        said = supervision_of(sets, codes, offsets, labels, self.class_weight, sample_weight, part)
-        offsets = np.unique(offsets)  # sentences without tokens teach nothing
-        features = SegmentFeatures.learn(tokens, corpus, segments, space, self.min_count, self.dictionaries)
-        held = features.held_out(corpus, segments, space) if old is None else None
-        if old is not None:
-            features = cast(SegmentFeatures, old.extractor.merged(features))
-            incidences, _ = features.tokens.encode(corpus)
-        incidences = incidences | {"segment": features.incidence(corpus, offsets, held)}
-        gold = gold_of(segments, offsets, space)
-        gold.roles[codes >= len(labels)] = -1  # their features are seen with no label
-        parameters = segment_parameters(incidences, features, gold, offsets, space, self.cells, old)
-        none = np.zeros(parameters.n_weights, np.float32)
-        trained = Trained(features, state_space(space.labels), parameters, none, space.scheme, space)
-        data = Data(incidences, offsets, gold.kinds, said)
-        if not said.plain:
-            _, _, codes, sets = labelled(X, y, space.labels)
-            data = _with_labels(data, space, segments, codes, sets)
-        return data, trained
-
-    def _grown(self, X: Any, y: Sequence[Sequence[Any]] | None, sample_weight: Any) -> tuple[Data, Trained]:
-        data, trained = self._prepare(X, y, sample_weight=sample_weight, old=self._trained)
-        return data, trained._replace(weights=carry_segments(self._trained, trained))
+    max_length: int | None
 
     @property
     def segments_(self) -> SegmentSpace:
@@ -219,102 +298,21 @@ class SemiCRF(LogLinearModel):
     def _like(self) -> Self:
         """An untrained copy of a trained model that will have the same labels, scheme, types and max_length, whatever
         part of its training data it is trained on."""
-        self._check_fitted()
         copy = super()._like()
         copy._given = self.segments_
         return copy
 
     def _weights_of(self, other: "SemiCRF") -> Array:
-        """The weights of another model of the same segments by the numbers of this one's; 0 for what it lacks."""
-        for model in (self, other):
-            model._check_fitted()
         mine, others = self.segments_, other.segments_
         if (mine.scheme, mine.types) != (others.scheme, others.types):
             raise OptionError("weights_of: the other model has other types of segments; train it by `_like`")
-        return carry_segments(other._learnt(), self._learnt())
-
-    # -- files ------------------------------------------------------------------------------------------------
-
-    def pack(self) -> Packed:
-        tensors, header = super().pack()
-        return tensors, header | {"segments": self.segments_._asdict()}
-
-    @classmethod
-    def unpack(cls, tensors: Mapping[str, Array], header: Mapping[str, Any]) -> Self:
-        model = super().unpack(tensors, header)
-        n_tokens = cast(SegmentFeatures, model._extractor).tokens.n_features
-        if model._parameters.cells["segment"].ptr[n_tokens]:
-            raise ModelFileError("tensor segment.ptr: expected weights of segments at none of the features of tokens")
-        return model
-
-    def _read_shape(self, trained: Trained, header: HeaderReader) -> tuple[Shape, Trained]:
-        check_first_order(trained, header)
-        segments = read_segment_space(header.part("segments"), trained.space.labels, trained.scheme)
-        features = trained.extractor
-        if not isinstance(features, SegmentFeatures) or features.texts.max_length != segments.max_length:
-            raise header.refuse("extractor", f"segments of up to {segments.max_length} tokens")
-        self.dictionaries = features.texts.lists() or None
-        shape = Shape({"state": segments.n_roles, "segment": segments.n_types}, segments.n_types + 1, 1)
-        return shape, trained._replace(segments=segments)
-
-    def _take_back(self, extractor: Extractor) -> None:
-        given = self.dictionaries  # as it was given, case and all
-        super()._take_back(extractor)
-        self.dictionaries = given
-
-    def _expectations(self, trained: Trained, data: Data, candidates: Candidates | None) -> SegmentExpectations:
-        assert trained.segments is not None
-        assembly = SegmentAssembly(trained.segments, trained.parameters)
-        if isinstance(data, SegmentData):
-            _, offsets, _, said, codes = data
-            return PartialSegmentExpectations(assembly, codes, said, offsets, candidates)
-        return SegmentExpectations(assembly, data.gold, data.offsets, candidates)
-
-    # -- graphs out ---------------------------------------------------------------------------------------------------
-
-    def _scored_blocks(
-        self, trained: Trained, constrained: Constrained, data: Encoded, permitted: Array | None, workers: Workers
-    ) -> tuple[list[tuple[int, int]], Callable[[int, int], Batch]]:
-        expect(int(data.offsets[-1]) * (SEGMENT_COST - 1))
-        scores = SegmentScores(trained, constrained.assembly, data, workers)
-
-        def scored(begin: int, end: int) -> Batch:
-            return self._batch(scores.sentences(begin, end, permitted), begin)
-
-        return scores.blocks, scored
-
-    def _under(self, trained: Trained, scheme: str | None) -> Constrained:
-        """Everything: a segmentation keeps the scheme of the labels."""
-        assert trained.segments is not None
-        return Constrained(trained.space, SegmentAssembly(trained.segments, trained.parameters))
+        return super()._weights_of(other)
 
     def _decoder_options(self, decoder: str) -> list[str]:
         return ["probabilities"]
 
     def _why_one_decoder(self) -> str | None:
         return "a SemiCRF decodes exactly"
-
-    # -- as a layer of a cascade --------------------------------------------------------------------------------
-
-    def _data(
-        self,
-        y: Sequence[Sequence[Any]] | None,
-        incidences: dict[str, Incidence],
-        offsets: Array,
-        class_weight: Any,
-        sample_weight: Any,
-    ) -> Data:
-        kept, space = np.unique(offsets), self.segments_  # sentences without tokens teach nothing
-        if y is None:
-            return Data(incidences, kept, np.full(len(incidences["segment"].keys), -1, np.int32))
-        labels, codes, sets = codes_among(y, space.labels)
-        known, filled = _filled(labels, codes)
-        segments = segments_in(space, known, filled, offsets)
-        check_rows(offsets, space.max_length)
-        segments = cut_segments(segments, kept, space)
-        said = supervision_of(sets, codes, offsets, labels, class_weight, sample_weight, part=True)
-        data = Data(incidences, kept, gold_of(segments, kept, space).kinds, said)
-        return data if said.plain else _with_labels(data, space, segments, codes, sets)
 
     def _passed_by(self, batch: Batch, cut: float) -> Passed:
         label_of_role(self.segments_)  # an error where labels depend on the neighbours
@@ -399,7 +397,7 @@ def _with_labels(data: Data, space: SegmentSpace, segments: Segments, codes: Arr
             written = space.labels_of(Segments(segments.start[own], segments.end[own], segments.kind[own]))
             codes[a:b] = [number[label] for label in written]
     said = data.said._replace(sets=sets)
-    return cast(Data, SegmentData(data.incidences, data.offsets, data.gold, said, codes))
+    return data._replace(said=said, more=codes)
 
 
 def _without(offsets: Array, places: Array, max_length: int) -> Array:

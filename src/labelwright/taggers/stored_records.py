@@ -1,21 +1,35 @@
 """The record of training in the header of a model file: what `inspect` and `calibrate` read of it is checked.
 
-Fields that are not named here may hold anything that JSON has, but no number that is not finite.
+A schema names fields and what they hold: int, float, str, bool, LOSS (a number that need not be finite, since training
+may have failed), [schema], {field: schema}, EACH(schema) (an object with any fields), MAYBE(schema) (or null), or a
+function that checks.  A field with a star must be there.  Fields that are not named may hold anything that JSON has,
+but no number that is not finite.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 from labelwright.corpus.tokenizer import tokenizer_of
 from labelwright.errors import OptionError
 from labelwright.modelfile import BITS
 from labelwright.validation import LARGEST_COUNT, HeaderReader, check_plain
 
-Check = Callable[[HeaderReader, str], Any]
-Schema = Mapping[str, Check]
 FITTED = ("sentences", "tokens", "iterations", "loss")  # what the record of a trained linear tagger has at least
 TIMED = ("seconds", "labelwright")  # what a record that says why training ended has, too
 REMEMBERED = ("sentences", "tokens", *TIMED)  # what that of a memory-based tagger has
+LOSS = "loss"
+
+
+class MAYBE(NamedTuple):
+    """The same, or null."""
+
+    schema: Any
+
+
+class EACH(NamedTuple):
+    """An object all of whose fields are alike."""
+
+    schema: Any
 
 
 def read_record(
@@ -32,7 +46,7 @@ def read_record(
     training = header.part("training")
     for name in ("training", "history"):
         check_plain(header, name, but=("loss", "norm", "merit"))
-    _check(training, OF_LAYERS if of_layers else TRAINING)
+    _check_fields(training, OF_LAYERS if of_layers else TRAINING)
     imported = "imported_from" in training and not any(name in training for name in needed)
     if of_layers or (len(training) and not imported):
         _require(training, needed)
@@ -41,7 +55,7 @@ def read_record(
     history = header.parts("history")
     for record in history:
         _require(record, of_iteration)
-        _check(record, ITERATION)
+        _check_fields(record, ITERATION)
     return dict(training), [dict(record) for record in history]
 
 
@@ -50,86 +64,38 @@ def _require(fields: HeaderReader, names: Sequence[str]) -> None:
         fields[name]  # an error where it is missing
 
 
-def _check(fields: HeaderReader, schema: Schema) -> None:
-    """Check the fields that are there."""
-    for name, check in schema.items():
-        if name in fields:
-            check(fields, name)
+def _check_fields(fields: HeaderReader, schema: Mapping[str, Any]) -> None:
+    _require(fields, [name.rstrip("*") for name in schema if name.endswith("*")])
+    for name, what in schema.items():
+        if name.rstrip("*") in fields:
+            _check(fields, name.rstrip("*"), what)
 
 
-# -- what a field may be ----------------------------------------------------------------------------------------------
-
-
-def _whole(fields: HeaderReader, name: str) -> None:
-    fields.whole(name)
-
-
-def _number(fields: HeaderReader, name: str) -> None:
-    fields.number(name, -LARGEST_COUNT, LARGEST_COUNT)
-
-
-def _any_number(fields: HeaderReader, name: str) -> None:
-    """A loss: where training has failed it is not finite."""
-    if type(fields[name]) is not float:
+def _check(fields: HeaderReader, name: str, what: Any) -> None:
+    """Refuse a field that does not hold what its schema says."""
+    if what is int:
+        fields.whole(name)
+    elif what is float or (what is LOSS and type(fields[name]) is not float):
         fields.number(name, -LARGEST_COUNT, LARGEST_COUNT)
-
-
-def _text(fields: HeaderReader, name: str) -> None:
-    fields.text(name)
-
-
-def _names(fields: HeaderReader, name: str) -> None:
-    fields.names(name)
-
-
-def _truth(fields: HeaderReader, name: str) -> None:
-    fields.one_of(name, (False, True))
-
-
-def _maybe(check: Check) -> Check:
-    """The same, or nothing."""
-    return lambda fields, name: None if fields[name] is None else check(fields, name)
-
-
-def _beside(other: str, check: Check) -> Check:
-    """The same, in a record that has the other field, too."""
-
-    def check_both(fields: HeaderReader, name: str) -> None:
-        check(fields, name)
-        _require(fields, (other,))
-
-    return check_both
-
-
-def _part(schema: Schema, needed: Sequence[str] = ()) -> Check:
-    """An object with these fields."""
-
-    def check(fields: HeaderReader, name: str) -> None:
-        _require(fields.part(name), needed)
-        _check(fields.part(name), schema)
-
-    return check
-
-
-def _parts(schema: Schema, needed: Sequence[str] = ()) -> Check:
-    """A list of objects with these fields."""
-
-    def check(fields: HeaderReader, name: str) -> None:
+    elif what is str:
+        fields.text(name)
+    elif what is bool:
+        fields.one_of(name, (False, True))
+    elif what == [str]:
+        fields.names(name)
+    elif isinstance(what, list):
         for part in fields.parts(name):
-            _require(part, needed)
-            _check(part, schema)
-
-    return check
-
-
-def _each(check: Check) -> Check:
-    """An object all of whose fields are alike."""
-
-    def check_all(fields: HeaderReader, name: str) -> None:
+            _check_fields(part, what[0])
+    elif isinstance(what, dict):
+        _check_fields(fields.part(name), what)
+    elif isinstance(what, MAYBE):
+        if fields[name] is not None:
+            _check(fields, name, what.schema)
+    elif isinstance(what, EACH):
         for key in fields.part(name):
-            check(fields.part(name), key)
-
-    return check_all
+            _check(fields.part(name), key, what.schema)
+    elif what is not LOSS:
+        what(fields, name)
 
 
 def _tokenizer(training: HeaderReader, name: str) -> None:
@@ -147,76 +113,62 @@ def _compressed(training: HeaderReader, name: str) -> None:
 
 def _rounds(training: HeaderReader, name: str) -> None:
     """The rounds of splitting and merging, one of which was kept."""
-    _parts({"states": _each(_whole), "kept": _truth}, ("states",))(training, name)
+    _check(training, name, [{"states*": EACH(int), "kept": bool}])
     if not any(part.get("kept") for part in training.parts(name)):
         raise training.refuse(name, "a round that was kept")
 
 
 def _convergence(training: HeaderReader, name: str) -> None:
     """What a perceptron knows about the data."""
-    fields = training.part(name)
-    _check(fields, BOUNDS | {"latent": _part(BOUNDS, LATENT)})
-    _require(fields, ("separable", "theorem") if "mistake_bound" in fields else ("separable",))
+    latent = {f"{field}*": float for field in ("plain_margin", "margin_bound", "expansion")}
+    bounds = {"strictly_separable": float, "margin": MAYBE(float), "theorem": MAYBE(int)}
+    bound = {"mistake_bound": MAYBE(float)}
+    _check(
+        training, name, {"separable*": float, **bounds, **bound, "latent": {**latent, "mistake_bound*": MAYBE(float)}}
+    )
+    if "mistake_bound" in training.part(name):
+        _require(training.part(name), ("theorem",))
 
 
-# -- the fields -------------------------------------------------------------------------------------------------------
+def _best(fields: HeaderReader, name: str) -> None:
+    """Where development data chose the weights: the iteration and its score."""
+    _check(fields, name, float if name == "best_dev" else int)
+    _require(fields, ("best_dev", "best_iteration"))
 
-BOUNDS: dict[str, Check] = {
-    "separable": _number,
-    "strictly_separable": _number,
-    "margin": _maybe(_number),
-    "mistake_bound": _maybe(_number),
-    "theorem": _maybe(_whole),
-    "plain_margin": _number,
-    "margin_bound": _number,
-    "expansion": _number,
-}
-LATENT = ("plain_margin", "margin_bound", "expansion", "mistake_bound")
 
-BEST: Schema = {  # where development data chose the weights
-    "best_iteration": _beside("best_dev", _whole),
-    "best_dev": _beside("best_iteration", _number),
-}
-
-TRAINING: dict[str, Check] = {
-    **dict.fromkeys(("sentences", "tokens", "features", "weights", "arcs", "iterations", "mistakes"), _whole),
-    "loss": _maybe(_any_number),
-    "seconds": _number,
-    **dict.fromkeys(("stopped", "labelwright", "imported_from", "seen"), _text),
-    "interrupted": _truth,
+BEST = {"best_dev": _best, "best_iteration": _best}
+TRAINING: dict[str, Any] = {
+    **dict.fromkeys(("sentences", "tokens", "features", "weights", "arcs", "iterations", "mistakes"), int),
+    "loss": MAYBE(LOSS),
+    "seconds": float,
+    **dict.fromkeys(("stopped", "labelwright", "imported_from", "seen"), str),
+    "interrupted": bool,
     **BEST,
-    "columns": _maybe(_names),
-    "label": _maybe(_text),
+    "columns": MAYBE([str]),
+    "label": MAYBE(str),
     "tokenizer": _tokenizer,
     "compressed": _compressed,
-    "dev": _number,
-    "restarts": _parts({"loss": _any_number, "merit": _any_number}, ("loss", "merit")),
+    "dev": float,
+    "restarts": [{"loss*": LOSS, "merit*": LOSS}],
     "rounds": _rounds,
-    "search": _part(
-        {"settings": _whole, "tried": _whole, "score": _number, "stopped": _text}, ("settings", "score", "stopped")
-    ),
-    "pruning": _part(dict.fromkeys(("kept", "cutoff", "most", "candidates"), _number)),
+    "search": {"settings*": int, "tried": int, "score*": float, "stopped*": str},
+    "pruning": dict.fromkeys(("kept", "cutoff", "most", "candidates"), float),
     "convergence": _convergence,
-    "joint": _part(
-        {"iterations": _whole, "loss": _any_number, "stopped": _text, **BEST},
-        ("iterations", "loss", "stopped"),
-    ),
-    "calibration": _maybe(
-        _part(
-            {
-                **dict.fromkeys(("temperature", "log_likelihood_per_token", "seconds"), _number),
-                "sentences": _whole,
-                "method": _text,
-            },
-            ("temperature", "sentences", "log_likelihood_per_token"),
-        )
+    "joint": {"iterations*": int, "loss*": LOSS, "stopped*": str, **BEST},
+    "calibration": MAYBE(
+        {
+            "temperature*": float,
+            "sentences*": int,
+            **dict.fromkeys(("log_likelihood_per_token*", "seconds"), float),
+            "method": str,
+        }
     ),
 }
 
-OF_LAYERS: Schema = TRAINING | {"dev": _part({"before": _each(_number), "after": _each(_number)})}
+OF_LAYERS: dict[str, Any] = TRAINING | {"dev": {"before": EACH(float), "after": EACH(float)}}
 
-ITERATION: Schema = {
-    **dict.fromkeys(("iteration", "evaluations", "mistakes"), _whole),
-    **dict.fromkeys(("loss", "norm"), _any_number),
-    **dict.fromkeys(("seconds", "dev", "separable"), _number),
+ITERATION: dict[str, Any] = {
+    **dict.fromkeys(("iteration", "evaluations", "mistakes"), int),
+    **dict.fromkeys(("loss", "norm"), LOSS),
+    **dict.fromkeys(("seconds", "dev", "separable"), float),
 }

@@ -12,7 +12,7 @@ from labelwright.evaluate import evaluate
 from labelwright.features.extract import learn
 from labelwright.scoring.parameters import Trained, make_parameters
 from labelwright.structures.states import state_space
-from labelwright.taggers.latent_crf import LatentCRF
+from labelwright.taggers.crf import LatentCRF
 
 TEMPLATE = "U:%x[0,0]\nB"
 LONGEST = 16  # tokens, all of whose sequences of two symbols are enumerated

@@ -7,12 +7,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labelwright.compat.pycrfsuite.log import TrainingLog
+from labelwright.engine.choice import expect_much
 from labelwright.errors import OptionError
 from labelwright.learn.monitor import Monitor
-from labelwright.scoring.parameters import Cells, Parameters, Trained
+from labelwright.scoring.parameters import Cells, Parameters
 from labelwright.taggers.crf import CRF
 from labelwright.taggers.perceptron import Perceptron
-from labelwright.taggers.training import Data, TrainableModel
+from labelwright.taggers.training import Data
 
 Array = NDArray[Any]
 SLACK = {0: "none", 1: "linear", 2: "quadratic"}  # by the type of passive-aggressive updates
@@ -128,60 +129,61 @@ class _Watched(Monitor):
         return "norm" in last and last["norm"] <= self.epsilon * max(1.0, float(np.linalg.norm(weights)))
 
 
-class _Learner(TrainableModel):
-    """What CRFsuite's settings add to a learner of labelwright."""
+class Trained(NamedTuple):
+    """A tagger, and how many weights CRFsuite would count."""
 
-    settings: dict[str, Any]
-    log: TrainingLog
-    n_weights: int = 0  # that CRFsuite would count
-
-    def _prepare(self, X: Any, y: Any, more: bool = False, sample_weight: Any = None) -> tuple[Data, Trained]:
-        data, trained = super()._prepare(X, y, more, sample_weight)
-        parameters = _chosen(data, trained.parameters, self.settings)
-        assert parameters.has_weight is not None
-        self.n_weights = len(parameters.cells["state"].column) + int(parameters.has_weight.sum())
-        self.log.prepared(self.n_weights)
-        return data, trained._replace(parameters=parameters, weights=np.zeros(parameters.n_weights, np.float32))
-
-    def _monitor(self, start: Trained, data: Data, dev: Any, progress: Any, place: Any) -> Monitor:
-        monitor = _Watched(**self._stopping())
-        monitor.watch = lambda now, weights: self.log.iteration(self, now, start, weights)
-        monitor.epsilon = self.settings.get("epsilon", 0.0)
-        return monitor
-
-    def _after(self, data: Data, development: Any) -> None:
-        """Nothing is calibrated or examined here."""
+    tagger: Any
+    n_weights: int
 
 
-class _LogLinear(_Learner, CRF):
-    def _stopping(self) -> dict[str, Any]:
-        period = self.settings["period"]
-        return super()._stopping() | {
-            "max_iter": self.settings["max_iterations"] or UNLIMITED,
-            "tol": self.settings["delta"] if period else -np.inf,
-            "period": max(1, period),
-        }
+def trained(
+    algorithm: str, settings: dict[str, Any], log: TrainingLog, n_jobs: int | None, X: Any, y: list[list[str]]
+) -> Trained:
+    """A tagger that has learnt as this algorithm of CRFsuite's does."""
+    model = _untrained(algorithm, settings).set_params(n_jobs=n_jobs)
+    model._check_parameters()
+    expect_much()
+    data, start = model._prepare(X, y)
+    parameters = _chosen(data, start.parameters, settings)
+    assert parameters.has_weight is not None
+    n_weights = len(parameters.cells["state"].column) + int(parameters.has_weight.sum())
+    log.prepared(n_weights)
+    start = start._replace(parameters=parameters, weights=np.zeros(parameters.n_weights, np.float32))
+    learning = model._learner(model)
+    monitor = _Watched(**learning.stopping() | _limits(algorithm, settings))
+    monitor.watch = lambda now, weights: log.iteration(model, now, start, weights)
+    monitor.epsilon = settings.get("epsilon", 0.0)
+    weights = model._run(learning, start, data, monitor)
+    model._keep(start._replace(weights=weights), data, learning, [monitor])
+    return Trained(model, n_weights)
 
 
-class _Online(_Learner, Perceptron):
-    def _stopping(self) -> dict[str, Any]:
-        return super()._stopping() | {"max_iter": max(1, self.settings["max_iterations"])}
+def _limits(algorithm: str, settings: dict[str, Any]) -> dict[str, Any]:
+    """When CRFsuite stops, as arguments of Monitor."""
+    if algorithm not in ("lbfgs", "l2sgd"):
+        return {"max_iter": max(1, settings["max_iterations"])}
+    period = settings["period"]
+    return {
+        "max_iter": settings["max_iterations"] or UNLIMITED,
+        "tol": settings["delta"] if period else -np.inf,
+        "period": max(1, period),
+    }
 
 
-def learner(algorithm: str, settings: dict[str, Any], log: TrainingLog) -> Any:
-    """An untrained tagger that learns as this algorithm of CRFsuite's does."""
+def _untrained(algorithm: str, settings: dict[str, Any]) -> Any:
+    """A tagger with the settings of this algorithm of CRFsuite's."""
     cells = "all" if settings["feature.possible_states"] else "observed"
     shared: dict[str, Any] = {"cells": cells, "random_state": 0}
     if algorithm == "lbfgs":
-        model: Any = _LogLinear(l1=settings["c1"], l2=2 * settings["c2"], prune_labels="off", **shared)
+        model: Any = CRF(l1=settings["c1"], l2=2 * settings["c2"], prune_labels="off", **shared)
     elif algorithm == "l2sgd":
-        model = _LogLinear(l2=2 * settings["c2"], optimizer="sgd", prune_labels="off", **shared)
+        model = CRF(l2=2 * settings["c2"], optimizer="sgd", prune_labels="off", **shared)
     elif algorithm == "averaged-perceptron":
-        model = _Online(averaging="avg", epsilon=settings["epsilon"], **shared)
+        model = Perceptron(averaging="avg", epsilon=settings["epsilon"], **shared)
     elif algorithm == "passive-aggressive":
         if settings["type"] not in SLACK:
             raise OptionError(f"type: expected 0, 1 or 2, got {settings['type']}")
-        model = _Online(
+        model = Perceptron(
             update="passive-aggressive",
             cost="root" if settings["error_sensitive"] else "sentence",
             averaging="avg" if settings["averaging"] else "none",
@@ -192,8 +194,7 @@ def learner(algorithm: str, settings: dict[str, Any], log: TrainingLog) -> Any:
         )
     else:
         variances = {"variance": settings["variance"], "gamma": settings["gamma"], "epsilon": settings["epsilon"]}
-        model = _Online(update="arow", cost="labels", averaging="none", **variances, **shared)
-    model.settings, model.log = settings, log
+        model = Perceptron(update="arow", cost="labels", averaging="none", **variances, **shared)
     return model
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from labelwright.compat.pycrfsuite.learners import ALGORITHMS, ALIASES, TYPES, learner
+from labelwright.compat.pycrfsuite.learners import ALGORITHMS, ALIASES, TYPES, trained
 from labelwright.compat.pycrfsuite.log import HeldOut, TrainingLog, TrainLogParser
 from labelwright.compat.pycrfsuite.tagger import ItemError, ItemSequence, items_of, text_of
 from labelwright.errors import CorpusError, LabelwrightError, ModelFileError
@@ -150,20 +150,20 @@ class BaseTrainer:
         log = TrainingLog(self, self._algorithm, self._settings, list(self._label_numbers), held_out)
         log.start(holdout)
         X, y = self._part(groups != holdout)
-        tagger = self._fit(X, y, log) if any(y) else None
+        tagger, n_weights = self._fit(X, y, log) if any(y) else (None, 0)
         if tagger is None:
             log.prepared(0)
         log.trained(None if tagger is None else tagger.training_["stopped"])
         model = EMPTY if tagger is None else from_crf(tagger)
-        log.stored(model, 0 if tagger is None else tagger.n_weights, len(self._data.names))
+        log.stored(model, n_weights, len(self._data.names))
         return crfsuite.write(model)
 
-    def _fit(self, X: Collected, y: list[list[str]], log: TrainingLog) -> Any:
+    def _fit(self, X: Collected, y: list[list[str]], log: TrainingLog) -> tuple[Any, int]:
         try:
-            tagger = learner(self._algorithm, self._settings, log).set_params(n_jobs=self.n_jobs).fit(X, y)
+            tagger, n_weights = trained(self._algorithm, self._settings, log, self.n_jobs, X, y)
         except LabelwrightError as error:
             raise CRFSuiteError(-4, str(error)) from error
-        return uninterrupted(tagger)
+        return uninterrupted(tagger), n_weights
 
     def _part(self, chosen: Any) -> tuple[Collected, list[list[str]]]:
         """The sentences that are chosen [N], and their labels."""
