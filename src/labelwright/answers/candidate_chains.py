@@ -6,7 +6,7 @@ among labellings of candidates; a decoding says whether its labelling is proven 
 
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,11 +20,9 @@ from labelwright.parallel import computed_once
 from labelwright.scoring.candidate_scores import MOST_NUMBERS, WIDEST, CandidateScores, Missed, ScoredChart
 from labelwright.structures import dag
 from labelwright.structures.candidates import LabelLists
+from labelwright.structures.dag import LabelledGraph, graph_of_lattice
 from labelwright.structures.lattice import Lattice, Posterior
 from labelwright.structures.states import assembled
-
-if TYPE_CHECKING:
-    from labelwright.rules.labelled_graphs import LabelledGraph
 
 Array = NDArray[Any]
 ROUNDS = 12  # in which candidates are enlarged until the best labelling is proven
@@ -150,9 +148,7 @@ class PrunedChain:
 
     path_of_labelling = "only"
 
-    def labelled_graphs(self) -> "Iterator[LabelledGraph]":
-        from labelwright.rules.labelled_graphs import graph_of_lattice
-
+    def labelled_graphs(self) -> Iterator[LabelledGraph]:
         local = self.possible.local
         graph = graph_of_lattice(local.chain.lattice)
         yield graph._replace(arcs=graph.arcs._replace(label=local.codes[graph.arcs.label].astype(np.int64)))

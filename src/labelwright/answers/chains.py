@@ -4,7 +4,7 @@ import inspect
 import zlib
 from collections.abc import Iterator, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from labelwright.decode.exact import labellings
 from labelwright.decode.paths import best_paths
 from labelwright.kernels import compiled
 from labelwright.parallel import computed_once, one_blas_thread
+from labelwright.structures.dag import LabelledGraph, graph_of_lattice
 from labelwright.structures.lattice import (
     Lattice,
     Posterior,
@@ -36,9 +37,6 @@ from labelwright.structures.lattice import (
 )
 from labelwright.structures.states import StateSpace
 from labelwright.structures.timeorder import Best, Plan, plan, posteriors
-
-if TYPE_CHECKING:
-    from labelwright.rules.labelled_graphs import LabelledGraph
 
 Array = NDArray[Any]
 COLD = 1e6  # what the largest score becomes where sums of exponentials are to be their largest terms
@@ -190,9 +188,7 @@ class Chain:
     def path_of_labelling(self) -> str:
         return "only" if not self.chains.space.latent else "best" if self.chains.by_paths else "sum"
 
-    def labelled_graphs(self) -> "Iterator[LabelledGraph]":
-        from labelwright.rules.labelled_graphs import graph_of_lattice
-
+    def labelled_graphs(self) -> Iterator[LabelledGraph]:
         yield graph_of_lattice(self.lattice)
 
     # -- answers ------------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ that are no candidates of a token satisfy the same constraints (none), so one ar
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import islice, product
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,10 +22,8 @@ from labelwright.decode.record import Decoding, check_seconds
 from labelwright.errors import OptionError
 from labelwright.parallel import Workers, computed_once
 from labelwright.structures import dag, proposals
+from labelwright.structures.dag import LabelledGraph
 from labelwright.structures.proposals import Distributions, Proposals
-
-if TYPE_CHECKING:
-    from labelwright.rules.labelled_graphs import LabelledGraph
 
 Array = NDArray[Any]
 DECODERS = ("none", "vote", "csi")
@@ -105,12 +103,11 @@ class ProposalSums:
         scores: Array = paths.score / self.temperature + worth[paths.token, paths.label]
         return scores
 
-    def labelled_graph(self) -> "LabelledGraph":
+    def labelled_graph(self) -> LabelledGraph:
         """All labellings, each label with arcs of its own, for users' rules."""
-        from labelwright.rules.labelled_graphs import graph_of_proposals
-
         paths = self.graphs.paths_with(range(len(self.labels)))
-        return graph_of_proposals(paths.graph, paths.score / self.temperature, paths.label, len(paths.candidate))
+        score, T = paths.score / self.temperature, len(paths.candidate)
+        return proposals.graph_of_proposals(paths.graph, score, paths.label, T)
 
     # -- answers ------------------------------------------------------------------------------------------------------
 
@@ -284,16 +281,14 @@ class ProposalSentence:
     def of_labels(self) -> str | None:
         return self.block.of_labels
 
-    def labelled_graphs(self) -> "Iterator[LabelledGraph]":
+    def labelled_graphs(self) -> Iterator[LabelledGraph]:
         """The labellings of candidates; then those of all labels, which alone have probabilities."""
-        from labelwright.rules.labelled_graphs import graph_of_proposals
-
         if self.temperature is not None:
             yield self._sums.labelled_graph()
             return
         for one in (self._candidates, self.block.widened(self.n)):
             with _too_wide(self.block.first + self.n, "rules"):
-                yield graph_of_proposals(*labelling_graph(one, self.block.allowed), len(self))
+                yield proposals.graph_of_proposals(*labelling_graph(one, self.block.allowed), len(self))
 
     # -- answers ------------------------------------------------------------------------------------------------------
 

@@ -13,17 +13,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labelwright.answers.chains import DRAWN
-from labelwright.answers.protocol import NoSumsError, Ranked, Scored, spans_within
+from labelwright.answers.protocol import GraphSentence, NoSumsError, Ranked, Scored, spans_within
 from labelwright.corpus.spans import Span
 from labelwright.decode import RULED_DECODERS
 from labelwright.decode.record import Decoding
 from labelwright.errors import OptionError
 from labelwright.parallel import computed_once
 from labelwright.rules.formulas import Sentence, labels_named, span_formula
-from labelwright.rules.labelled_graphs import LabelledArcs, LabelledGraph
 from labelwright.rules.product import Path, Product, RuledPaths, TooLargeError, contradiction_in
 from labelwright.rules.rules import Bound, bind
 from labelwright.structures import dag
+from labelwright.structures.dag import LabelledArcs, LabelledGraph
 
 Array = NDArray[Any]
 LISTED = 1000  # labellings that are examined where a labelling has many paths
@@ -55,7 +55,7 @@ def under_rules(sentence: Structured, rules: Any, words: Any, number: int) -> "R
     return RuledSentence(sentence, rules, words, number)
 
 
-class RuledSentence:
+class RuledSentence(GraphSentence):
     """One sentence, the labellings of which satisfy rules."""
 
     def __init__(self, base: Structured, rules: Any, words: Any, number: int):
@@ -66,7 +66,7 @@ class RuledSentence:
         return len(self.base)
 
     @property
-    def decoders(self) -> tuple[str, ...]:
+    def decoders(self) -> tuple[str, ...]:  # type: ignore[override]
         return tuple(name for name in self.base.decoders if name in RULED_DECODERS)
 
     @property
@@ -181,26 +181,25 @@ class RuledSentence:
         ruled = LabelledArcs(source, target, made.score, arcs.label, arcs.token)
         return LabelledGraph(ruled, made.dag.n_nodes, made.dag.sinks)
 
-    @computed_once
-    def _sums(self) -> dag.Sums:
-        return dag.sums(self._product.dag, self._product.score)
+    @property
+    def graph(self) -> dag.Dag:  # type: ignore[override]
+        return self._product.dag
 
-    def log_z(self) -> float:
-        """Over the labellings that satisfy the rules."""
-        return self._sums.log_z
+    @property
+    def scores(self) -> Array:  # type: ignore[override]
+        return self._product.score
 
-    def log_z_of(self, permitted: Array) -> float:
-        return dag.sums(self._product.dag, self._permitted(permitted)).log_z
+    def codes_of(self, path: Array) -> Array:
+        labels: Array = self._labellings.arcs.label[path]
+        return labels[labels >= 0]
 
-    def _permitted(self, permitted: Array) -> Array:
-        """The scores of the product, minus infinity on arcs that read a label that is not permitted [T, L]."""
+    def permitted_arcs(self, permitted: Array) -> Array:
         arcs = self._labellings.arcs
-        reads = np.flatnonzero(arcs.label >= 0)
-        scores = arcs.score.copy()
-        scores[reads[~permitted[arcs.token[reads], arcs.label[reads]]]] = -np.inf
-        return scores
+        reads, allowed = np.flatnonzero(arcs.label >= 0), np.ones(len(arcs.label), np.bool_)
+        allowed[reads] = permitted[arcs.token[reads], arcs.label[reads]]
+        return allowed
 
-    def tempered(self, temperature: float) -> "RuledSentence":
+    def tempered(self, temperature: float) -> "RuledSentence":  # type: ignore[override]
         """The scores are divided by the temperature; the prices of soft rules are not."""
         tempered = cast(Structured, self.base.tempered(temperature))
         return RuledSentence(tempered, self.rules, self.words, self.number)
@@ -235,13 +234,14 @@ class RuledSentence:
     def entropy(self) -> float:
         """Exact where a labelling is one path; otherwise less the entropy of the paths of a labelling, as the mean over
         labellings that are drawn."""
-        of_paths = max(0.0, dag.entropy(self._product.dag, self._product.score))
+        of_paths = super().entropy()
         if self.base.path_of_labelling == "only":
             return of_paths
         seed = zlib.crc32(np.ascontiguousarray(self.fingerprint).data)
         codes, counts = np.unique(self.sample(DRAWN, np.random.default_rng(seed)), axis=0, return_counts=True)
         every = np.arange(len(self.labels))
-        within = [dag.entropy(self._product.dag, self._permitted(row[:, None] == every)) for row in codes]
+        rows = (np.where(self.permitted_arcs(row[:, None] == every), self.scores, -np.inf) for row in codes)
+        within = [dag.entropy(self.graph, scores) for scores in rows]
         return max(0.0, of_paths - float(counts @ within) / DRAWN)
 
     def likely_spans(self, least: float) -> list[Span]:
@@ -254,11 +254,6 @@ class RuledSentence:
             inside = labels_named([kind], sentence, "span")
             shares[kind] = rows[:, [label in inside for label in self.labels]].sum(axis=1)
         return spans_within(shares, least, self.span)
-
-    def sample(self, n: int, rng: "np.random.Generator") -> Array:
-        label = self._labellings.arcs.label
-        labels = [label[path] for path in dag.sample(self._product.dag, self._product.score, n, rng)]
-        return np.stack([row[row >= 0] for row in labels])
 
 
 def _contradictory(paths: RuledPaths) -> bool:

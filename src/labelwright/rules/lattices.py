@@ -21,10 +21,10 @@ from labelwright.errors import OptionError
 from labelwright.rules import solver as programs
 from labelwright.rules.automaton import Unit, is_local, local_rules, masked, units_of
 from labelwright.rules.formulas import Sentence
-from labelwright.rules.labelled_graphs import graph_of_lattice
 from labelwright.rules.product import RuledPaths, TooLargeError, contradiction_in
 from labelwright.rules.rules import Bound, bind
 from labelwright.rules.solver import ADVICE, Answer, Clock, Program, contradiction, cp_sat, late, minimise
+from labelwright.structures.dag import graph_of_lattice
 from labelwright.structures.lattice import Lattice, best_path, labelling_weight, margins, posterior
 from labelwright.structures.states import StateSpace
 

@@ -41,11 +41,10 @@ from labelwright.rules.automaton import (
     units_of,
 )
 from labelwright.rules.formulas import holds
-from labelwright.rules.labelled_graphs import GraphSums, LabelledArcs, LabelledGraph
 from labelwright.rules.rules import Bound
 from labelwright.rules.solver import ADVICE, InfeasibleError, contradiction
 from labelwright.structures import dag
-from labelwright.structures.dag import Dag
+from labelwright.structures.dag import Dag, GraphSums, LabelledArcs, LabelledGraph
 
 Array = NDArray[Any]
 MOST_ARCS = 1 << 20  # of a product: some hundred bytes each; and numbers in a step: half a second

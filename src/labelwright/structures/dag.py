@@ -3,12 +3,19 @@
 A path runs from a source (a node without arcs in) to a sink (a node without arcs out); parallel arcs are allowed, nodes
 without arcs do not count, and a score of minus infinity forbids an arc.
 
+A *labelled* graph has labels on its arcs: every path is a labelling, and every arc reads at most one token.
+
+    chain lattice     begin -> (0, q) -> (1, q) -> ...          the arc into (t, q) reads token t with the label of q
+    segment graph     a segment of d tokens is d arcs through nodes of its own; the last one has its score
+    proposals         as decode.csi lays them out: a node is what the tokens before have chosen
+
     >>> triangle = dag([0, 0, 1], [1, 2, 2])
     >>> sums(triangle, np.log([1.0, 1.0, 3.0])).arcs.tolist()  # 0 -> 2 has weight 1, 0 -> 1 -> 2 has weight 3
     [0.75, 0.25, 0.75]
 """
 
 import heapq
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -366,3 +373,96 @@ def from_chain(lattice: Lattice) -> Chain:
         parts.append((t * Q + leaves, leaves * 0 + end, score, leaves * 0 + T, leaves * 0 - 1, leaves * 0 - 1))
     source, target, score, token, to, number = map(np.concatenate, zip(*parts, strict=True))
     return Chain(dag(source, target, T * Q + 2), score, token, to, number)
+
+
+# -- labelled graphs ---------------------------------------------------------------------------------------------------
+
+
+class LabelledArcs(NamedTuple):
+    """Arcs in topological order, those of a token together: first those that read nothing, then those that read it.
+
+    All have finite scores."""
+
+    source: Array  # [A]
+    target: Array  # [A]
+    score: Array  # [A]
+    label: Array  # [A]  code of the label of the token that it reads; -1: none
+    token: Array  # [A]  of an arc that reads none: the next one
+
+    def taken(self, which: Array | slice) -> "LabelledArcs":
+        """Some of the arcs, in order."""
+        return LabelledArcs(*(array[which] for array in self))
+
+
+class GraphSums(NamedTuple):
+    """Sums over all paths of a graph."""
+
+    log_z: float
+    behind: Array  # [Q]  log of the summed weight of the paths from each node to the end
+    arcs: Array  # [A]  P(arc)
+
+
+class LabelledGraph(NamedTuple):
+    """Arcs whose paths, from node 0 to one of the sinks, are labellings."""
+
+    arcs: LabelledArcs
+    n_nodes: int
+    sinks: Array
+
+    @property
+    def dag(self) -> Dag:
+        """The graph without its labels."""
+        source, target, sinks = (nodes.astype(np.int32) for nodes in (*self.arcs[:2], self.sinks))
+        return Dag(source, target, self.n_nodes, np.zeros(1, np.int32), sinks)
+
+    def losses(self) -> tuple[Array, float]:
+        """How much worse the best path through each arc is than the best of all [A], and the score of that."""
+        source, target, score = self.arcs[:3]
+        ahead, behind = best_around(self.dag, score)
+        best = float(ahead[self.sinks].max(initial=-np.inf))
+        if best == -np.inf:
+            return np.full(len(score), np.inf), best
+        return best - (ahead[source] + score + behind[target]), best
+
+    def sums(self) -> GraphSums:
+        """The sums over all paths."""
+        graph, score = self.dag, self.arcs.score
+        (best, alpha, beta), arcs = np.empty((3, self.n_nodes)), np.empty(len(score))
+        log_z = kernels.posteriors_in_log_space(*graph[:2], score, graph.sources, graph.sinks, best, alpha, beta, arcs)
+        reached = np.isfinite(best)
+        behind = np.where(reached, beta + best[self.sinks].max(initial=-np.inf) - np.where(reached, best, 0.0), -np.inf)
+        return GraphSums(float(log_z), behind, arcs)
+
+    def candidates(self, labels: Sequence[str], T: int) -> list[list[str]]:
+        """The labels that each token may have."""
+        rows: list[list[str]] = [[] for _ in range(T)]
+        for token, label in np.unique(np.stack([self.arcs.token, self.arcs.label]), axis=1).T.tolist():
+            if label >= 0:
+                rows[token].append(labels[label])
+        return rows
+
+
+def labelled_graph(parts: Sequence[LabelledArcs], n_nodes: int, sinks: Array) -> LabelledGraph:
+    """The graph of arcs in any order, without those that are forbidden."""
+    arcs = LabelledArcs(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
+    order = np.argsort(2 * arcs.token + (arcs.label >= 0), kind="stable")
+    return LabelledGraph(arcs.taken(order[np.isfinite(arcs.score[order])]), n_nodes, sinks)
+
+
+def graph_of_lattice(lattice: Lattice) -> LabelledGraph:
+    """The paths of a chain lattice; node 1 + t * Q + q of the graph is (t, q)."""
+    node, arc, graph = lattice
+    T, Q = len(node), graph.n_nodes
+    label_of = graph.label_of_node.astype(np.int64)
+    source, target = graph.ends
+    inside = np.flatnonzero((source < Q) & (target < Q))  # rows of arcs may be padded
+    r, s = source[inside], target[inside]
+    every = np.arange(Q)
+    parts = [LabelledArcs(every * 0, 1 + every, node[0, :Q], label_of, every * 0)]
+    for t in range(1, T):
+        score = arc[t if len(arc) > 1 else 0][inside] + node[t, s]
+        kept = np.flatnonzero(np.isfinite(score))
+        first = 1 + (t - 1) * Q
+        to = s[kept]
+        parts.append(LabelledArcs(first + r[kept], first + Q + to, score[kept], label_of[to], np.full(len(kept), t)))
+    return labelled_graph(parts, 1 + T * Q, 1 + (T - 1) * Q + every)

@@ -19,7 +19,7 @@ from labelwright.corpus.offsets import offsets_from
 from labelwright.corpus.schemes import ALIASES, boundaries, convert, detect_scheme, join_label, split_label
 from labelwright.errors import CorpusError, ModelFileError, OptionError
 from labelwright.kernels import segments as kernels
-from labelwright.structures.dag import Dag
+from labelwright.structures.dag import Dag, LabelledArcs, LabelledGraph, labelled_graph
 from labelwright.validation import HeaderReader
 
 Array = NDArray[Any]
@@ -469,3 +469,63 @@ def label_marginals(space: SegmentSpace, roles: Array, arcs: Arcs, p: Array) -> 
         np.add.at(marginals, (token, table[0, kind, place]), -p[touching])
         np.add.at(marginals, (token, table[1, kind, place]), p[touching])
     return np.clip(marginals, 0.0, 1.0)
+
+
+# -- labelled graphs ---------------------------------------------------------------------------------------------------
+
+
+def graph_of_segments(arcs: Arcs, scores: Array, space: SegmentSpace) -> LabelledGraph:
+    """Segmentations: transitions read nothing; a segment of several tokens goes through nodes of its own, which it
+    shares with longer ones from the same token on."""
+    if space.scheme in TOUCHY:
+        raise OptionError(
+            f"constraints: in {space.scheme} the labels of a segment depend on its neighbours, so a SemiCRF takes no "
+            "rules on them; use iob2 labels (labelwright convert)"
+        )
+    first, length, kind = (array.astype(np.int64) for array in (arcs.first, arcs.length, arcs.kind))
+    source, target, n_nodes = arcs.dag.source.astype(np.int64), arcs.dag.target.astype(np.int64), arcs.dag.n_nodes
+    inner = _InnerNodes(space, n_nodes, n_nodes // (2 * space.n_types))
+    label = {place: label_table(space)[0, :, PLACES.index(place)] for place in PLACES}
+    none, one, long = length == 0, length == 1, length > 1
+    parts = [
+        LabelledArcs(source[none], target[none], scores[none], kind[none] * 0 - 1, first[none]),
+        LabelledArcs(source[one], target[one], scores[one], label["S"][kind[one]], first[one]),
+        LabelledArcs(
+            inner.node(first[long], kind[long], length[long] - 1),
+            target[long],
+            scores[long],
+            label["E"][kind[long]],
+            first[long] + length[long] - 1,
+        ),
+        *inner.arcs(label["B"], label["I"]),
+    ]
+    return labelled_graph(parts, inner.end, arcs.dag.sinks.astype(np.int64))
+
+
+class _InnerNodes:
+    """Nodes inside segments: of each type that may be long, from each token on, after each number of tokens."""
+
+    def __init__(self, space: SegmentSpace, first: int, T: int):
+        (self.S, self.n_long, self.longest), self.T, self.first = space.shape, T, first
+
+    @property
+    def end(self) -> int:
+        return self.first + self.T * self.n_long * self.longest
+
+    def node(self, start: Array, kind: Array, n_read: Array) -> Array:
+        """The node of a segment from `start` on of which so many tokens are read, 1 or more."""
+        return np.asarray(self.first + (start * self.n_long + kind) * self.longest + n_read - 1)
+
+    def arcs(self, opening: Array, going: Array) -> list[LabelledArcs]:
+        """The arcs into these nodes: they read the first label of a segment, or an inner one, and cost nothing."""
+        start, kind, n_read = (array.reshape(-1) for array in np.indices((self.T, self.n_long, self.longest)))
+        parts = []
+        for labels, chosen in (
+            (opening, (n_read == 0) & (start + 1 < self.T) & (self.longest > 1)),
+            (going, (n_read > 0) & (n_read + 1 < self.longest) & (start + n_read + 1 < self.T)),
+        ):
+            i, x, k = start[chosen], kind[chosen], n_read[chosen]
+            begin = 1 + 2 * i * self.S + x  # as kernels.segments numbers them
+            source = np.where(k == 0, begin, self.node(i, x, k))
+            parts.append(LabelledArcs(source, self.node(i, x, k + 1), np.zeros(len(i)), labels[x], i + k))
+        return parts

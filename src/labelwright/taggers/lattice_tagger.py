@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labelwright.answers.batch import Batch, check_lengths, passed_by
-from labelwright.answers.lattice_paths import DECODERS, LabelledLattice
+from labelwright.answers.graphs import LabelledLattice
+from labelwright.answers.protocol import DECODERS
 from labelwright.corpus.offsets import offsets_from
 from labelwright.corpus.partial_labels import check_complete
 from labelwright.corpus.schemes import detect_scheme, pairs_of_codes

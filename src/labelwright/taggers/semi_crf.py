@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labelwright.answers.batch import Batch, check_lengths, passed_by
-from labelwright.answers.segmentations import DECODERS, SegmentGraph
+from labelwright.answers.graphs import SegmentGraph
+from labelwright.answers.protocol import DECODERS
 from labelwright.corpus.offsets import offsets_from
 from labelwright.corpus.schemes import detect_scheme, pairs_of_codes
 from labelwright.corpus.table import Corpus, taken
