@@ -71,8 +71,8 @@ class Estimator:
         described = [s for s in settings_of(cls).values() if s.has(Help)]
         if described:
             lines = [textwrap.fill(f"{s.name} : {s.help}", 110, subsequent_indent="    ") for s in described]
-            parameters = textwrap.indent("\n".join(["Parameters", "----------", *lines]), "    ")
-            cls.__doc__ = f"{(cls.__doc__ or '').rstrip()}\n\n{parameters}\n    "
+            written = inspect.cleandoc(cls.__doc__ or "")  # Python 3.13 has removed the indentation already
+            cls.__doc__ = "\n".join([written, "", "Parameters", "----------", *lines, ""])
 
     def _store(self, settings: Mapping[str, Any]) -> None:
         """What a constructor does: keep the settings, which are its `locals()`, as attributes."""
