@@ -19,7 +19,7 @@ from labelwright.decode.record import Decoding
 from labelwright.parallel import computed_once
 from labelwright.scoring.candidate_scores import MOST_NUMBERS, WIDEST, CandidateScores, Missed, ScoredChart
 from labelwright.structures import dag
-from labelwright.structures.candidates import LabelLists
+from labelwright.structures.candidates import Graphs, LabelLists
 from labelwright.structures.dag import LabelledGraph, graph_of_lattice
 from labelwright.structures.lattice import Lattice, Posterior
 from labelwright.structures.states import assembled
@@ -63,10 +63,11 @@ class PrunedChains:
         sizes = np.diff(self.offsets).tolist()
         return [PrunedChain(self, n) if size else None for n, size in enumerate(sizes)]
 
-    def graph(self, n: int) -> tuple[dag.Dag, Array]:
-        """The graph of a sentence, and the scores of its arcs."""
+    @computed_once
+    def graphs(self) -> Graphs:
+        """The graphs of all sentences."""
         made, slots = self.scored
-        return made.graph(n, slots, self.scores.pairs)
+        return made.graphs(slots, self.scores.pairs)
 
 
 class Proof(NamedTuple):
@@ -98,14 +99,14 @@ class PrunedChain:
     @computed_once
     def _path(self) -> tuple[Array, float]:
         """The labels of the best path [T], and its score; minus infinity where there is none."""
-        graph, scores = self.chains.graph(self.n)
-        path, score = dag.best_path(graph, scores)
+        graph, scores = self.chains.graphs.of(self.n)
+        path, score = dag.best_path_of(graph, scores)
         return self.lists.label[graph.target[path] - 1], score
 
     @computed_once
     def _sums(self) -> tuple[Array, float]:
         """P(label) of every candidate, and log Z."""
-        graph, scores = self.chains.graph(self.n)
+        graph, scores = self.chains.graphs.of(self.n)
         sums = dag.sums(graph, scores)
         return np.bincount(graph.target - 1, sums.arcs, graph.n_nodes - 1), sums.log_z
 
@@ -219,7 +220,7 @@ class PrunedChain:
             return Proof(None, None)
         rows = scores.rows(self.chains.first + a, self.chains.first + b)
         mass = float(np.exp(min(0.0, self.log_z() - scores.mass_bound(self.chains.scored, self.n, rows))))
-        return Proof(scores.missed(self.chains.scored, self.n, rows), mass)
+        return Proof(scores.missed(self.chains.scored, self.n, self.chains.graphs.of(self.n), rows), mass)
 
     def best(self, n: int, max_expansions: int | None = None) -> Ranked:
         """Up to n labellings of candidates in order."""

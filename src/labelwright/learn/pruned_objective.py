@@ -118,9 +118,9 @@ class PrunedLikelihood:
     def _graph_sums(self, n: int, slots: Array, pairs: Array, nodes: Array, counts: Array) -> float:
         """The same of one sentence, whatever the size of its scores; returns log Z."""
         made = self.chart
-        graph, scores = made.graph(n, slots, pairs)
-        sums = dag.sums(graph, scores)
         a, b = self.offsets[n : n + 2].tolist()
+        graph, scores = made.of(a, b).graphs(slots[made.lists.ptr[a] : made.lists.ptr[b]], pairs).of(0)
+        sums = dag.sums(graph, scores)
         nodes[made.lists.ptr[a] : made.lists.ptr[b]] = np.bincount(graph.target - 1, sums.arcs, graph.n_nodes - 1)
         place = made.place[made.pair_ptr[a] : made.pair_ptr[b]]
         counts += np.bincount(place, sums.arcs[len(sums.arcs) - len(place) :], len(counts))

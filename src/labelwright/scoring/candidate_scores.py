@@ -2,7 +2,6 @@
 on what pruning missed, in float64."""
 
 import copy
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,7 +23,7 @@ from labelwright.structures.candidates import (
     gold_lists,
     sparse_transitions,
 )
-from labelwright.structures.dag import best_around
+from labelwright.structures.dag import Dag, best_around
 from labelwright.structures.states import StateSpace
 
 Array = NDArray[Any]
@@ -274,29 +273,23 @@ class CandidateScores:
         np.maximum.at(best[1], second, scores)
         return Reach(_above_zero(first, second, scores, L), _above_zero(second, first, scores, L), best)
 
-    def missed(self, scored: ScoredChart, n: int, rows: Array) -> Missed:
-        """Bounds on the labellings of sentence n that have a label which is no candidate."""
-        labels, pairs = self._part(scored.chart, n)
-        ends = np.cumsum([len(each) for each in labels])[:-1]
-        upto, ahead = (np.split(x[1:], ends) for x in best_around(*scored.chart.graph(n, scored.slots, self.pairs)))
-        with np.errstate(invalid="ignore"):
-            bound = missed.missed_bounds(rows, labels, pairs, *self.reach, upto, ahead)
-        return Missed(float(bound.max()), bound)
+    def missed(self, scored: ScoredChart, n: int, graph: tuple[Dag, Array], rows: Array) -> Missed:
+        """Bounds on the labellings of sentence n, which has this graph, that have a label which is no candidate."""
+        made, reach, bound = scored.chart, self.reach, np.empty_like(rows)
+        a, b = made.offsets[n : n + 2].tolist()
+        upto, ahead = np.empty((2, len(scored.slots)))
+        here = slice(int(made.lists.ptr[a]), int(made.lists.ptr[b]))
+        upto[here], ahead[here] = (x[1:] for x in best_around(*graph))
+        lists = made.lists.ptr[a : b + 1], made.lists.label, self.pairs, made.place, made.pair_ptr[a : b + 1]
+        tables = tuple(reach.out), tuple(reach.into), reach.best
+        return Missed(float(missed.missed_bounds(rows, *lists, *tables, upto, ahead, bound)), bound)
 
     def mass_bound(self, scored: ScoredChart, n: int, rows: Array) -> float:
         """log of an upper bound on the sum over all labellings of sentence n."""
-        every = *self.parameters.sparse, self.pairs[:-2], self.reach.best[0]
-        return missed.mass_bound(rows, *self._part(scored.chart, n), *every)
-
-    def _part(self, made: Chart, n: int) -> tuple[list[Array], list[Array]]:
-        """The candidates of each token of a sentence, and the scores of the transitions to them."""
+        made, sparse = scored.chart, self.parameters.sparse
         a, b = made.offsets[n : n + 2].tolist()
-        ptr, at = made.lists.ptr[a : b + 1].tolist(), made.pair_ptr[a : b + 1].tolist()
-        labels = [made.lists.label[i:j] for i, j in pairwise(ptr)]
-        pairs = [
-            self.pairs[made.place[i:j]].reshape(-1, len(y)) for (i, j), y in zip(pairwise(at), labels, strict=True)
-        ]
-        return labels, pairs
+        lists = made.lists.ptr[a : b + 1], made.lists.label, self.pairs, made.place, made.pair_ptr[a : b + 1]
+        return float(missed.mass_bound(rows, *lists, sparse.ptr, sparse.second, self.reach.best[0]))
 
     @computed_once
     def span_types(self) -> tuple[str, ...]:

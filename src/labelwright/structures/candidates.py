@@ -16,6 +16,8 @@ from labelwright.structures.states import MAX_ARCS, Blocks, Contexts, Graph, Sta
 Array = NDArray[Any]
 MOST_PAIRS = 1 << 31  # of candidates of neighbouring tokens, of all of them together: their numbers are int32
 AT_ONCE = 1 << 20  # pairs that are listed at once
+TABLE = 16  # pairs of labels for each pair of candidates, up to which a table of all of them is worth it
+BEGIN = np.zeros(1, np.int32)
 
 
 class LabelLists(NamedTuple):
@@ -59,20 +61,46 @@ class Chart(NamedTuple):
     pair_ptr: Array  # [T+1]  pairs of slots of neighbours, the slots of t - 1 one after the other
     place: Array  # [pairs] int32  the weight of a pair; P: it has none, P + 1: it is not allowed
 
-    def graph(self, n: int, slots: Array, pairs: Array) -> tuple[Dag, Array]:
-        """The graph of sentence n, which is not empty, and the scores of its arcs by those of slots, and of pairs by
-        place.  Node 0 is the beginning, node 1 + s its slot s; the arcs from the beginning come first, then the pairs
-        as they are numbered."""
-        a, b = self.offsets[n : n + 2].tolist()
-        ptr = self.lists.ptr[a : b + 1] - self.lists.ptr[a]
-        first = np.arange(1, ptr[1] + 1)
-        before, after = _slot_pairs(ptr, np.arange(1, b - a))
-        source = np.concatenate([np.zeros_like(first), 1 + before]).astype(np.int32)
-        target = np.concatenate([first, 1 + after]).astype(np.int32)
-        sinks = np.arange(1 + ptr[-2], 1 + ptr[-1], dtype=np.int32)
-        scores: Array = slots[self.lists.ptr[a] : self.lists.ptr[b]][target - 1]
-        scores[len(first) :] += pairs[self.place[self.pair_ptr[a] : self.pair_ptr[b]]]
-        return Dag(source, target, int(ptr[-1]) + 1, np.zeros(1, np.int32), sinks), scores
+    def of(self, begin: int, end: int) -> "Chart":
+        """The chart of the tokens begin:end, which are one sentence."""
+        ptr = self.pair_ptr[begin : end + 1]
+        return Chart(np.array([0, end - begin]), self.lists.of(begin, end), ptr - ptr[0], self.place[ptr[0] : ptr[-1]])
+
+    def graphs(self, slots: Array, pairs: Array) -> "Graphs":
+        """The graphs of all sentences, with scores of arcs by those of slots, and of pairs by place."""
+        ptr, sizes = self.lists.ptr, np.diff(self.lists.ptr)
+        later = np.zeros(len(sizes), np.bool_)
+        later[_later(self.offsets, len(sizes))] = True
+        n_sources = np.where(later, np.roll(sizes, 1), 1)
+        base = np.repeat(ptr[self.offsets[:-1]], np.diff(self.offsets))  # of each token: the first slot of its sentence
+        first = np.where(later, np.roll(ptr[:-1], 1) + 1 - base, 0)
+        width = np.repeat(sizes, n_sources)
+        source = np.repeat(ranges(first, n_sources), width).astype(np.int32)
+        target = ranges(np.repeat(ptr[:-1] + 1 - base, n_sources), width).astype(np.int32)
+        n_arcs = n_sources * sizes
+        scores: Array = slots[ranges(np.repeat(ptr[:-1], n_sources), width)]
+        scores[np.repeat(later, n_arcs)] += pairs[self.place]
+        return Graphs(
+            source, target, scores, offsets_from(n_arcs)[self.offsets], ptr[self.offsets], sizes[self.offsets[1:] - 1]
+        )
+
+
+class Graphs(NamedTuple):
+    """The graphs of sentences over candidates, one behind the other: node 0 of each is its beginning, node 1 + s its
+    slot s.  The arcs from the beginning come first, then the pairs of slots as they are numbered."""
+
+    source: Array  # [A] int32
+    target: Array  # [A] int32
+    scores: Array  # [A]
+    ptr: Array  # [N+1]  arcs of each
+    slot_ptr: Array  # [N+1]  and slots
+    n_sinks: Array  # [N]  so many last nodes are sinks
+
+    def of(self, n: int) -> tuple[Dag, Array]:
+        """The graph of sentence n, which is not empty, and the scores of its arcs."""
+        here, Q = slice(int(self.ptr[n]), int(self.ptr[n + 1])), int(self.slot_ptr[n + 1] - self.slot_ptr[n]) + 1
+        sinks = np.arange(Q - self.n_sinks[n], Q, dtype=np.int32)
+        return Dag(self.source[here], self.target[here], Q, BEGIN, sinks), self.scores[here]
 
 
 class SparseTransitions(NamedTuple):
@@ -119,15 +147,22 @@ def chart(lists: LabelLists, offsets: Array, transitions: SparseTransitions, per
             "fewer sentences, or keep a smaller share of the gold labels"
         )
     pair_ptr = offsets_from(n_pairs)
-    place = np.empty(int(pair_ptr[-1]), np.int32)
-    known, done = transitions.codes, 0
-    none = len(known)
+    place, done = np.empty(int(pair_ptr[-1]), np.int32), 0
+    known = transitions.codes
+    none, table = len(known), None
+    if TABLE * (len(place) + 1) >= L * L:
+        table = np.full(L * L, none, np.int32)
+        table[known] = np.arange(none)
     for first, second in _label_pairs(lists, later):
-        code = first.astype(np.int64) * L + second
-        at = np.searchsorted(known, code)
-        at[known.take(at, mode="clip") != code if none else slice(None)] = none
+        code = first * np.int64(L) + second
+        at: Array
+        if table is not None:
+            at = table[code]
+        else:
+            at = np.searchsorted(known, code)
+            at[known.take(at, mode="clip") != code if none else slice(None)] = none
         if permitted is not None:
-            at[~permitted[first, second]] = none + 1
+            at[~permitted.reshape(-1)[code]] = none + 1
         place[done : done + len(at)] = at
         done += len(at)
     return Chart(offsets, lists, pair_ptr, place)

@@ -223,7 +223,11 @@ def best_path(graph: Dag, scores: Any) -> tuple[Array, float]:
     graph : as `dag` makes it
     scores : of the arcs [A], in log space
     """
-    scores = _checked(graph, scores)
+    return best_path_of(graph, _checked(graph, scores))
+
+
+def best_path_of(graph: Dag, scores: Array) -> tuple[Array, float]:
+    """The same for scores that need no check."""
     back, path = np.empty((2, graph.n_nodes), np.int32)
     phi = np.empty(graph.n_nodes)
     n, score = kernels.viterbi(*graph[:2], scores, graph.sources, graph.sinks, phi, back, path)
