@@ -53,7 +53,7 @@ BUDGETS = {  # the most lines and files of each package: raising one is a decisi
     ("corpus",): (5600, 20),
     ("features",): (5150, 15),
     ("structures",): (3400, 11),
-    ("kernels", "engine"): (9950, 45),
+    ("kernels", "engine"): (10100, 46),
     ("scoring",): (1350, 6),
     ("memory",): (1650, 7),
     ("answers", "decode"): (3550, 17),
