@@ -406,7 +406,7 @@ class Tagger(Estimator):
         """
         check_whole("n", n, 1, MOST)
         check_whole("random_state", 0 if random_state is None else random_state, 0)
-        self._require_of_all(PROBABILITY, "sample", "predict_nbest")
+        self._require_of_all(PROBABILITY, "sample", "")
         return self._ask_under(X, lambda name, tagger, batch: batch.sample(n, random_state), forced, constraints)
 
     def scored(self, X: Any, *, forced: ByOutput = None, constraints: str | None = None) -> Any:
