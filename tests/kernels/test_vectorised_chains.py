@@ -14,7 +14,7 @@ from labelwright.decode.exact import labellings
 from labelwright.decode.paths import best_paths
 from labelwright.engine.choice import using
 from labelwright.kernels.perceptron import UpdateRule
-from labelwright.kernels.vectors import add_ridge, advance, combine, differences, dots
+from labelwright.kernels.scoring import add_ridge, advance, combine, differences, dots
 from labelwright.learn.perceptron import Averaged, Passes
 from labelwright.learn.sgd import SGD
 from labelwright.structures.lattice import best_path, margins, posterior, posterior_arcs, span_probability

@@ -107,7 +107,7 @@ class PrunedChain:
     def _sums(self) -> tuple[Array, float]:
         """P(label) of every candidate, and log Z."""
         graph, scores = self.chains.graphs.of(self.n)
-        sums = dag.sums(graph, scores)
+        sums = dag.sums_of(graph, scores)
         return np.bincount(graph.target - 1, sums.arcs, graph.n_nodes - 1), sums.log_z
 
     @property

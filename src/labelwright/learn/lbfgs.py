@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from labelwright.kernels import vectors
+from labelwright.kernels import scoring as vectors
 from labelwright.learn.monitor import Monitor
 from labelwright.parallel import Workers
 

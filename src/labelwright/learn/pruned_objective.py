@@ -123,7 +123,7 @@ class PrunedLikelihood:
         sums = dag.sums(graph, scores)
         nodes[made.lists.ptr[a] : made.lists.ptr[b]] = np.bincount(graph.target - 1, sums.arcs, graph.n_nodes - 1)
         place = made.place[made.pair_ptr[a] : made.pair_ptr[b]]
-        counts += np.bincount(place, sums.arcs[len(sums.arcs) - len(place) :], len(counts))
+        counts += np.bincount(place, sums.arcs, len(counts))
         return sums.log_z
 
 

@@ -11,7 +11,7 @@ from labelwright.corpus.offsets import offsets_from
 from labelwright.corpus.schemes import boundaries
 from labelwright.features.incidence import Encoded, Incidence
 from labelwright.kernels import candidates as kernels
-from labelwright.kernels import compiled, missed
+from labelwright.kernels import compiled
 from labelwright.parallel import Workers, computed_once, sentence_ranges
 from labelwright.scoring.parameters import Cells, Pruning, Trained
 from labelwright.structures.candidates import (
@@ -282,14 +282,14 @@ class CandidateScores:
         upto[here], ahead[here] = (x[1:] for x in best_around(*graph))
         lists = made.lists.ptr[a : b + 1], made.lists.label, self.pairs, made.place, made.pair_ptr[a : b + 1]
         tables = tuple(reach.out), tuple(reach.into), reach.best
-        return Missed(float(missed.missed_bounds(rows, *lists, *tables, upto, ahead, bound)), bound)
+        return Missed(float(kernels.missed_bounds(rows, *lists, *tables, upto, ahead, bound)), bound)
 
     def mass_bound(self, scored: ScoredChart, n: int, rows: Array) -> float:
         """log of an upper bound on the sum over all labellings of sentence n."""
         made, sparse = scored.chart, self.parameters.sparse
         a, b = made.offsets[n : n + 2].tolist()
         lists = made.lists.ptr[a : b + 1], made.lists.label, self.pairs, made.place, made.pair_ptr[a : b + 1]
-        return float(missed.mass_bound(rows, *lists, sparse.ptr, sparse.second, self.reach.best[0]))
+        return float(kernels.mass_bound(rows, *lists, sparse.ptr, sparse.second, self.reach.best[0]))
 
     @computed_once
     def span_types(self) -> tuple[str, ...]:

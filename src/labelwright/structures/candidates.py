@@ -58,7 +58,8 @@ class Chart(NamedTuple):
 
     offsets: Array  # [N+1]
     lists: LabelLists
-    pair_ptr: Array  # [T+1]  pairs of slots of neighbours, the slots of t - 1 one after the other
+    pair_ptr: Array  # [T+1]  pairs of slots of neighbours, the slots of t - 1 one after the other; at a first token
+    # the slots themselves
     place: Array  # [pairs] int32  the weight of a pair; P: it has none, P + 1: it is not allowed
 
     def of(self, begin: int, end: int) -> "Chart":
@@ -69,20 +70,17 @@ class Chart(NamedTuple):
     def graphs(self, slots: Array, pairs: Array) -> "Graphs":
         """The graphs of all sentences, with scores of arcs by those of slots, and of pairs by place."""
         ptr, sizes = self.lists.ptr, np.diff(self.lists.ptr)
-        later = np.zeros(len(sizes), np.bool_)
-        later[_later(self.offsets, len(sizes))] = True
-        n_sources = np.where(later, np.roll(sizes, 1), 1)
-        base = np.repeat(ptr[self.offsets[:-1]], np.diff(self.offsets))  # of each token: the first slot of its sentence
-        first = np.where(later, np.roll(ptr[:-1], 1) + 1 - base, 0)
-        width = np.repeat(sizes, n_sources)
-        source = np.repeat(ranges(first, n_sources), width).astype(np.int32)
-        target = ranges(np.repeat(ptr[:-1] + 1 - base, n_sources), width).astype(np.int32)
-        n_arcs = n_sources * sizes
-        scores: Array = slots[ranges(np.repeat(ptr[:-1], n_sources), width)]
-        scores[np.repeat(later, n_arcs)] += pairs[self.place]
-        return Graphs(
-            source, target, scores, offsets_from(n_arcs)[self.offsets], ptr[self.offsets], sizes[self.offsets[1:] - 1]
-        )
+        later, n_sources = _sources(sizes, self.offsets)
+        base = np.repeat(ptr[self.offsets[:-1]], np.diff(self.offsets)) - 1  # of the slots of a sentence
+        first = np.where(later, np.roll(ptr[:-1], 1) - base, 0)
+        width, n_arcs = np.repeat(sizes, n_sources), n_sources * sizes
+        slot = ranges(np.repeat(ptr[:-1], n_sources), width)
+        scores: Array = slots[slot]
+        scores += pairs[self.place]
+        source = np.repeat(ranges(first, n_sources).astype(np.int32), width)
+        target = (slot - np.repeat(base, n_arcs)).astype(np.int32)
+        ends = self.pair_ptr[self.offsets], ptr[self.offsets], sizes[self.offsets[1:] - 1]
+        return Graphs(source, target, scores, *ends)
 
 
 class Graphs(NamedTuple):
@@ -138,65 +136,62 @@ def sparse_transitions(n_labels: int, pairs: Array) -> SparseTransitions:
 def chart(lists: LabelLists, offsets: Array, transitions: SparseTransitions, permitted: Array | None = None) -> Chart:
     """The chart of candidates; `permitted` [L, L] are the transitions that are allowed, where not all are."""
     sizes, L = np.diff(lists.ptr), len(transitions.ptr) - 1
-    later = _later(offsets, len(sizes))
-    n_pairs = np.zeros(len(sizes), np.int64)
-    n_pairs[later] = sizes[later - 1] * sizes[later]
+    later, n_sources = _sources(sizes, offsets)
+    n_pairs = n_sources * sizes
     if n_pairs.sum(dtype=np.float64) > MOST_PAIRS:
         raise OptionError(
             f"prune_labels: {n_pairs.sum(dtype=np.float64):,.0f} transitions between candidates are too many; train on "
             "fewer sentences, or keep a smaller share of the gold labels"
         )
     pair_ptr = offsets_from(n_pairs)
-    place, done = np.empty(int(pair_ptr[-1]), np.int32), 0
-    known = transitions.codes
+    place, done, known = np.empty(int(pair_ptr[-1]), np.int32), 0, transitions.codes
     none, table = len(known), None
+    allowed = None if permitted is None else np.append(permitted.reshape(-1), np.ones(L, np.bool_))
     if TABLE * (len(place) + 1) >= L * L:
-        table = np.full(L * L, none, np.int32)
+        table = np.full(L * L + L, none, np.int32)
         table[known] = np.arange(none)
-    for first, second in _label_pairs(lists, later):
-        code = first * np.int64(L) + second
+    for code in _pair_codes(lists, np.arange(len(sizes)), later, L):
         at: Array
         if table is not None:
-            at = table[code]
+            at = table.take(code)
         else:
             at = np.searchsorted(known, code)
             at[known.take(at, mode="clip") != code if none else slice(None)] = none
-        if permitted is not None:
-            at[~permitted.reshape(-1)[code]] = none + 1
+        if allowed is not None:
+            at[~allowed[code]] = none + 1
         place[done : done + len(at)] = at
         done += len(at)
     return Chart(offsets, lists, pair_ptr, place)
 
 
-def _slot_pairs(ptr: Array, t: Array) -> tuple[Array, Array]:
-    """The pairs of slots of the tokens t - 1 and t, one token behind the other."""
-    sizes, before = ptr[t + 1] - ptr[t], ptr[t] - ptr[t - 1]
-    first = ranges(ptr[t - 1], before)
-    n = np.repeat(sizes, before)
-    return np.repeat(first, n), ranges(np.repeat(ptr[t], before), n)
-
-
-def _label_pairs(lists: LabelLists, later: Array) -> Iterator[tuple[Array, Array]]:
-    """The labels of all pairs of slots before and at these tokens, not too many at once."""
-    sizes = np.diff(lists.ptr)
-    part = np.cumsum(sizes[later - 1] * sizes[later]) // AT_ONCE
-    for t in np.split(later, np.flatnonzero(np.diff(part)) + 1):
-        first, second = _slot_pairs(lists.ptr, t)
-        yield lists.label[first], lists.label[second]
-
-
-def _later(offsets: Array, n_tokens: int) -> Array:
-    """The tokens that are not the first of their sentence."""
-    later = np.ones(n_tokens + 1, np.bool_)
+def _sources(sizes: Array, offsets: Array) -> tuple[Array, Array]:
+    """Which tokens are not the first of their sentence [T], and how many slots lead to each slot of a token [T]: those
+    of the token before, or the beginning."""
+    later = np.ones(len(sizes) + 1, np.bool_)
     later[offsets] = False
-    return np.flatnonzero(later[:-1])
+    return later[:-1], np.where(later[:-1], np.roll(sizes, 1), 1)
+
+
+def _pair_codes(lists: LabelLists, tokens: Array, later: Array, n_labels: int) -> Iterator[Array]:
+    """The pairs r * L + s of candidates before and at these tokens, not too many at once; L * L + s at first tokens."""
+    ptr, sizes = lists.ptr, np.diff(lists.ptr)
+    n_sources = np.where(later, np.roll(sizes, 1), 1)
+    first = np.append(lists.label.astype(np.int64) * n_labels, n_labels * n_labels)  # the last: the beginning
+    part = np.cumsum(n_sources[tokens] * sizes[tokens]) // AT_ONCE
+    for t in np.split(tokens, np.flatnonzero(np.diff(part)) + 1):
+        n, width = n_sources[t], np.repeat(sizes[t], n_sources[t])
+        before = first[ranges(np.where(later[t], ptr[t - 1], len(first) - 1), n)]
+        code = np.repeat(before, width)
+        code += lists.label[ranges(np.repeat(ptr[t], n), width)]
+        yield code
 
 
 def candidate_pairs(lists: LabelLists, offsets: Array, n_labels: int) -> Array:
     """All pairs r * L + s of candidates of neighbouring tokens, rising."""
-    seen = np.zeros((n_labels, n_labels), np.bool_)
-    for pair in _label_pairs(lists, _later(offsets, len(lists.ptr) - 1)):
-        seen[pair] = True
+    seen = np.zeros(n_labels * n_labels, np.bool_)
+    later, _ = _sources(np.diff(lists.ptr), offsets)
+    for code in _pair_codes(lists, np.flatnonzero(later), later, n_labels):
+        seen[code] = True
     return np.flatnonzero(seen)
 
 

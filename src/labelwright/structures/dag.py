@@ -211,7 +211,12 @@ def sums(graph: Dag, scores: Any) -> Sums:
     graph : as `dag` makes it
     scores : of the arcs [A], in log space
     """
-    scores, arcs = _checked(graph, scores), np.empty(len(graph.source))
+    return sums_of(graph, _checked(graph, scores))
+
+
+def sums_of(graph: Dag, scores: Array) -> Sums:
+    """The same for scores that need no check."""
+    arcs = np.empty(len(graph.source))
     phi, alpha, beta = np.empty((3, graph.n_nodes))
     log_z = kernels.posteriors(*graph[:2], scores, graph.sources, graph.sinks, phi, alpha, beta, arcs)
     return Sums(float(log_z), arcs)

@@ -1,10 +1,12 @@
-"""The zero-order model that chooses candidate labels, in NumPy: the scores of all labels of many tokens at once."""
+"""The zero-order model that chooses candidate labels, and bounds on what it has cut off, in NumPy: the scores of all
+labels at once."""
 
 from itertools import pairwise
 
 import numpy as np
 
 from labelwright.kernels.arrays import ranges
+from labelwright.kernels.candidates import NEGLIGIBLE
 
 _NUMBERS = 1 << 20  # scores of labels that are made at once, and cells that are listed at once
 
@@ -76,3 +78,108 @@ def pick_labels(
         token, label = np.nonzero(near)
         place = np.arange(len(token)) - np.repeat(np.cumsum(sizes[a:b]) - sizes[a:b], sizes[a:b])
         labels[a + token, place], scores[a + token, place] = label, rows[token, label]
+
+
+# -- bounds on the labellings that pruning has cut off, from the scores of all labels ---------------------------------
+
+
+def _spread(x, labels, largest, best, table, bound):
+    """bound[y] = max(bound[y], x[i] + the transition between labels[i] and y), for the transitions of a `table`."""
+    ptr, label, score = table
+    some = x + largest > best
+    r = labels[some]
+    sizes = ptr[r + 1] - ptr[r]
+    k = ranges(ptr[r], sizes)
+    np.maximum.at(bound, label[k], np.repeat(x[some], sizes) + score[k])
+
+
+def bounds_upto(rows, slot_ptr, slot_label, value, arc_place, pair_ptr, out, reach, upto, bound):
+    """bound[t, y] = an upper bound on the score of every path up to label y at t (see `missed_bounds`)."""
+    T, L = rows.shape
+    missed = missed_raw = -np.inf
+    labels, more = np.empty(0, np.int64), np.empty(0)
+    for t in range(T):
+        a, b = slot_ptr[t], slot_ptr[t + 1]
+        before, labels = labels, slot_label[a:b]
+        bound[t] = 0.0
+        left = np.full(b - a, -np.inf)
+        if t > 0:
+            x = np.maximum(upto[slot_ptr[t - 1] : a], more)
+            best = x.max(initial=-np.inf)
+            bound[t] = max(best, missed)
+            _spread(x, before, reach[0, before], best, out, bound[t])
+            w = value[arc_place[pair_ptr[t] : pair_ptr[t + 1]]].reshape(len(before), b - a)
+            left = np.minimum(missed, missed_raw + reach[1, labels])
+            left = np.maximum(left, (more[:, None] + w).max(axis=0, initial=-np.inf)) + rows[t, labels]
+        more = left
+        bound[t] += rows[t]
+        others = np.ones(L, np.bool_)
+        others[labels] = False
+        missed_raw = bound[t, others].max(initial=-np.inf)
+        missed = (bound[t, others] + reach[0, others]).max(initial=-np.inf)
+
+
+def add_bounds_after(rows, slot_ptr, slot_label, value, arc_place, pair_ptr, into, reach, ahead, bound):
+    """bound[t, y] += an upper bound on what can follow label y at t; minus infinity for candidates.  Returns the
+    largest."""
+    T, L = rows.shape
+    after = np.zeros(L)
+    highest = missed = missed_raw = -np.inf
+    more = np.full(slot_ptr[T] - slot_ptr[T - 1], -np.inf)
+    for t in range(T - 1, -1, -1):
+        labels = slot_label[slot_ptr[t] : slot_ptr[t + 1]]
+        if t < T - 1:
+            first, end = slot_ptr[t + 1], slot_ptr[t + 2]
+            later = slot_label[first:end]
+            x = rows[t + 1, later] + np.maximum(ahead[first:end], more)
+            best = x.max(initial=-np.inf)
+            after[:] = max(best, missed)
+            _spread(x, later, reach[1, later], best, into, after)
+            w = value[arc_place[pair_ptr[t + 1] : pair_ptr[t + 2]]].reshape(len(labels), end - first)
+            left = np.minimum(missed, missed_raw + reach[0, labels])
+            more = np.maximum(left, (w + (rows[t + 1, later] + more)).max(axis=1, initial=-np.inf))
+        others = np.ones(L, np.bool_)
+        others[labels] = False
+        bound[t] += after
+        bound[t, labels] = -np.inf
+        here = rows[t, others] + after[others]
+        missed_raw = here.max(initial=-np.inf)
+        missed = (here + reach[1, others]).max(initial=-np.inf)
+        highest = max(highest, bound[t].max())
+    return float(highest)
+
+
+def mass_bound(rows, slot_ptr, slot_label, pairs, place, pair_ptr, all_ptr, all_label, reach):
+    """log of an upper bound on the sum over all labellings of a sentence, of order 1."""
+    T, L = rows.shape
+    log_z = other = 0.0
+    labels, old = np.empty(0, np.int64), np.empty(0)
+    for t in range(T):
+        before, labels = labels, slot_label[slot_ptr[t] : slot_ptr[t + 1]]
+        start = 1.0 if t == 0 else other
+        came, new = np.full(L, start), np.full(len(labels), start)
+        if t > 0:
+            came += _mass_into(old, before, pairs, all_ptr, all_label, reach, L)
+            w = pairs[place[pair_ptr[t] : pair_ptr[t + 1]]].reshape(len(before), len(labels))
+            new += old @ np.exp(w)
+        top = rows[t].max()
+        new *= np.exp(rows[t, labels] - top)
+        came[labels] = 0.0
+        out = reach if t < T - 1 else 0.0
+        other = float((came * np.exp(rows[t] + out - top))[came > 0].sum())
+        c = float(new.sum()) + other
+        log_z += float(np.log(c) + top)
+        other /= c
+        old = new / c
+    return log_z
+
+
+def _mass_into(old, labels, pairs, all_ptr, all_label, reach, n_labels):
+    """sum_i old(i) exp(w(i, y)) for all labels y, over candidates before them; small ones are bounded."""
+    total = old.sum()
+    large = old > NEGLIGIBLE * total
+    r = labels[large]
+    sizes = all_ptr[r + 1] - all_ptr[r]
+    k = ranges(all_ptr[r], sizes)
+    came = np.bincount(all_label[k], np.repeat(old[large], sizes) * np.expm1(pairs[k]), n_labels)
+    return came + total + (old[~large] * np.expm1(reach[labels[~large]])).sum()

@@ -131,27 +131,6 @@ def _is_trusted(scale, sums, itemsize):
         return bool(((scale > small) & (sums / scale < large)).all())
 
 
-def posteriors(psi, top, E, arc_top, blocks):
-    """Replace psi [T, Q] of one sentence by P(s at t), and E [T, A] by P(r, s at t-1, t) or, where its one row serves
-    every token, by their sum; returns log Z, or NaN where numbers are too small or too large to trust."""
-    by_token = len(E) > 1
-    alpha, beta, into, scale, sums = _messages(psi, E, blocks)
-    if not _is_trusted(scale, sums, psi.itemsize):
-        return np.nan
-    log_z = np.log(scale, dtype=np.float64).sum() + top.sum(dtype=np.float64)
-    log_z += arc_top[1:].sum(dtype=np.float64) if by_token else (len(psi) - 1) * arc_top[0]
-    np.multiply(alpha, beta, out=psi)
-    for run in _runs(blocks):
-        P = _matrices(run, E)
-        left = alpha[:-1, run.sources].reshape(len(psi) - 1, *run.shape[:2])
-        right = into[1:, run.targets].reshape(len(psi) - 1, run.shape[0], run.shape[2])
-        if by_token:
-            P[1:] *= left[..., None] * right[:, :, None]
-        else:
-            P[0] *= np.matmul(left.transpose(1, 2, 0), right.transpose(1, 0, 2))
-    return log_z
-
-
 def exponentiate32(x, top, width):
     """x[t, :width] = exp(x - its maximum), the rest of the row 0, top[t] = the maximum (float32)."""
     _exponentiate(x, top, width, _LOWEST)
