@@ -133,10 +133,10 @@ class Batch:
         rules : a rule, or a list of them
         words : the sentences, for rules that read them
         """
-        from labelwright.answers.ruled import under_rules
+        from labelwright.answers.ruled import RuledSentence
 
         def ruled(number: int, sentence: Scored) -> Scored:
-            return under_rules(cast(Any, sentence), rules, words, self.first + number)
+            return RuledSentence(cast(Any, sentence), rules, words, self.first + number)
 
         batch = Batch(self._each(ruled, cast(Any, None)), self.first, self.probabilistic, self.calibration)
         batch.ruled, batch._maps = True, self._maps

@@ -31,10 +31,8 @@ from labelwright.structures.segments import (
     arcs_for,
     arcs_of,
     label_of_role,
-    permitted_arcs,
     row_offsets,
     rows_of,
-    wrong_labels,
 )
 from labelwright.structures.states import state_space
 from labelwright.structures.supervision import Supervision
@@ -248,8 +246,8 @@ class PartialSegmentExpectations(SegmentExpectations):
         allowed = supervision.allowed(len(space.labels))
         self._said = list[Said]()
         for n, (a, b) in enumerate(pairwise(offsets.tolist())):
-            arcs = self._arcs.of(b - a, space)
-            said = _said(space, arcs, allowed[codes[a:b]], supervision, n, slice(a, b))
+            arcs = self._arcs.of(b - a)
+            said = _said(arcs, allowed[codes[a:b]], supervision, n, slice(a, b))
             if _agreeing(arcs, np.zeros(len(arcs.first)), said).log_z == -np.inf:
                 raise CorpusError(
                     f"training labels: sentence {n}: no segments of up to {space.max_length} tokens have labels within "
@@ -268,7 +266,7 @@ class PartialSegmentExpectations(SegmentExpectations):
         nothing, no_transition = np.zeros_like(rows["segment"]), np.zeros_like(scores)
         observing = len(gold) == 0  # else only probabilities are asked for
         for n, (a, b) in enumerate(pairwise((offsets - offsets[0]).tolist()), first):
-            arcs = self._arcs.of(b - a, space)
+            arcs = self._arcs.of(b - a)
             score, gain = np.empty((2, len(arcs.first)))
             kernels.arc_scores(rows["state"], a, rows["segment"], row, scores, *shape, b - a, inner, score)
             said = self._said[n] if observing else None
@@ -284,14 +282,15 @@ class PartialSegmentExpectations(SegmentExpectations):
         return loss, counts
 
 
-def _said(space: SegmentSpace, arcs: Arcs, allowed: Array, supervision: Supervision, n: int, at: slice) -> Said:
+def _said(arcs: Arcs, allowed: Array, supervision: Supervision, n: int, at: slice) -> Said:
     """What is said of sentence n, whose tokens have the allowed labels [T, labels]."""
     of_sentences, of_tokens = supervision.of_sentences, supervision.of_tokens
     cost = None
     if of_tokens is not None:
         with np.errstate(divide="ignore"):
-            cost = wrong_labels(space, arcs, allowed, np.maximum(np.log(of_tokens[at]), -1e30))
-    right = np.flatnonzero(permitted_arcs(space, arcs, allowed)).astype(np.int32)
+            wrong = np.maximum(np.log(of_tokens[at]), -1e30)
+        cost = arcs.reading.sums(np.where(allowed, 0.0, wrong[:, None]), len(arcs.first))
+    right = np.flatnonzero(arcs.reading.permitted(allowed, len(arcs.first))).astype(np.int32)
     return Said(right, cost, 1.0 if of_sentences is None else float(of_sentences[n]))
 
 
