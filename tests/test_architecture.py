@@ -18,7 +18,7 @@ STAGES = [
     {"errors", "html_page", "signals", "storage", "wording"},
     {"parallel"},
     {"settings", "engine"},
-    {"kernels", "validation"},
+    {"kernels"},
     {"modelfile"},
     {"corpus"},
     {"structures"},

@@ -38,8 +38,7 @@ from labelwright.features.incidence import (
     on_tokens,
     other_kind,
 )
-from labelwright.modelfile import pack_strings, read_strings
-from labelwright.validation import HeaderReader, TensorReader, check_distinct
+from labelwright.modelfile import HeaderReader, TensorReader, check_distinct, pack_strings, read_strings
 from labelwright.wording import shown
 
 SEPARATOR = "="  # between a name and its value

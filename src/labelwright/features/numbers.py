@@ -19,9 +19,8 @@ from labelwright.errors import CorpusError, ModelFileError, OptionError
 from labelwright.features.incidence import Fixed, Incidence, Longs
 from labelwright.features.template import NUMBERS, Template
 from labelwright.features.vocabulary import Columns, check_column
-from labelwright.modelfile import pack_strings, read_strings
+from labelwright.modelfile import LARGEST_WEIGHT, HeaderReader, TensorReader, check_distinct, pack_strings, read_strings
 from labelwright.parallel import computed_once
-from labelwright.validation import LARGEST_WEIGHT, HeaderReader, TensorReader, check_distinct
 
 Array = NDArray[Any]
 MISSING = {"", "_", "-", "?", "*", "NA", "nan", "NaN", "None"}  # values of a number column that are no number

@@ -40,10 +40,9 @@ from labelwright.features.phrases import (
 )
 from labelwright.features.template import NAME, Source, Template, parse_template
 from labelwright.features.vocabulary import Columns
-from labelwright.modelfile import pack_strings, read_strings, unpack_strings
+from labelwright.modelfile import HeaderReader, TensorReader, check_distinct, pack_strings, read_strings, unpack_strings
 from labelwright.parallel import computed_once
 from labelwright.structures.segments import read_segments
-from labelwright.validation import HeaderReader, TensorReader, check_distinct
 
 Array = NDArray[Any]
 Phrase = tuple[str, ...]
