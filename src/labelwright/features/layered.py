@@ -28,8 +28,6 @@ from labelwright.features.incidence import (
     Incidence,
     Ints,
     Longs,
-    Part,
-    Tensors,
     new_mark,
     on_tokens,
 )
@@ -37,8 +35,8 @@ from labelwright.features.sources import NOTHING, Given
 from labelwright.features.template import BELOW, Cell, Pattern, Reader, Template, apply, parse_template
 from labelwright.features.vocabulary import Columns, Table, Vocabulary, intern_rows, patterns_of, table_of
 from labelwright.kernels import layered as kernels
+from labelwright.modelfile import HeaderReader, TensorReader
 from labelwright.structures.passing import NO_PRODUCTS, NOTHING_BELOW, FeatureValues, Layered, Passed, Products
-from labelwright.validation import HeaderReader, TensorReader
 from labelwright.wording import did_you_mean
 
 Array = NDArray[Any]
@@ -231,6 +229,7 @@ class LayeredFeatures(Composed):
     """Features of the input, then those of the labels below."""
 
     kind: ClassVar[str] = "layered"
+    stored: ClassVar[dict[str, str]] = {"base": "base.", "above": ""}
 
     def __init__(self, base: Extractor, above: Vocabulary):
         self.base, self.above, self.mark = base, above, new_mark()
@@ -248,13 +247,6 @@ class LayeredFeatures(Composed):
         if extractor.n_features == 0 and not may_be_empty:
             raise CorpusError(f"no feature occurs {min_count} times in the training data; lower min_count")
         return extractor, incidences, offsets
-
-    @property
-    def parts(self) -> Sequence[Part]:
-        return self.base, self.above
-
-    def _of(self, parts: Sequence[Any]) -> "LayeredFeatures":
-        return LayeredFeatures(*parts)
 
     def encode(self, X: Any) -> tuple[dict[str, Incidence], Longs]:
         incidences, _, offsets = self.encode_with_slots(X)
@@ -311,9 +303,6 @@ class LayeredFeatures(Composed):
         order = np.argsort(np.concatenate(token), kind="stable")
         ptr = offsets_from(sizes)
         return ptr, np.concatenate(feature)[order], np.concatenate(place)[order]
-
-    def tensors(self) -> Tensors:
-        return {f"base.{name}": tensor for name, tensor in self.base.tensors().items()} | self.above.tensors()
 
     def header(self) -> dict[str, Any]:
         above, base = self.above.template, self.base.header()
