@@ -89,6 +89,7 @@ def test_probabilities_add_up_to_one(engine, scale, order, by_token, drawn):
         np.testing.assert_allclose(nodes[:, :S], 1 / S, rtol=1e-9)
 
 
+@pytest.mark.cases(32)
 @pytest.mark.parametrize("late", [False, True])
 @pytest.mark.parametrize("by_token", [False, True])
 @pytest.mark.parametrize("order", [1, 2])

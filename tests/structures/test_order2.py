@@ -69,6 +69,7 @@ RESTRICTIONS = {
 }
 
 
+@pytest.mark.cases(12)
 @pytest.mark.parametrize("restriction", RESTRICTIONS)
 def test_every_answer_agrees_with_the_definition(model, restriction):
     words = RESTRICTIONS[restriction]
@@ -137,7 +138,7 @@ def test_labels_that_cannot_end_a_sentence(make, constraints):
         assert row[-1]["B-NP"] == row[-1]["I-NP"] == row[0]["E-NP"] == row[0]["I-NP"] == 0
 
 
-@pytest.mark.slow
+@pytest.mark.cases(2)
 def test_short_long_and_no_sentences(model):
     data = [[], ["dog"], ["the", "dog"], NEW * 75, []]
     assert [len(y) for y in model.predict(data)] == [0, 1, 2, 300, 0]
@@ -274,6 +275,7 @@ def test_warm_start():
     assert model.history_[0]["loss"] == pytest.approx(first, rel=1e-5)
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("make", [crf, latent], ids=["plain", "latent"])
 @pytest.mark.parametrize("way", ["init", "warm_start"])
 def test_starting_from_the_first_order(make, way, monkeypatch):
@@ -421,7 +423,7 @@ def folder(tmp_path_factory):
     return folder
 
 
-@pytest.mark.slow
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("name", ["crf", "lat"])
 def test_tag_eval_and_inspect(run, folder: Path, name: str) -> None:
     model = labelwright.load(folder / name)

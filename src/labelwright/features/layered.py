@@ -28,8 +28,6 @@ from labelwright.features.incidence import (
     Incidence,
     Ints,
     Longs,
-    Part,
-    Tensors,
     new_mark,
     on_tokens,
 )
@@ -231,6 +229,7 @@ class LayeredFeatures(Composed):
     """Features of the input, then those of the labels below."""
 
     kind: ClassVar[str] = "layered"
+    stored: ClassVar[dict[str, str]] = {"base": "base.", "above": ""}
 
     def __init__(self, base: Extractor, above: Vocabulary):
         self.base, self.above, self.mark = base, above, new_mark()
@@ -248,13 +247,6 @@ class LayeredFeatures(Composed):
         if extractor.n_features == 0 and not may_be_empty:
             raise CorpusError(f"no feature occurs {min_count} times in the training data; lower min_count")
         return extractor, incidences, offsets
-
-    @property
-    def parts(self) -> Sequence[Part]:
-        return self.base, self.above
-
-    def _of(self, parts: Sequence[Any]) -> "LayeredFeatures":
-        return LayeredFeatures(*parts)
 
     def encode(self, X: Any) -> tuple[dict[str, Incidence], Longs]:
         incidences, _, offsets = self.encode_with_slots(X)
@@ -311,9 +303,6 @@ class LayeredFeatures(Composed):
         order = np.argsort(np.concatenate(token), kind="stable")
         ptr = offsets_from(sizes)
         return ptr, np.concatenate(feature)[order], np.concatenate(place)[order]
-
-    def tensors(self) -> Tensors:
-        return {f"base.{name}": tensor for name, tensor in self.base.tensors().items()} | self.above.tensors()
 
     def header(self) -> dict[str, Any]:
         above, base = self.above.template, self.base.header()
