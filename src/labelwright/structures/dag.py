@@ -510,14 +510,17 @@ class LabelledGraph(NamedTuple):
         source, target, sinks = (nodes.astype(np.int32) for nodes in (*self.arcs[:2], self.sinks))
         return Dag(source, target, self.n_nodes, np.zeros(1, np.int32), sinks)
 
-    def losses(self) -> tuple[Array, float]:
-        """How much worse the best path through each arc is than the best of all [A], and the score of that."""
+    def losses(self) -> tuple[Array, Array, float]:
+        """How much worse the best path through each arc is than the best of all [A]; what each arc adds to the loss of
+        a path [A]; and the score of the best."""
         source, target, score = self.arcs[:3]
-        ahead, behind = best_around(self.dag, score)
-        best = float(ahead[self.sinks].max(initial=-np.inf))
+        upto, behind = best_around(self.dag, score)
+        best = float(upto[self.sinks].max(initial=-np.inf))
         if best == -np.inf:
-            return np.full(len(score), np.inf), best
-        return best - (ahead[source] + score + behind[target]), best
+            return np.full(len(score), np.inf), np.full(len(score), np.inf), best
+        with np.errstate(invalid="ignore"):  # of arcs on no path
+            onwards = score + behind[target]
+            return best - (upto[source] + onwards), behind[source] - onwards, best
 
     def sums(self) -> GraphSums:
         """The sums over all paths."""
