@@ -198,7 +198,7 @@ REPRODUCE_OPTIONS = [
 
 def _reproduce(o: Any) -> None:
     from labelwright.reproduce import ALL, PAPERS, experiment
-    from labelwright.reproduce.experiment_report import Run, write_report
+    from labelwright.reproduce.experiment_report import write_report
     from labelwright.reproduce.work import Work
 
     experiments = [experiment(each) for each in (PAPERS if o.name == ALL else [o.name])]
@@ -218,9 +218,7 @@ def _reproduce(o: Any) -> None:
             raise click.exceptions.Exit(signals.exit_status()) from None
         asked = ["labelwright", "reproduce", each.name, *(["--corpora", "CORPORA"] if each.corpora else [])]
         line = shlex.join([*asked, "-o", "DIR", *(["--quick"] if o.quick else [])])
-        seconds = sum(result["step_seconds"] for result in work.results.values())
-        run = Run(line, seconds, sorted(work.machines), o.quick)
-        show(*map(str, write_report(each, findings, folder, run)))
+        show(*map(str, write_report(work, findings, line)))
 
 
 reproduce_command = Command(REPRODUCE_HELP, REPRODUCE_OPTIONS, _reproduce)
