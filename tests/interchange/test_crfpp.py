@@ -146,9 +146,9 @@ def test_what_does_not_fit_is_refused(old, new, message):
 
 
 def test_texts_of_too_many_readings_are_refused(monkeypatch):
-    monkeypatch.setattr(observations, "MOST_STEPS", (1000, 0))
+    monkeypatch.setattr(observations, "MOST_WORK", (20_000, 0))
     data = SMALL.replace(b"U2:%x[-1,0]/%x[0,0]", b"U2:" + b"%x[0,0]" * 8)
-    with pytest.raises(ModelFileError, match=r"model.txt: 'U2:a+' and others take too long to be read"):
+    with pytest.raises(ModelFileError, match=r"model.txt: 'U2:a+' and others can be read in too many ways"):
         crfpp.read(data.replace(b"U2:_B-1/dog", b"U2:" + b"a" * 60), "model.txt")
 
 

@@ -8,7 +8,7 @@ from contract import CHECKS
 
 import labelwright
 from labelwright import CRF, Cascade
-from labelwright.answers.candidate_chains import PrunedChains
+from labelwright.answers.pruned_sentences import PrunedChains
 from labelwright.corpus import validate
 from labelwright.engine.choice import using
 from labelwright.errors import ModelFileError, OptionError
@@ -210,6 +210,7 @@ def test_a_label_scheme_is_kept():
     assert any(spans)
 
 
+@pytest.mark.cases(10)
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
 def test_contract(check, tmp_path):
     check(Case("crf", lambda: CRF(prune_labels=0.9, max_iter=4, n_jobs=1, random_state=0)), tmp_path)

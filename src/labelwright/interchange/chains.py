@@ -1,6 +1,6 @@
 """A CRF of order 1 as other programs store it: labels, attributes, and a weight for pairs of them."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -37,36 +37,22 @@ class ChainModel(NamedTuple):
     target: Ints  # label after
     transition: Floats
 
-    def without_zeros(self) -> "ChainModel":
-        """The same model without weights that are 0, and without attributes that have no weight."""
-        used, present = self.weight != 0, self.transition != 0
-        attribute = self.attribute[used]
-        kept = np.zeros(len(self.attributes), np.bool_)
-        kept[attribute] = True
-        number = np.cumsum(kept, dtype=np.int32) - np.int32(1)
-        return self._replace(
-            attributes=[self.attributes[i] for i in np.flatnonzero(kept).tolist()],
-            attribute=number[attribute],
-            label=self.label[used],
-            weight=self.weight[used],
-            source=self.source[present],
-            target=self.target[present],
-            transition=self.transition[present],
+    def tidied(self) -> "ChainModel":
+        """The same model without weights that are 0 and attributes that have no weight; the weights by attribute and
+        label, and by source and target."""
+        state, transition = np.lexsort((self.label, self.attribute)), np.lexsort((self.target, self.source))
+        state, transition = state[self.weight[state] != 0], transition[self.transition[transition] != 0]
+        used, attribute = np.unique(self.attribute[state], return_inverse=True)
+        return ChainModel(
+            self.labels,
+            [self.attributes[i] for i in used.tolist()],
+            attribute.astype(np.int32),
+            self.label[state],
+            self.weight[state],
+            self.source[transition],
+            self.target[transition],
+            self.transition[transition],
         )
-
-    def sorted(self) -> "ChainModel":
-        """The same weights by attribute and label, and by source and target."""
-        state = _sorted(self.attribute, self.label, self.weight)
-        return ChainModel(self.labels, self.attributes, *state, *_sorted(self.source, self.target, self.transition))
-
-
-def _sorted(first: Ints, second: Ints, weight: Floats) -> tuple[Ints, Ints, Floats]:
-    """Weights by these two numbers; they are sorted already as a rule."""
-    key = first.astype(np.int64) << 32 | second
-    if (key[1:] >= key[:-1]).all():
-        return first, second, weight
-    order = np.argsort(key, kind="stable")
-    return first[order], second[order], weight[order]
 
 
 _NONE: Ints = np.empty(0, np.int32)
@@ -86,35 +72,39 @@ def check_pairs(n_labels: int, source: str, n_bytes: int) -> None:
 # -- to a tagger ------------------------------------------------------------------------------------------------------
 
 
-def to_crf(model: ChainModel, program: str = "CRFsuite") -> CRF:
-    """A trained CRF with these weights.  It reads feature dicts as CRFsuite's Python bindings do: a string value makes
-    the attribute `name:value`, a number is the value of the attribute `name`.
+def imported_crf(
+    program: str,
+    labels: Sequence[str],
+    extractor: Any,
+    cells: dict[str, Cells],
+    weights: Sequence[Floats],
+    n_weights: int,
+    **settings: Any,
+) -> CRF:
+    """A trained CRF with the weights of another program: of each kind of cells, then of transitions [L * L].
 
-    program : where the model comes from, for its record"""
-    model = model.sorted()
-    L, F = len(model.labels), len(model.attributes)
-    cells = Cells(offsets_from(np.bincount(model.attribute, minlength=F)), model.label)
-    transitions = np.zeros((L, L))
-    transitions[model.source, model.target] = model.transition
-    crf = CRF()
-    crf._trained = Trained(
-        DictFeatures(model.attributes, SEPARATOR),
-        state_space(model.labels),
-        Parameters({"state": cells}, L),
-        np.concatenate([model.weight, transitions.reshape(-1)]),
-        _scheme(model),
-    )
-    n_weights = len(model.weight) + len(model.transition)
-    crf.training_ = {"imported_from": program, "features": F, "weights": n_weights}
+    The scheme is that of the labels; where two are possible, transitions with a positive weight show which."""
+    L = len(labels)
+    likely = np.argwhere(weights[-1].reshape(L, L) > 0).tolist()
+    scheme = detect_scheme(labels, pairs={(labels[r], labels[s]): 1 for r, s in likely})
+    crf = CRF(**settings)
+    crf._trained = Trained(extractor, state_space(labels), Parameters(cells, L), np.concatenate(weights), scheme)
+    crf.training_ = {"imported_from": program, "features": extractor.n_features, "weights": n_weights}
     crf.history_ = []
     return crf
 
 
-def _scheme(model: ChainModel) -> str | None:
-    """The scheme of the labels; where two are possible, transitions with a positive weight show which."""
-    likely = np.flatnonzero(model.transition > 0).tolist()
-    names = [(model.labels[model.source[i]], model.labels[model.target[i]]) for i in likely]
-    return detect_scheme(model.labels, pairs=dict.fromkeys(names, 1))
+def to_crf(model: ChainModel) -> CRF:
+    """A trained CRF with these weights.  It reads feature dicts as CRFsuite's Python bindings do: a string value makes
+    the attribute `name:value`, a number is the value of the attribute `name`."""
+    model = model.tidied()
+    L, F = len(model.labels), len(model.attributes)
+    cells = Cells(offsets_from(np.bincount(model.attribute, minlength=F)), model.label)
+    transitions = np.zeros((L, L))
+    transitions[model.source, model.target] = model.transition
+    weights = [model.weight, transitions.reshape(-1)]
+    extractor, n_weights = DictFeatures(model.attributes, SEPARATOR), len(model.weight) + len(model.transition)
+    return imported_crf("CRFsuite", model.labels, extractor, {"state": cells}, weights, n_weights)
 
 
 # -- from a tagger ----------------------------------------------------------------------------------------------------
@@ -141,7 +131,7 @@ def from_crf(tagger: Any) -> ChainModel:
         source,
         target,
         trained.weights[parts["transitions"]].astype(np.float64),
-    ).without_zeros()
+    ).tidied()
 
 
 def not_carried(tagger: Any) -> list[str]:
@@ -170,14 +160,13 @@ def attributes(tagger: Any, X: Any) -> list[list[dict[str, float]]]:
 
 
 def _attributes_of(x: Incidence, t: int, names: Sequence[str]) -> dict[str, float]:
-    keys = x.keys[t][x.keys[t] >= 0].tolist()
-    shared = [f for k in keys for f in x.key_feature[x.key_ptr[k] : x.key_ptr[k + 1]].tolist()]
-    a, b = int(x.token_ptr[t]), int(x.token_ptr[t + 1])
-    values = x.token_value[a:b].tolist() if len(x.token_value) else [1.0] * (b - a)
-    found: dict[str, float] = {}
-    for f, value in zip([*shared, *x.token_feature[a:b].tolist()], [1.0] * len(shared) + values, strict=True):
-        found[names[f]] = found.get(names[f], 0.0) + value
-    return found
+    values: dict[str, float] = defaultdict(float)
+    for k in x.keys[t][x.keys[t] >= 0].tolist():
+        for f in x.key_feature[x.key_ptr[k] : x.key_ptr[k + 1]].tolist():
+            values[names[f]] += 1.0
+    for i in range(x.token_ptr[t], x.token_ptr[t + 1]):
+        values[names[x.token_feature[i]]] += float(x.token_value[i]) if len(x.token_value) else 1.0
+    return dict(values)
 
 
 def _names(trained: Trained) -> list[str]:
@@ -198,25 +187,26 @@ def _checked(tagger: Any) -> Trained:
     tagger._check_fitted()
     trained = vars(tagger).get("_trained")
     if not isinstance(trained, Trained):
-        raise _cannot(f"a {type(tagger).__name__}", "use a CRF")
-    space = trained.space
-    if trained.segments is not None:
-        raise _cannot("segments", "use a CRF")
-    if space.graph.order != 1:
-        raise _cannot(f"order {space.graph.order}", "train with order=1")
-    if space.latent:
-        raise _cannot("latent states", "use a CRF")
-    if trained.pruning is not None:
-        raise _cannot("pruned labels", "train with prune_labels='off'")
-    more = [name for name in trained.parameters.cells if name != "state"]
-    if more:
-        raise _cannot("features on pairs of labels", "use a template without lines that begin with B")
-    if trained.extractor.kind == "layered":
-        raise _cannot("features on the labels of another layer", "export a tagger that stands alone")
-    if not (space.arc.all() and space.start.all() and space.end.all()):
-        raise _cannot("forbidden transitions", "train without constraints")
+        raise _cannot_hold(f"a {type(tagger).__name__}", "use a CRF")
+    space, parts = trained.space, trained.parameters.cells
+    is_free = space.arc.all() and space.start.all() and space.end.all()
+    for is_there, what, remedy in (
+        (trained.segments is not None, "segments", "use a CRF"),
+        (space.graph.order != 1, f"order {space.graph.order}", "train with order=1"),
+        (space.latent, "latent states", "use a CRF"),
+        (trained.pruning is not None, "pruned labels", "train with prune_labels='off'"),
+        (len(parts) > 1, "features on pairs of labels", "use a template without lines that begin with B"),
+        (
+            trained.extractor.kind == "layered",
+            "features on the labels of another layer",
+            "export a tagger of one layer",
+        ),
+        (not is_free, "forbidden transitions", "train without constraints"),
+    ):
+        if is_there:
+            raise _cannot_hold(what, remedy)
     return trained
 
 
-def _cannot(what: str, remedy: str) -> ModelFileError:
+def _cannot_hold(what: str, remedy: str) -> ModelFileError:
     return ModelFileError(f"{what}: a CRFsuite model cannot hold this; {remedy}")

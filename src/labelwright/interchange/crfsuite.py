@@ -31,7 +31,7 @@ from labelwright.corpus.labels import unwritable_label
 from labelwright.corpus.offsets import offsets_from
 from labelwright.errors import ModelFileError
 from labelwright.interchange.chains import ChainModel, check_pairs
-from labelwright.validation import LARGEST_WEIGHT
+from labelwright.modelfile import LARGEST_WEIGHT
 
 Array = NDArray[Any]
 Words = NDArray[np.uint32]
@@ -98,7 +98,8 @@ class _Header(NamedTuple):
 
 def read(data: bytes, source: str) -> ChainModel:
     """The model in the bytes of a file; `source` names it in errors.  Nothing in the file is trusted."""
-    file, header = _opened(data, source)
+    header = _read_header(data, source)
+    file = Chunk(data, "file", source)
     check_pairs(header.n_labels, source, len(data))
     labels = read_strings(file, header.labels, header.n_labels, "label")
     attributes = read_strings(file, header.attributes, header.n_attributes, "attribute")
@@ -112,12 +113,12 @@ def read(data: bytes, source: str) -> ChainModel:
     of_attributes = file.chunk(header.of_attributes, b"AFRF", "features of attributes")
     _check_references(of_labels, header.of_labels, len(labels), features, TRANSITION)
     _check_references(of_attributes, header.of_attributes, len(attributes), features, STATE)
-    state, transition = (features[features["kind"] == kind] for kind in (STATE, TRANSITION))
-    return ChainModel(labels, attributes, *_columns(state), *_columns(transition))
+    types = {"source": np.int32, "target": np.int32, "weight": np.float64}  # in the byte order of this machine
+    parts = (features[features["kind"] == kind] for kind in (STATE, TRANSITION))
+    return ChainModel(labels, attributes, *(part[name].astype(types[name]) for part in parts for name in types))
 
 
-def _opened(data: bytes, source: str) -> tuple[Chunk, _Header]:
-    """The file and its header."""
+def _read_header(data: bytes, source: str) -> _Header:
     if len(data) < HEADER:
         raise ModelFileError(f"{source}: the file was cut short after {len(data)} bytes; copy or train it again")
     if data[:4] != MAGIC or data[8:12] != TYPE:
@@ -129,7 +130,7 @@ def _opened(data: bytes, source: str) -> tuple[Chunk, _Header]:
         raise ModelFileError(
             f"{source}: the file was cut short after {len(data):,} of {size:,} bytes; copy or train it again"
         )
-    return Chunk(data, "file", source), _Header(*numbers)
+    return _Header(*numbers)
 
 
 def _read_features(file: Chunk, header: _Header) -> Array:
@@ -178,14 +179,6 @@ def _check_references(chunk: Chunk, begin: int, n_owners: int, features: Array, 
         raise chunk.damage("lists a feature twice")
 
 
-def _columns(features: Array) -> tuple[Array, Array, Array]:
-    """Source, target and weight as arrays of their own, in the byte order of this machine."""
-    return tuple(  # type: ignore[return-value]
-        features[name].astype(dtype)
-        for name, dtype in (("source", np.int32), ("target", np.int32), ("weight", np.float64))
-    )
-
-
 def read_strings(file: Chunk, offset: int, n: int, what: str) -> list[str]:
     """The n strings of the table at this offset, by number; errors call one `what`."""
     table = file.chunk(offset, b"CQDB", f"{what}s")
@@ -197,11 +190,21 @@ def read_strings(file: Chunk, offset: int, n: int, what: str) -> list[str]:
     if n == 0:
         return []
     begin = table.words(at, n, "array of offsets").astype(np.int64)
-    number, length = _heads(table, begin)
-    _check_strings(table, begin, number, length)
+    if begin.min() < FIRST_STRING or begin.max() + 8 > len(table.data):
+        raise table.damage("a string lies outside it")
+    octets = np.frombuffer(table.data, np.uint8)
+    number, length = octets[begin[:, None] + np.arange(8)].view("<u4").astype(np.int64).T
+    if (number != np.arange(n)).any():
+        raise table.damage("a string has another number than its place")
+    if length.min() < 1 or (begin + 8 + length).max() > len(table.data):
+        raise table.damage("a string lies outside it")
+    if int(length.sum()) > len(table.data):  # each within the table, but all over each other
+        raise table.damage("strings overlap")
+    if octets[begin + 7 + length].any():
+        raise table.damage("a string does not end with NUL")
     at = np.arange(int(length.sum())) + np.repeat(begin + 8 - offsets_from(length)[:-1], length)
     try:
-        strings = np.frombuffer(table.data, np.uint8)[at[:-1]].tobytes().decode().split("\0")
+        strings = octets[at[:-1]].tobytes().decode().split("\0")
     except UnicodeDecodeError:
         raise table.damage(f"a {what} is not UTF-8") from None
     if len(strings) != n:
@@ -211,70 +214,37 @@ def read_strings(file: Chunk, offset: int, n: int, what: str) -> list[str]:
     return strings
 
 
-def _heads(table: Chunk, begin: Array) -> tuple[Array, Array]:
-    """Number and length of the strings at these offsets [n]."""
-    if begin.min() < FIRST_STRING or begin.max() + 8 > len(table.data):
-        raise table.damage("a string lies outside it")
-    octets = np.frombuffer(table.data, np.uint8)
-    heads = np.ascontiguousarray(octets[begin[:, None] + np.arange(8)]).view("<u4").astype(np.int64)
-    return heads[:, 0], heads[:, 1]
-
-
-def _check_strings(table: Chunk, begin: Array, number: Array, length: Array) -> None:
-    if (number != np.arange(len(number))).any():
-        raise table.damage("a string has another number than its place")
-    if length.min() < 1 or (begin + 8 + length).max() > len(table.data):
-        raise table.damage("a string lies outside it")
-    if int(length.sum()) > len(table.data):  # each within the table, but all over each other
-        raise table.damage("strings overlap")
-    if np.frombuffer(table.data, np.uint8)[begin + 7 + length].any():
-        raise table.damage("a string does not end with NUL")
-
-
 # -- writing -----------------------------------------------------------------------------------------------------------
 
 
 def write(model: ChainModel) -> bytes:
     """The bytes of a file that CRFsuite reads.  As CRFsuite itself does, it leaves out weights that are 0, and then
     attributes without weights; features are sorted, so equal models are equal files."""
-    model = model.without_zeros().sorted()
-    state = _as_features(STATE, model.attribute, model.label, model.weight)
-    transition = _as_features(TRANSITION, model.source, model.target, model.transition)
-    features = np.concatenate([state, transition])
-    n_labels, n_attributes = len(model.labels), len(model.attributes)
-    parts = [b"", b"FEAT" + _words(CHUNK_HEADER + features.nbytes, len(features)) + features.tobytes()]
+    model = model.tidied()
+    n_states, n_labels, n_attributes = len(model.weight), len(model.labels), len(model.attributes)
+    features = np.empty(n_states + len(model.transition), FEATURE)
+    features["kind"] = np.arange(len(features)) >= n_states
+    features["source"] = np.concatenate([model.attribute, model.source])
+    features["target"] = np.concatenate([model.label, model.target])
+    features["weight"] = np.concatenate([model.weight, model.transition])
+    content = b"FEAT" + _words(CHUNK_HEADER + features.nbytes, len(features)) + features.tobytes()
     offsets = [HEADER]
-    for table in (write_strings(model.labels, "label"), write_strings(model.attributes, "attribute")):
-        offsets.append(_end(offsets, parts))
-        parts.append(table)
-    for magic, kind, n, more in ((b"LFRF", TRANSITION, n_labels, BEYOND_LABELS), (b"AFRF", STATE, n_attributes, 0)):
-        parts[-1] += bytes(-_end(offsets, parts) % 4)
-        offsets.append(_end(offsets, parts))
-        first = len(state) if kind == TRANSITION else 0
-        owners = features["source"][features["kind"] == kind]
-        parts.append(_references(magic, offsets[-1], np.bincount(owners, minlength=n), first, more))
-    size = _end(offsets, parts)
+    for strings, what in ((model.labels, "label"), (model.attributes, "attribute")):
+        offsets.append(HEADER + len(content))
+        content += write_strings(strings, what)
+    transitions, states = np.bincount(model.source, minlength=n_labels), np.bincount(model.attribute)
+    for magic, lengths, first, more in ((b"LFRF", transitions, n_states, BEYOND_LABELS), (b"AFRF", states, 0, 0)):
+        content += bytes(-len(content) % 4)
+        offsets.append(HEADER + len(content))
+        content += _references(magic, offsets[-1], lengths, first, more)
+    size = HEADER + len(content)
     if size > MOST_BYTES:
         raise ModelFileError(f"{size:,} bytes, more than the 4 GiB that a CRFsuite model can have; use a larger l1")
-    parts[0] = MAGIC + _words(size) + TYPE + _words(VERSION, 0, n_labels, n_attributes, *offsets)
-    return b"".join(parts)
-
-
-def _end(offsets: list[int], parts: list[bytes]) -> int:
-    """Where the last part ends, which begins at the last offset."""
-    return offsets[-1] + len(parts[-1])
+    return MAGIC + _words(size) + TYPE + _words(VERSION, 0, n_labels, n_attributes, *offsets) + content
 
 
 def _words(*numbers: int) -> bytes:
     return np.array(numbers, np.int64).astype("<u4").tobytes()
-
-
-def _as_features(kind: int, source: Array, target: Array, weight: Array) -> Array:
-    """Features of one kind."""
-    features = np.empty(len(weight), FEATURE)
-    for name, values in zip(("kind", "source", "target", "weight"), (kind, source, target, weight), strict=True):
-        features[name] = values
-    return features
 
 
 def _references(magic: bytes, begin: int, length: Array, first: int, more: int) -> bytes:
@@ -282,10 +252,7 @@ def _references(magic: bytes, begin: int, length: Array, first: int, more: int) 
     `more` offsets that are 0."""
     n, n_features = len(length), int(length.sum())
     at = np.arange(n) + offsets_from(length)[:-1]  # where the lists begin
-    lists = np.empty(n + n_features, np.int64)
-    is_feature = np.ones(len(lists), np.bool_)
-    is_feature[at] = False
-    lists[at], lists[is_feature] = length, np.arange(first, first + n_features)
+    lists = np.insert(np.arange(first, first + n_features), offsets_from(length)[:-1], length)
     start = CHUNK_HEADER + 4 * (n + more)
     offsets = np.concatenate([begin + start + 4 * at, np.zeros(more, np.int64)])
     size = start + 4 * len(lists)
@@ -294,68 +261,44 @@ def _references(magic: bytes, begin: int, length: Array, first: int, more: int) 
 
 def write_strings(strings: Sequence[str], what: str) -> bytes:
     """The table of these strings; errors call one `what`."""
-    n, text = len(strings), _encoded(strings, what)
-    length = np.diff(np.flatnonzero(text == 0), prepend=-1)
-    begin = FIRST_STRING + offsets_from(length + 8)
-    tables, slots = _hash_tables(hashes(text, length), begin[:-1])
-    after = int(begin[-1])
-    tables[:, 0] = np.where(tables[:, 1] > 0, after + 8 * offsets_from(tables[:, 1])[:-1], 0)
-    array_at = after + 4 * slots.size if n else 0
-    header = np.array([after + 4 * slots.size + 4 * n, 0, BYTE_ORDER, n, array_at], np.int64)
-    parts = [header, tables, _records(text, length), slots, begin[:-1]]
-    return b"CQDB" + b"".join(p.tobytes() if p.dtype == np.uint8 else p.astype("<u4").tobytes() for p in parts)
-
-
-def _encoded(strings: Sequence[str], what: str) -> Array:
-    """The strings as bytes, with a NUL after each."""
-    joined = "\0".join([*strings, ""])
-    if joined.count("\0") > len(strings):
+    n, joined = len(strings), "\0".join([*strings, ""])
+    if joined.count("\0") > n:
         string = next(string for string in strings if "\0" in string)
         raise ModelFileError(f"the {what} {string!a:.60} has a NUL character, which ends a string in CRFsuite's files")
     try:
-        return np.frombuffer(joined.encode(), np.uint8)
+        text = np.frombuffer(joined.encode(), np.uint8)
     except UnicodeEncodeError as error:
         string = joined[: error.end].split("\0")[-1]
         raise ModelFileError(f"the {what} {string!a:.60} is no valid Unicode, and cannot be written") from None
-
-
-def _records(text: Array, length: Array) -> Array:
-    """The strings, each after its number and its length, as bytes."""
-    begin = offsets_from(length + 8)
-    heads = np.stack([np.arange(len(length)), length], axis=1).astype("<u4").view(np.uint8)  # [n, 8]
-    places = begin[:-1, None] + np.arange(8)
-    records = np.empty(int(begin[-1]), np.uint8)
-    is_text = np.ones(len(records), np.bool_)
-    is_text[places] = False
-    records[is_text] = text
-    records[places] = heads
-    return records
+    length = np.diff(np.flatnonzero(text == 0), prepend=-1)
+    heads = np.stack([np.arange(n), length], axis=1).astype("<u4").view(np.uint8)  # [n, 8]  number and length
+    records = np.insert(text, np.repeat(offsets_from(length)[:-1], 8), heads.reshape(-1))
+    begin = FIRST_STRING + offsets_from(length + 8)
+    n_slots, slots = _hash_tables(hashes(text, length), begin[:-1])
+    after = int(begin[-1])
+    tables = np.stack([np.where(n_slots > 0, after + 8 * offsets_from(n_slots)[:-1], 0), n_slots], axis=1)
+    array_at = after + 4 * slots.size if n else 0
+    header = _words(after + 4 * slots.size + 4 * n, 0, BYTE_ORDER, n, array_at)
+    before, *behind = (numbers.astype("<u4").tobytes() for numbers in (tables, slots, begin[:-1]))
+    return b"".join([b"CQDB", header, before, records.tobytes(), *behind])
 
 
 def _hash_tables(values: Words, begin: Array) -> tuple[Array, Array]:
-    """What refers to the tables [256, 2], offsets still missing, and all their slots [2n, 2]."""
+    """The number of slots of each table [256], and all slots [2n, 2]: each string has the first free one from its hash
+    on, in a circle within the table, one string after the other."""
     table = (values % N_TABLES).astype(np.int64)
     n_slots = 2 * np.bincount(table, minlength=N_TABLES)
     first = offsets_from(n_slots)
     home = first[table] + (values >> np.uint32(8)) % n_slots[table]
-    place = _free_slots(home.tolist(), table.tolist(), first.tolist())
-    slots = np.zeros((2 * len(values), 2), np.int64)
-    slots[place, 0], slots[place, 1] = values, begin
-    return np.stack([np.zeros(N_TABLES, np.int64), n_slots], axis=1), slots
-
-
-def _free_slots(home: list[int], table: list[int], first: list[int]) -> list[int]:
-    """The first free slot from `home` on, in a circle within the table, for one string after the other."""
-    taken = bytearray(first[-1])
-    place = []
-    for slot, t in zip(home, table, strict=True):
+    first_slot, taken, place = first.tolist(), bytearray(int(first[-1])), []
+    for slot, t in zip(home.tolist(), table.tolist(), strict=True):
         while taken[slot]:
-            slot += 1
-            if slot == first[t + 1]:
-                slot = first[t]
+            slot = slot + 1 if slot + 1 < first_slot[t + 1] else first_slot[t]
         taken[slot] = 1
         place.append(slot)
-    return place
+    slots = np.zeros((2 * len(values), 2), np.int64)
+    slots[place, 0], slots[place, 1] = values, begin
+    return n_slots, slots
 
 
 def hashes(text: Array, length: Array) -> Words:
@@ -365,44 +308,26 @@ def hashes(text: Array, length: Array) -> Words:
     are mixed; the last block is padded with zeros, and mixed in its own way.
     """
     n_blocks = -(-length // BLOCK)
-    words = _blocks(text, length, n_blocks)
-    first = offsets_from(n_blocks)[:-1]
-    order = np.argsort(-n_blocks, kind="stable")  # those with a further block come first
-    state = np.repeat((length.astype(np.uint32) + np.uint32(0xDEADBEEF))[order][None], 3, axis=0)  # a, b, c [3, n]
-    at, n_left = first[order], n_blocks[order]
-    for k in range(int(n_blocks.max(initial=1)) - 1):
-        n = int(np.searchsorted(-n_left, -(k + 1)))  # strings with more than k + 1 blocks
-        state[:, :n] = _mixed(state[:, :n] + words[:, at[:n] + k])
-    last = _finished(state + words[:, at + n_left - 1])
-    values = np.empty(len(length), np.uint32)
-    values[order] = last
-    return values
-
-
-def _blocks(text: Array, length: Array, n_blocks: Array) -> Words:
-    """All strings in blocks of three words [3, blocks], padded with zeros."""
     padded = np.zeros(int(n_blocks.sum()) * BLOCK, np.uint8)
     runs = np.stack([length, n_blocks * BLOCK - length], axis=1).reshape(-1)
     padded[np.repeat(np.tile([True, False], len(length)), runs)] = text
-    return np.ascontiguousarray(padded.view("<u4").astype(np.uint32).reshape(-1, 3).T)
+    words = np.ascontiguousarray(padded.view("<u4").astype(np.uint32).reshape(-1, 3).T)  # [3, blocks]
+    order = np.argsort(-n_blocks, kind="stable")  # those with a further block come first
+    state = np.repeat((length.astype(np.uint32) + np.uint32(0xDEADBEEF))[order][None], 3, axis=0)  # a, b, c [3, n]
+    at, n_left = offsets_from(n_blocks)[:-1][order], n_blocks[order]
+    for k in range(int(n_blocks.max(initial=1)) - 1):
+        n = int(np.searchsorted(-n_left, -(k + 1)))  # strings with more than k + 1 blocks
+        x, z, y = state[:, :n] + words[:, at[:n] + k]
+        for bits in MIXING:
+            x, y, z = z, (x - y) ^ _rotated(y, bits), y + z
+        state[:, :n] = x, z, y
+    z, y, x = state + words[:, at + n_left - 1]
+    for bits in FINAL:
+        x, y, z = z, (x ^ y) - _rotated(y, bits), y
+    values = np.empty(len(length), np.uint32)
+    values[order] = y
+    return values
 
 
 def _rotated(x: Words, bits: int) -> Words:
     return (x << np.uint32(bits)) | (x >> np.uint32(32 - bits))
-
-
-def _mixed(state: Words) -> Words:
-    x, z, y = state
-    for bits in MIXING:
-        x, y, z = z, (x - y) ^ _rotated(y, bits), y + z
-    return np.stack([x, z, y])
-
-
-def _finished(state: Words) -> Words:
-    x: Words
-    y: Words
-    z: Words
-    z, y, x = state
-    for bits in FINAL:
-        x, y, z = z, (x ^ y) - _rotated(y, bits), y
-    return y

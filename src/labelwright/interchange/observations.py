@@ -9,7 +9,9 @@ Only a column that holds the very text of a boundary, such as _B-1, is told apar
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 from itertools import product
 from math import prod
 from pathlib import Path
@@ -20,16 +22,14 @@ from numpy.typing import NDArray
 
 from labelwright.corpus.labels import unwritable_label
 from labelwright.corpus.offsets import offsets_from
-from labelwright.corpus.schemes import detect_scheme
 from labelwright.corpus.table import default_names
 from labelwright.errors import ModelFileError, TemplateError
 from labelwright.features.extract import ColumnFeatures
-from labelwright.features.incidence import Ints, Longs
-from labelwright.features.template import ASCII_LOWER, Cell, Pattern, Reader, Template, apply, parse_template
+from labelwright.features.incidence import Longs
+from labelwright.features.template import ASCII_LOWER, Reader, Template, apply, parse_template
 from labelwright.features.vocabulary import Table, Vocabulary, table_of
-from labelwright.interchange.chains import check_pairs
-from labelwright.scoring.parameters import Cells, Parameters, Trained
-from labelwright.structures.states import state_space
+from labelwright.interchange.chains import check_pairs, imported_crf
+from labelwright.scoring.parameters import Cells
 from labelwright.taggers.crf import CRF
 
 Array = NDArray[Any]
@@ -37,15 +37,10 @@ Read = str | int  # what a cell reads: a string, or a place outside the sentence
 
 BLANK = re.compile(rb"[ \t\n]")  # separates columns
 WHOLE = "value", "byte_lower"  # readers that show a boundary as it is
-MOST_STEPS = 500_000, 40  # to read all observations: so many, and so many for each byte of patterns and observations;
-MOST_KEPT = 1 << 25, 50  # and bytes of what cells may have read: so many, and so many for each of these bytes;
-MOST_CELLS = 1_000_000, 20  # and weights of features: so many, and so many for each weight of the file
-BYTES_OF_READING = 64  # beside those of what its cells have read
-BYTES_OF_STEP = 64  # of text: longer pieces take several steps,
-BYTES_OF_SHAPE = 128  # a pattern that is tried takes as long as reading so many,
-SLOWER = 16  # and regular expressions that many more, times their length
-MOST_REMEMBERED = 1 << 16, 0.1  # pieces of text whose meaning is remembered: so many, and so many for each byte
-LONGEST_REMEMBERED = 64, 16  # bytes of such a piece, and meanings of it
+MOST_WORK = 1 << 25, 100  # to read all observations: so much, and so much for each byte of patterns and observations;
+WORK_OF_STEP, WORK_OF_READING, WORK_OF_REGEX = 16, 64, 4  # beside that of the bytes of text
+MOST_CELLS = 1_000_000, 20  # weights of features: so many, and so many for each weight of the file
+SHORT = 64  # bytes of a piece of text whose meaning is remembered
 
 
 class Line(NamedTuple):
@@ -67,22 +62,12 @@ class Observations(NamedTuple):
     weight: Array  # [W]
 
 
-class Features(NamedTuple):
-    """What the observations of a model become."""
-
-    vocabulary: Vocabulary
-    owner: Longs  # [F]  the observation of each feature
-    plain: Longs  # [O]  how many patterns make it at every token, on pairs of labels
-
-
 def checked_labels(labels: list[str], source: str, n_bytes: int) -> list[str]:
     """Labels that a column file can hold, none twice, and no more than a CRF can hold that comes from a file of so many
     bytes."""
-    reason = unwritable_label(labels)
+    reason = unwritable_label(labels) or ("expected none twice" if len(set(labels)) < len(labels) else None)
     if reason is not None:
         raise ModelFileError(f"{source}: labels: {reason}; copy or train the model again")
-    if len(set(labels)) < len(labels):
-        raise ModelFileError(f"{source}: labels: expected none twice; copy or train the model again")
     check_pairs(len(labels), source, n_bytes)
     return labels
 
@@ -101,30 +86,38 @@ def trained_crf(
     program : which wrote the model, for its record
     source : the file that errors speak of
     boundary : gives the text that stands for a place outside the sentence"""
+    texts, first, _, weight = observations
     template = _template(source, lines)
-    features = _features(source, template, lines, observations.texts, boundary)
+    patterns = _Patterns(source, template, lines, boundary, sum(map(len, texts)) + sum(len(x.line) for x in lines))
+    vocabulary, owner, plain = _features(patterns, template, texts)
     names = default_names(max(1, template.n_columns if n_columns is None else n_columns), labelled=False)
-    extractor = ColumnFeatures(features.vocabulary, names)
-    try:
-        parameters, weights = _parameters(extractor.cell_kinds, features, len(labels), observations)
-    except ModelFileError as error:
-        raise ModelFileError(f"{source}: {error}") from error
-    scheme = _scheme(labels, weights[parameters.slices["transitions"]])
-    model = CRF(template=template)
-    model._trained = Trained(extractor, state_space(labels), parameters, weights, scheme)
-    n_weights = int(np.count_nonzero(observations.weight))
-    model.training_ = {"imported_from": program, "features": extractor.n_features, "weights": n_weights}
-    model.history_ = []
-    return model
+    extractor = ColumnFeatures(vocabulary, names)
+    L, letter = len(labels), np.array([text[:1].lower() for text in texts], "S1")
+    on_labels, on_pairs = np.where(letter == b"b", 0, L), np.where(letter == b"u", 0, L**2)
+    parts = {"state": (first, on_labels), "edge": (first + on_labels, on_pairs)}
+    cells, weights = {}, []
+    for kind in extractor.cell_kinds:
+        cells[kind], at = _cells(source, owner, *parts[kind], observations)
+        weights.append(weight[at])
+    transitions = np.zeros(L**2, weight.dtype)  # weights of observations that stand at every token
+    always = np.flatnonzero(plain)
+    pairs, at = _cells(source, always, *parts["edge"], observations)
+    np.add.at(transitions, pairs.column, np.repeat(plain[always], np.diff(pairs.ptr)) * weight[at])
+    n_weights = int(np.count_nonzero(weight))
+    return imported_crf(program, labels, extractor, cells, [*weights, transitions], n_weights, template=template)
 
 
-def _scheme(labels: Sequence[str], transitions: Array) -> str | None:
-    """The scheme of the labels; where two are possible, transitions with a positive weight show which."""
-    likely = np.argwhere(transitions.reshape(len(labels), -1) > 0).tolist()
-    return detect_scheme(labels, pairs={(labels[r], labels[s]): 1 for r, s in likely})
-
-
-# -- patterns ---------------------------------------------------------------------------------------------------------
+def _cells(source: str, owner: Longs, first: Longs, size: Longs, observations: Observations) -> tuple[Cells, Longs]:
+    """The cells of features, each with the weights first:first+size of its observation; and the places of these."""
+    begin = np.searchsorted(observations.number, first)
+    count = (np.searchsorted(observations.number, first + size) - begin)[owner]
+    ptr = offsets_from(count)
+    if ptr[-1] > MOST_CELLS[0] + MOST_CELLS[1] * len(observations.weight):
+        raise ModelFileError(
+            f"{source}: observations with many weights can be read in too many ways ({int(ptr[-1]):,} weights)"
+        )
+    at = np.repeat(begin[owner] - ptr[:-1], count) + np.arange(ptr[-1])
+    return Cells(ptr, (observations.number[at] - np.repeat(first[owner], count)).astype(np.int32)), at
 
 
 def _template(source: str, lines: Sequence[Line]) -> Template:
@@ -145,147 +138,132 @@ def _template(source: str, lines: Sequence[Line]) -> Template:
         raise ModelFileError(f"{source}: {error}") from error
 
 
-class _Outside:
-    """The places outside a sentence by the text that stands for them: many may share one."""
-
-    def __init__(self, template: Template, boundary: Callable[[int], str]):
-        places = [_places_outside(cell) for pattern in template.patterns for cell in pattern.cells]
-        first, behind = min((p.start for p in places), default=0), max((p.stop for p in places), default=0)
-        self._places: dict[str, list[int]] = {}
-        for place in (*range(first, 0), *range(1, behind)):
-            self._places.setdefault(boundary(place), []).append(place)
-        self._texts: dict[tuple[str, object], dict[bytes, list[str]]] = {}  # reader -> what it shows -> texts
-
-    def shown_as(self, piece: bytes, reader: Reader, first: int, behind: int) -> list[Read]:
-        """The places first:behind of which a reader shows this piece of text."""
-        texts = self._texts.setdefault((reader.function, reader.argument), {})
-        if not texts:
-            for text, shown in zip(self._places, apply(reader, list(self._places)), strict=True):
-                texts.setdefault(shown.encode(), []).append(text)
-        return [place for text in texts.get(piece, ()) for place in self._places[text] if first <= place < behind]
-
-
-class _TooMuchError(Exception):
-    """An observation takes more than is left of the budget."""
+def _features(patterns: "_Patterns", template: Template, texts: list[bytes]) -> tuple[Vocabulary, Longs, Longs]:
+    """Every reading of every observation as a feature; the observation of each feature [F]; and how many patterns make
+    each observation [O] at every token, on pairs of labels."""
+    rows: dict[Table, list[tuple[Read, ...]]] = {table: [] for table in patterns.shapes}
+    owner: dict[Table, list[int]] = {table: [] for table in patterns.shapes}
+    plain = np.zeros(len(texts), np.int64)
+    for number, text in enumerate(texts):
+        fits = False
+        for shape in patterns.with_ends_of(text):
+            readings = list(patterns.readings(shape, text))
+            rows[shape.table] += readings
+            owner[shape.table] += [number] * len(readings)
+            fits |= bool(readings)
+            if readings and not shape.table.readers and text[:1] not in b"uU":
+                plain[number] = shape.n_patterns
+        if not fits:
+            raise ModelFileError(f"{patterns.source}: {shown(text)} fits no pattern of the model, or is not in UTF-8")
+    vocabulary = Vocabulary.of(template, rows)
+    owners = [np.array(owner[table], np.int64) for table in vocabulary.rows]
+    return vocabulary, np.concatenate([np.empty(0, np.int64), *owners]), plain
 
 
-class _Budget:
-    """The steps that reading all observations of a model may take, and the bytes of what their cells have read."""
-
-    def __init__(self, n_bytes: int):
-        self._steps = MOST_STEPS[0] + MOST_STEPS[1] * n_bytes
-        self._kept = MOST_KEPT[0] + MOST_KEPT[1] * n_bytes
-        self._remembered = MOST_REMEMBERED[0] + MOST_REMEMBERED[1] * n_bytes
-
-    def step(self, n_bytes: int = 0) -> None:
-        """Count a step in which so many bytes of text are read."""
-        self._steps -= 1 + n_bytes // BYTES_OF_STEP
-        if self._steps < 0:
-            raise _TooMuchError("and others take too long to be read; use rarer separators between cells")
-
-    def keep(self, n: int, n_bytes: int) -> None:
-        """Count n readings of so many bytes each."""
-        self._kept -= n * (n_bytes + BYTES_OF_READING)
-        if self._kept < 0:
-            raise _TooMuchError("and others can be read in too many ways; use rarer separators between cells")
-
-    def remembers(self) -> bool:
-        """May one more piece of text be remembered?"""
-        self._remembered -= 1
-        return self._remembered >= 0
-
-
+@dataclass
 class _Shape:
-    """Patterns that make the same texts: what is fixed in them, and what their cells may read."""
+    """Patterns that make the same texts: what is fixed in them, and the places outside a sentence that cells read."""
 
-    def __init__(self, line: Line, pattern: Pattern, outside: _Outside, budget: _Budget):
-        self.line, self.table, self._outside, self._budget = line, table_of(pattern), outside, budget
-        self.literals = tuple(literal.encode() for literal in line.literals)
-        self.n_patterns = 0
-        self._n_fixed = sum(map(len, self.literals))
-        self._reach = [(0, 0) for _ in pattern.cells]  # the places outside the sentence that each reads, 0 aside
-        self._known: list[dict[bytes, list[Read]]] = [{} for _ in pattern.cells]
+    table: Table
+    line: Line
+    literals: list[bytes]
+    reach: list[tuple[int, int]]  # from the first to the last place
+    n_patterns: int = 0
 
-    def add(self, pattern: Pattern) -> None:
-        """Add a pattern, which may read boundaries that the others do not."""
-        self.n_patterns += 1
-        for i, cell in enumerate(pattern.cells):
-            first, behind = self._reach[i]
-            places = _places_outside(cell)
-            self._reach[i] = min(first, places.start), max(behind, places.stop)
 
-    def readings(self, text: bytes) -> list[tuple[Read, ...]]:
-        """What the cells may have read where they made this text, which begins and ends as the shape does."""
-        self._budget.step(BYTES_OF_SHAPE)
-        if not self.table.readers:
-            return [()] if text == self.literals[0] else []
-        if len(self.table.readers) == 1:
-            return [(value,) for value in self._only_cell(text)]
-        return list(self._combined(text))
+class _Patterns:
+    """The patterns of a model, and what their cells may have read where they made a text."""
 
-    def _only_cell(self, text: bytes) -> list[Read]:
-        """What the only cell may have read: no two texts show the same piece there, so none is remembered."""
-        piece = text[len(self.literals[0]) : len(text) - len(self.literals[1])]
-        choices = self._choices_of(0, piece)
-        self._budget.keep(len(choices), len(piece))
-        return choices
+    def __init__(
+        self, source: str, template: Template, lines: Sequence[Line], boundary: Callable[[int], str], n_bytes: int
+    ):
+        self.source, self.shapes, self._work = source, dict[Table, _Shape](), MOST_WORK[0] + MOST_WORK[1] * n_bytes
+        for line, pattern in zip(lines, template.patterns, strict=True):
+            # counted from an end, the last row is -1 and every sentence has it
+            reach = [(min(cell.row + cell.absolute, 0), max(cell.row, 0)) for cell in pattern.cells]
+            table = table_of(pattern)
+            fixed = [literal.encode() for literal in line.literals]
+            shape = self.shapes.setdefault(table, _Shape(table, line, fixed, reach))
+            if shape.line.literals != line.literals:
+                raise ModelFileError(
+                    f"{source}: patterns {shape.line.source!r} and {line.source!r} differ in spaces at the end alone; "
+                    f"a template here does not tell them apart"
+                )
+            shape.n_patterns += 1
+            shape.reach = [(min(a, c), max(b, d)) for (a, b), (c, d) in zip(shape.reach, reach, strict=True)]
+        self._by_head: dict[bytes, list[_Shape]] = {}
+        for shape in self.shapes.values():
+            self._by_head.setdefault(shape.literals[0], []).append(shape)
+        self._lengths = sorted({len(head) for head in self._by_head})
+        reach = [(0, 0), *(places for shape in self.shapes.values() for places in shape.reach)]
+        self._places: dict[str, list[int]] = {}  # outside the sentence, by the text that stands for them
+        for place in range(min(a for a, _ in reach), max(b for _, b in reach) + 1):
+            if place:
+                self._places.setdefault(boundary(place), []).append(place)
+        self._outside: dict[tuple[str, object], dict[bytes, list[int]]] = {}  # the places by what a reader shows
+        self._remembered = lru_cache(1 << 16)(self._choices)
 
-    def _combined(self, text: bytes) -> Iterator[tuple[Read, ...]]:
-        for choices in self._cuts(text, len(self.literals[0]), 0):
-            self._budget.keep(prod(map(len, choices)), len(text) - self._n_fixed)
+    def _spend(self, text: bytes, work: int) -> None:
+        self._work -= work
+        if self._work < 0:
+            raise ModelFileError(
+                f"{self.source}: {shown(text)} and others can be read in too many ways; use rarer separators between "
+                f"cells"
+            )
+
+    def with_ends_of(self, text: bytes) -> Iterator[_Shape]:
+        """The shapes that begin and end as this text does."""
+        for n in self._lengths:
+            self._spend(text, n // 4)
+            for shape in self._by_head.get(text[:n], ()):
+                self._spend(text, WORK_OF_STEP)
+                if n <= len(text) and text.endswith(shape.literals[-1]):
+                    yield shape
+
+    def readings(self, shape: _Shape, text: bytes) -> Iterator[tuple[Read, ...]]:
+        """What the cells of a shape may have read where they made this text, which begins and ends as it does."""
+        if not shape.table.readers:
+            if text == shape.literals[0]:
+                yield ()
+            return
+        n_read = len(text) - sum(map(len, shape.literals))
+        for choices in self._cuts(shape, text, len(shape.literals[0]), 0):
+            self._spend(text, prod(map(len, choices)) * (n_read + WORK_OF_READING))
             yield from product(*choices)
 
-    def _cuts(self, text: bytes, begin: int, cell: int) -> Iterator[tuple[list[Read], ...]]:
+    def _cuts(self, shape: _Shape, text: bytes, begin: int, cell: int) -> Iterator[tuple[list[Read], ...]]:
         """Every way to cut the rest of a text between the cells from this one on."""
-        self._budget.step(len(text) - begin)
-        literal = self.literals[cell + 1]
-        if cell == len(self._known) - 1:
-            end = len(text) - len(literal)
-            if end >= begin and text.endswith(literal) and (choices := self._choices(cell, text[begin:end])):
-                yield (choices,)
-            return
-        end = text.find(literal, begin)
-        while end >= 0:
-            self._budget.step(end - begin)
-            if choices := self._choices(cell, text[begin:end]):
-                for rest in self._cuts(text, end + len(literal), cell + 1):
+        literal, reader = shape.literals[cell + 1], shape.table.readers[cell]
+        is_last = cell == len(shape.table.readers) - 1
+        end = len(text) - len(literal) if is_last else text.find(literal, begin)
+        self._spend(text, WORK_OF_STEP + (len(text) - begin) // 4)
+        while begin <= end:
+            piece = text[begin:end]
+            slow = WORK_OF_REGEX * len(str(reader.argument)) if reader.function == "byte_match" else 1
+            choices = (self._remembered if len(piece) <= SHORT else self._choices)(reader, shape.reach[cell], piece)
+            self._spend(text, WORK_OF_STEP + len(piece) * slow // 4 + len(choices))
+            if choices:
+                rests = [()] if is_last else self._cuts(shape, text, end + len(literal), cell + 1)
+                for rest in rests:
                     yield (choices, *rest)
-            end = text.find(literal, end + 1) if end < len(text) else -1
+            end = -1 if is_last or end == len(text) else text.find(literal, end + 1)
 
-    def _choices(self, cell: int, piece: bytes) -> list[Read]:
+    def _choices(self, reader: Reader, reach: tuple[int, int], piece: bytes) -> list[Read]:
         """What a cell may have read where it shows this piece of text."""
-        known = self._known[cell]
-        choices = known.get(piece)
-        if choices is None:
-            choices = self._choices_of(cell, piece)
-            is_short = len(piece) <= LONGEST_REMEMBERED[0] and len(choices) <= LONGEST_REMEMBERED[1]
-            if is_short and self._budget.remembers():
-                known[piece] = choices
-        return choices
-
-    def _choices_of(self, cell: int, piece: bytes) -> list[Read]:
-        reader = self.table.readers[cell]
-        searches = reader.function == "byte_match"
-        self._budget.step(len(piece) * SLOWER * len(str(reader.argument)) if searches else len(piece))
-        choices = self._outside.shown_as(piece, reader, *self._reach[cell])
+        outside = self._outside.setdefault((reader.function, reader.argument), {})
+        if not outside:
+            for places, text in zip(self._places.values(), apply(reader, list(self._places)), strict=True):
+                outside.setdefault(text.encode(), []).extend(places)
+        choices: list[Read] = [place for place in outside.get(piece, ()) if reach[0] <= place <= reach[1]]
         value = _value(reader, piece)
         if value is not None and not (choices and reader.function in WHOLE):
             choices.append(value)
         return choices
 
 
-def _places_outside(cell: Cell) -> range:
-    """The places outside a sentence that a cell can read."""
-    if cell.absolute:  # every sentence has one token at least
-        return range(cell.row + 1, 0) if cell.row < 0 else range(1, cell.row + 1)
-    return range(cell.row, 0) if cell.row < 0 else range(1, cell.row + 1)
-
-
 def _value(reader: Reader, piece: bytes) -> str | None:
     """The value that a reader shows as this piece of text, or None where it never shows that."""
-    if reader.function == "byte_test":
-        return piece.decode() if piece in (b"true", b"false") else None
-    if BLANK.search(piece):
+    if BLANK.search(piece) or (reader.function == "byte_test" and piece not in (b"true", b"false")):
         return None
     value = piece.decode("utf-8", "surrogateescape")
     if reader.function in ("byte_lower", "byte_lower_match") and value != value.translate(ASCII_LOWER):
@@ -294,135 +272,9 @@ def _value(reader: Reader, piece: bytes) -> str | None:
         return value if not piece or apply(reader, [value]) == [value] else None
     if reader.function == "byte_lower_match":
         return value
-    return value if piece and _is_utf8(piece) else None
-
-
-def _is_utf8(piece: bytes) -> bool:
-    try:
-        piece.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
-
-
-# -- features ---------------------------------------------------------------------------------------------------------
-
-
-def _features(
-    source: str, template: Template, lines: Sequence[Line], texts: list[bytes], boundary: Callable[[int], str]
-) -> Features:
-    """Every reading of every observation as a feature."""
-    budget = _Budget(sum(map(len, texts)) + sum(len(line.line) for line in lines))
-    shapes = _shapes(source, template, lines, _Outside(template, boundary), budget)
-    by_ends = _ByEnds(shapes.values(), budget)
-    read: dict[Table, list[tuple[Read, ...]]] = {table: [] for table in shapes}
-    owner: dict[Table, list[int]] = {table: [] for table in shapes}
-    plain = np.zeros(len(texts), np.int64)
-    for number, text in enumerate(texts):
-        n_readings = 0
-        for shape, readings in _readings(source, by_ends, text):
-            read[shape.table] += readings
-            owner[shape.table] += [number] * len(readings)
-            n_readings += len(readings)
-            if readings and not shape.table.readers and text[:1] not in b"uU":
-                plain[number] = shape.n_patterns
-        if n_readings == 0:
-            raise ModelFileError(f"{source}: {shown(text)} fits no pattern of the model, or is not in UTF-8")
-    vocabulary = Vocabulary.of(template, read)
-    owners = [np.array(owner[table], np.int64) for table in vocabulary.rows]
-    return Features(vocabulary, np.concatenate([np.empty(0, np.int64), *owners]), plain)
-
-
-def _shapes(
-    source: str, template: Template, lines: Sequence[Line], outside: _Outside, budget: _Budget
-) -> dict[Table, _Shape]:
-    shapes: dict[Table, _Shape] = {}
-    for line, pattern in zip(lines, template.patterns, strict=True):
-        shape = shapes.setdefault(table_of(pattern), _Shape(line, pattern, outside, budget))
-        if shape.line.literals != line.literals:
-            raise ModelFileError(
-                f"{source}: patterns {shape.line.source!r} and {line.source!r} differ in spaces at the end alone; a "
-                f"template here does not tell them apart"
-            )
-        shape.add(pattern)
-    return shapes
-
-
-class _ByEnds:
-    """Shapes by the fixed text that they begin and end with."""
-
-    def __init__(self, shapes: Iterable[_Shape], budget: _Budget):
-        self._budget = budget
-        self._tails: dict[bytes, dict[int, dict[bytes, list[_Shape]]]] = {}  # by head, then by tail and its length
-        for shape in shapes:
-            tail = shape.literals[-1] if shape.table.readers else b""
-            tails = self._tails.setdefault(shape.literals[0], {})
-            tails.setdefault(len(tail), {}).setdefault(tail, []).append(shape)
-        self._lengths = sorted({len(head) for head in self._tails})
-
-    def that_fit(self, text: bytes) -> list[_Shape]:
-        """The shapes that begin and end as this text does."""
-        fit: list[_Shape] = []
-        for n_head in self._lengths:
-            if n_head > len(text):
-                break
-            self._budget.step(n_head)
-            for n_tail, shapes in self._tails.get(text[:n_head], {}).items():
-                if n_head + n_tail <= len(text):
-                    self._budget.step(n_tail)
-                    fit += shapes.get(text[len(text) - n_tail :], ())
-        return fit
-
-
-def _readings(source: str, by_ends: _ByEnds, text: bytes) -> list[tuple[_Shape, list[tuple[Read, ...]]]]:
-    """The shapes that can have made a text, and how."""
-    try:
-        return [(shape, shape.readings(text)) for shape in by_ends.that_fit(text)]
-    except _TooMuchError as error:
-        raise ModelFileError(f"{source}: {shown(text)} {error}") from error
+    return value if piece and piece.decode("utf-8", "ignore") == value else None
 
 
 def shown(text: bytes) -> str:
     """An observation, for messages."""
     return ascii(text.decode("utf-8", "replace")[:60])
-
-
-# -- weights ----------------------------------------------------------------------------------------------------------
-
-
-def _parameters(
-    cell_kinds: Sequence[str], features: Features, L: int, observations: Observations
-) -> tuple[Parameters, Array]:
-    """The cells of all features, and the weight vector."""
-    letter = np.array([text[:1].lower() for text in observations.texts], "S1")
-    on_labels, on_pairs = np.where(letter == b"b", 0, L), np.where(letter == b"u", 0, L**2)
-    first_pair = observations.first + on_labels
-    parts = {"state": (observations.first, on_labels), "edge": (first_pair, on_pairs)}
-    cells, weights = {}, []
-    for kind in cell_kinds:
-        cells[kind], values = _cells(features.owner, *parts[kind], observations)
-        weights.append(values)
-    weights.append(_transitions(features.plain, first_pair, L, observations))
-    return Parameters(cells, L), np.concatenate(weights)
-
-
-def _cells(owner: Longs, first: Longs, size: Longs, observations: Observations) -> tuple[Cells, Array]:
-    """The cells of features, each with the weights first:first+size of its observation; and these weights."""
-    begin = np.searchsorted(observations.number, first)
-    count = (np.searchsorted(observations.number, first + size) - begin)[owner]
-    ptr = offsets_from(count)
-    if ptr[-1] > MOST_CELLS[0] + MOST_CELLS[1] * len(observations.weight):
-        raise ModelFileError(f"observations with many weights can be read in too many ways ({int(ptr[-1]):,} weights)")
-    at = np.repeat(begin[owner] - ptr[:-1], count) + np.arange(ptr[-1])
-    column: Ints = (observations.number[at] - np.repeat(first[owner], count)).astype(np.int32)
-    return Cells(ptr, column), observations.weight[at]
-
-
-def _transitions(plain: Longs, first: Longs, L: int, observations: Observations) -> Array:
-    """The weights of plain transitions [L * L]: those of observations that stand at every token."""
-    transitions = np.zeros(L**2, observations.weight.dtype)
-    for number in np.flatnonzero(plain):
-        begin, end = np.searchsorted(observations.number, [first[number], first[number] + L**2])
-        pair = observations.number[begin:end] - first[number]
-        transitions[pair] += plain[number] * observations.weight[begin:end]
-    return transitions

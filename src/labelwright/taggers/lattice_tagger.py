@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labelwright.answers.batch import Batch, check_lengths, passed_by
-from labelwright.answers.graphs import LabelledLattice
-from labelwright.answers.protocol import DECODERS
+from labelwright.answers.graphs import DECODERS, GraphSentence, lattice_sentence
 from labelwright.corpus.offsets import offsets_from
 from labelwright.corpus.partial_labels import check_complete
 from labelwright.corpus.schemes import detect_scheme, pairs_of_codes
@@ -25,6 +24,7 @@ from labelwright.learn.joint import LabelsOfArcs
 from labelwright.learn.monitor import Record
 from labelwright.learn.objective import LogLikelihood
 from labelwright.memory.windows import with_label_columns
+from labelwright.modelfile import HeaderReader
 from labelwright.parallel import Workers, sentence_ranges
 from labelwright.scoring.assembly import BLOCK_TOKENS
 from labelwright.scoring.carry import carry_over
@@ -55,7 +55,6 @@ from labelwright.taggers.lattice_crf import (
 )
 from labelwright.taggers.packing import Packed, check_calibration
 from labelwright.taggers.training import labelled, labelled_pair, sample_weights
-from labelwright.validation import HeaderReader
 from labelwright.wording import counted
 
 Array = NDArray[Any]
@@ -425,9 +424,9 @@ class LatticeTagger(LatticeModel, Tagger):
         scored = scored_lattices(trained, data.lattices)
 
         def block(begin: int, end: int) -> list[R]:
-            sentences = list[LabelledLattice | None]()
+            sentences = list[GraphSentence | None]()
             for n in range(begin, end):
-                sentence = LabelledLattice(scored[n], writing, data.tokens_of(n)) if len(scored[n]) else None
+                sentence = lattice_sentence(scored[n], writing, data.tokens_of(n)) if len(scored[n]) else None
                 if sentence is not None and permitted is not None:
                     sentence = sentence.restricted(permitted[offsets[n] : offsets[n + 1]])
                 sentences.append(sentence)
