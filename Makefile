@@ -5,10 +5,11 @@ PLAIN := .venv-numpy
 LOWEST := .venv-lowest
 SPACY := .venv-spacy
 BIN := $(VENV)/bin
+FAST := "not slow and not corpora"
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet --quiet install
 
 .DEFAULT_GOAL := help
-.PHONY: help demo quick test test-numpy test-lowest test-spacy boundscheck fuzz nightly audit bench docs timbl clean
+.PHONY: help demo lint test test-all test-numpy test-lowest test-spacy boundscheck fuzz nightly audit bench docs timbl clean
 
 help:  ## show this
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1|/' | column -t -s "|" 2>/dev/null \
@@ -17,22 +18,23 @@ help:  ## show this
 demo: $(VENV)/.installed  ## install, then train a tagger on built-in data and show where it is uncertain
 	@$(BIN)/labelwright demo
 
-quick: $(VENV)/.installed-test  ## install, then the tests that take less than a minute together
-	@LABELWRIGHT_TESTS=quick $(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow and not corpora"
-
-test: $(VENV)/.installed-test  ## install, then lint, types and tests
+lint: $(VENV)/.installed-test
 	@$(BIN)/ruff check --quiet src tests benchmarks
 	@$(BIN)/ruff format --check --quiet src tests benchmarks
 	@$(BIN)/mypy
-	@$(BIN)/python -m pytest -n 2 --dist worksteal
 
-test-numpy: $(PLAIN)/.installed-test  ## install without Numba, then the tests that are not slow, with fewer examples
+test: lint  ## install, then lint, types and the tests that are not slow
+	@$(BIN)/python -m pytest -n 2 --dist worksteal -m $(FAST)
+
+test-all: lint  ## install, then lint, types and all tests, with more drawn examples
+	@LABELWRIGHT_TESTS=all $(BIN)/python -m pytest -n 2 --dist worksteal
+
+test-numpy: $(PLAIN)/.installed-test  ## install without Numba, then the tests that are not slow
 	@$(PLAIN)/bin/python -c 'import importlib.util as u, sys; sys.exit(u.find_spec("numba") and "Numba is in $(PLAIN)")'
-	@LABELWRIGHT_TESTS=quick $(PLAIN)/bin/python -m pytest -n 2 --dist worksteal -m "not slow" \
-		--doctest-ignore-import-errors
+	@$(PLAIN)/bin/python -m pytest -n 2 --dist worksteal -m $(FAST) --doctest-ignore-import-errors
 
 test-lowest: $(LOWEST)/.installed-test  ## install the lowest version of every dependency, then the tests that are not slow
-	@LABELWRIGHT_TESTS=quick $(LOWEST)/bin/python -m pytest -n 2 --dist worksteal -m "not slow"
+	@$(LOWEST)/bin/python -m pytest -n 2 --dist worksteal -m $(FAST)
 
 test-spacy: $(SPACY)/.created  ## install the lowest, then the newest spaCy, and test its component and files with each
 	@for versions in lowest-direct highest; do \
@@ -69,7 +71,7 @@ docs: $(VENV)/.installed-docs  ## install, then build all pages and the referenc
 # TiMBL is the reference of the memory-based learner.  It is a Debian package, so it cannot go into .venv: this asks
 # apt-get for it, where that exists and nobody has to type a password (root, or sudo that does not ask).  Only downloads
 # can take long, so only they are cut off.  Whatever goes wrong is no error: the tests that need TiMBL then say why they
-# are skipped.  `make test` leaves the machine alone; continuous integration (.ci/run) comes here first.
+# are skipped.  `make test` leaves the machine alone; continuous integration of all tests (.ci/run test-all) comes here first.
 timbl:  ## install TiMBL, which some tests compare with, where the package manager lets us
 	@command -v timbl >/dev/null || ! command -v apt-get >/dev/null || { \
 		if [ "$$(id -u)" = 0 ]; then as=; else as="sudo -n"; fi; \

@@ -31,32 +31,18 @@ except ImportError:  # no wheels for the newest Python
     lattices.cp_sat = solver.cp_sat = lambda: pytest.skip("OR-Tools is not installed")
 
 
-# Files that `make quick` leaves out: each takes seconds, and the contract of all taggers covers the ground.
-SLOW_FILES = {
-    "test_cascade.py",
-    "test_cli_cascade.py",
-    "test_cli_cascade_tag.py",
-    "test_cli_latent.py",
-    "test_cli_memory.py",
-    "test_cli_perceptron.py",
-    "test_growth.py",
-    "test_ngram.py",
-    "test_latent.py",
-    "test_latent_training.py",
-    "test_order2.py",
-    "test_rules.py",
-    "test_scored.py",
-    "test_semi_crf.py",
-    "test_semi_crf_schemes.py",
-    "test_semi_crf_training.py",
-    "test_timbl.py",
-}
-
-
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Of tests marked `cases(n)` all but n cases, taken evenly, are slow."""
+    cases: dict[str, list[pytest.Item]] = {}
     for item in items:
-        if item.path.name in SLOW_FILES:
-            item.add_marker("slow")
+        cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    for of_one_test in cases.values():
+        mark = of_one_test[0].get_closest_marker("cases")
+        if mark is not None:
+            kept = {round(i * (len(of_one_test) - 1) / max(1, mark.args[0] - 1)) for i in range(mark.args[0])}
+            for place, item in enumerate(of_one_test):
+                if place not in kept:
+                    item.add_marker("slow")
 
 
 @pytest.fixture(scope="session")

@@ -15,7 +15,7 @@ from labelwright.corpus import Corpus
 from labelwright.errors import CorpusError
 from labelwright.features import attributes as dict_features
 from labelwright.features import extract, lookup, vocabulary
-from labelwright.features.attributes import Collected, DictFeatures
+from labelwright.features.attributes import Collected, DictFeatures, attributes_of
 from labelwright.features.extract import ColumnFeatures
 
 LINES = [
@@ -164,14 +164,25 @@ dicts = st.lists(
 def test_plain_dicts_are_read_as_collected_ones_are(X, separator):
     names = ["w=a", "w:a", "w:b", "t", "n", "w=", "n=a", "w=="]
     extractor = DictFeatures(names, separator)
-    read = extractor._read_plain(X)
     if any(value is None for sentence in X for token in sentence for value in token.values()):
-        assert read is None
+        with pytest.raises(CorpusError, match="got NoneType"):
+            extractor.encode(X)
         return
-    collected = Collected.of(X, separator, extractor._index)
-    assert read[1].tolist() == collected.offsets.tolist()
-    for incidence, other in [(read[0]["state"], collected.incidence)]:
-        assert rows_with_values(incidence) == rows_with_values(other)
+    incidences, offsets = extractor.encode(X)
+    converted = [[attributes_of(token, separator) for token in sentence] for sentence in X]
+    collected = Collected.of(converted, separator, extractor._index)
+    assert offsets.tolist() == collected.offsets.tolist()
+    assert rows_with_values(incidences["state"]) == rows_with_values(collected.incidence)
+
+
+@drawn(100)
+@given(dicts, st.sampled_from(["=", ":"]))
+def test_plain_dicts_are_learnt_as_converted_ones_are(X, separator):
+    X = [[{name: x for name, x in token.items() if x is not None} for token in sentence] for sentence in X]
+    learnt = Collected.of(X, separator)
+    converted = Collected.of([[attributes_of(token, separator) for token in sentence] for sentence in X], separator)
+    assert learnt.names == converted.names
+    assert rows_with_values(learnt.incidence) == rows_with_values(converted.incidence)
 
 
 def rows_with_values(incidence):
@@ -188,8 +199,8 @@ def test_numbers_of_dict_features_are_forgotten_and_not_pickled(monkeypatch):
     for n in range(30):
         incidences, _ = extractor.encode([[{"w": "a"}, {"w": f"x{n}"}]])
         assert features_of(incidences["state"]) == [[0], []]
-        assert len(extractor._remembered) < 10
-    assert not pickle.loads(pickle.dumps(extractor))._remembered
+        assert len(extractor._known) < 10
+    assert not pickle.loads(pickle.dumps(extractor))._known
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from scipy.optimize import minimize
 
 from labelwright import CRF
 from labelwright.errors import ModelFileError, OptionError
-from labelwright.learn.lbfgs import lbfgs, owlqn, pseudo_gradient
+from labelwright.learn.lbfgs import minimised, pseudo_gradient
 from labelwright.learn.monitor import Monitor
 from labelwright.learn.objective import LogLikelihood
 from labelwright.learn.sgd import SGD
@@ -45,7 +45,7 @@ def test_lbfgs_finds_scipys_optimum(template, l2):
     problem = Problem(*words(40, seed=1), template)
     monitor = Monitor(1000, 1e-12)
     workers = Workers(1)
-    found = lbfgs(problem.objective, np.zeros(problem.parameters.n_weights), l2, monitor, workers)
+    found = minimised(problem.objective, np.zeros(problem.parameters.n_weights), 0.0, l2, monitor, workers)
     loss, weights = scipy_optimum(problem, 0.0, l2)
     assert monitor.history[-1]["loss"] == pytest.approx(loss, rel=1e-9)
     np.testing.assert_allclose(found, weights, atol=1e-3)
@@ -58,7 +58,7 @@ def test_owlqn_finds_scipys_optimum(l1, l2):
     problem = Problem(*words(40, seed=1), ARCS)
     monitor = Monitor(2000, 1e-12, period=20)
     workers = Workers(1)
-    found = owlqn(problem.objective, np.zeros(problem.parameters.n_weights), l1, l2, monitor, workers)
+    found = minimised(problem.objective, np.zeros(problem.parameters.n_weights), l1, l2, monitor, workers)
     loss, weights = scipy_optimum(problem, l1, l2)
     assert monitor.history[-1]["loss"] == pytest.approx(loss, rel=1e-6)
     assert (found == 0).sum() > len(found) / 4
@@ -83,6 +83,7 @@ def penalised(model):
     return model.history_[-1]["loss"]
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("l2", [0.3, 3.0])
 @pytest.mark.parametrize("make", [words, dicts])
 def test_sgd_gets_close_to_the_optimum(make, l2):
@@ -233,6 +234,7 @@ def test_a_run_killed_at_any_iteration_resumes_to_the_same_weights(kind, tmp_pat
         assert [r["loss"] for r in resumed.history_] == [r["loss"] for r in whole.history_]
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_run_may_be_prolonged(kind, tmp_path):
     X, y = words(60, seed=11)
@@ -354,6 +356,7 @@ def test_second_interrupt_stops_at_once():
 WEAK = {"lbfgs": {"l2": 1e-4}, "owlqn": {"l1": 1e-3, "l2": 1e-4}}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", WEAK)
 def test_a_weak_penalty_is_followed_to_the_optimum(kind, monkeypatch):
     """Where float32 has no more to give, training goes on in float64."""
@@ -369,9 +372,9 @@ def test_a_weak_penalty_is_followed_to_the_optimum(kind, monkeypatch):
     workers = Workers(1)
     start = np.zeros(problem.parameters.n_weights)
     if kind == "lbfgs":
-        lbfgs(problem.objective, start, 1e-4, monitor, workers)
+        minimised(problem.objective, start, 0.0, 1e-4, monitor, workers)
     else:
-        owlqn(problem.objective, start, 1e-3, 1e-4, monitor, workers)
+        minimised(problem.objective, start, 1e-3, 1e-4, monitor, workers)
     assert model.training_["loss"] == pytest.approx(monitor.history[-1]["loss"], rel=1e-7 if kind == "lbfgs" else 1e-5)
 
 
@@ -395,13 +398,14 @@ class Quadratic:
 def test_owlqn_learns_curvature_under_a_weak_penalty(seed):
     """The loss can fall on neither side of any weight: that is the optimum."""
     problem, l1 = Quadratic(40, seed), 1e-4
-    weights = owlqn(problem, np.zeros(40), l1, 0.0, Monitor(400, 0.0), Workers(1))
+    weights = minimised(problem, np.zeros(40), l1, 0.0, Monitor(400, 0.0), Workers(1))
     gradient = np.empty(40)
     problem(weights, gradient)
     assert np.abs(pseudo_gradient(weights, gradient, l1)).max() < 1e-6
     assert (weights == 0).any()
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("kind", WEAK)
 def test_a_run_resumes_to_the_same_weights_in_either_precision(kind, tmp_path):
     X, y = words(6, seed=1)
@@ -412,6 +416,7 @@ def test_a_run_resumes_to_the_same_weights_in_either_precision(kind, tmp_path):
         assert resumed.weights_.tobytes() == whole.weights_.tobytes()
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("kind", KINDS)
 def test_one_job_uses_one_core(kind):
     """No thread of BLAS works, or waits busily, beside the one that trains."""

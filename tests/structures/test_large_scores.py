@@ -89,6 +89,7 @@ def test_probabilities_add_up_to_one(engine, scale, order, by_token, drawn):
         np.testing.assert_allclose(nodes[:, :S], 1 / S, rtol=1e-9)
 
 
+@pytest.mark.cases(32)
 @pytest.mark.parametrize("late", [False, True])
 @pytest.mark.parametrize("by_token", [False, True])
 @pytest.mark.parametrize("order", [1, 2])
@@ -140,6 +141,7 @@ def test_latent_paths_of_a_labelling_add_up_to_one(engine, scale, order):
     np.testing.assert_allclose(pairs[1:].sum(axis=(1, 2)), 1, rtol=1e-9)
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("scale", [1.0, *SCALES])
 def test_arcs_of_more_paths_than_a_float_can_count(engine, scale):
     n = 4000

@@ -69,6 +69,7 @@ RESTRICTIONS = {
 }
 
 
+@pytest.mark.cases(12)
 @pytest.mark.parametrize("restriction", RESTRICTIONS)
 def test_every_answer_agrees_with_the_definition(model, restriction):
     words = RESTRICTIONS[restriction]
@@ -137,7 +138,7 @@ def test_labels_that_cannot_end_a_sentence(make, constraints):
         assert row[-1]["B-NP"] == row[-1]["I-NP"] == row[0]["E-NP"] == row[0]["I-NP"] == 0
 
 
-@pytest.mark.slow
+@pytest.mark.cases(2)
 def test_short_long_and_no_sentences(model):
     data = [[], ["dog"], ["the", "dog"], NEW * 75, []]
     assert [len(y) for y in model.predict(data)] == [0, 1, 2, 300, 0]
@@ -174,6 +175,7 @@ def test_without_tables_of_keys_the_answers_are_the_same(model, monkeypatch):
             assert other == pytest.approx(row)
 
 
+@pytest.mark.cases(4)
 def test_threads_and_pieces_change_no_answer(model, monkeypatch):
     data = [[*s, *NEW] for s in X] * 40
     one = model.decode(data)
@@ -231,6 +233,7 @@ def test_without_weights_of_triples_it_is_the_first_order(make):
     assert {tuple(y): p for y, p in a} == pytest.approx({tuple(y): p for y, p in b})
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("template", [STATES, TRIPLES])
 @pytest.mark.parametrize("constraints", [None, "scheme"])
 def test_sgd_comes_near_the_optimum(template, constraints):
@@ -274,6 +277,7 @@ def test_warm_start():
     assert model.history_[0]["loss"] == pytest.approx(first, rel=1e-5)
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("make", [crf, latent], ids=["plain", "latent"])
 @pytest.mark.parametrize("way", ["init", "warm_start"])
 def test_starting_from_the_first_order(make, way, monkeypatch):
@@ -309,6 +313,7 @@ def test_latent_states_grow_by_splitting_those_of_a_trained_model(monkeypatch):
     assert grown.training_["loss"] < grown.history_[0]["loss"]
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize("make", [crf, latent], ids=["plain", "latent"])
 @pytest.mark.parametrize("constraints", [None, "scheme"])
 @pytest.mark.parametrize("optimizer", ["lbfgs", "sgd"])
@@ -365,6 +370,7 @@ def test_too_many_triples_are_refused_before_training(monkeypatch):
 # --- files and copies -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.cases(3)
 def test_files_and_copies_keep_everything(model, tmp_path):
     data = [*X, NEW]
     model.save(tmp_path / "model")
@@ -421,7 +427,7 @@ def folder(tmp_path_factory):
     return folder
 
 
-@pytest.mark.slow
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("name", ["crf", "lat"])
 def test_tag_eval_and_inspect(run, folder: Path, name: str) -> None:
     model = labelwright.load(folder / name)

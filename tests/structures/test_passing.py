@@ -109,6 +109,7 @@ def test_what_is_passed_are_the_probabilities_of_labels_and_pairs(order, sizes, 
             assert np.allclose(found, pairs.reshape(-1) if t else [], atol=1e-9)
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("of", ["sentences", "tokens"])
 @pytest.mark.parametrize("jackknife", [False, True])
 def test_the_gradient_with_sets_and_weights_is_that_of_finite_differences(jackknife, of):
@@ -160,6 +161,7 @@ def test_the_gradient_is_right_with_a_weighted_segment_layer_below():
     assert_slopes(*joint_problem(cascade, X, y))
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("lower", [CRF(template=LOWER[1], max_iter=2), SemiCRF(template="U:%x[0,0]", max_iter=2)])
 @pytest.mark.parametrize("weight", ["balanced", {"B-Q": 3.0}, None])
 def test_parts_of_a_jackknife_may_lack_what_the_whole_has(lower, weight):
@@ -217,7 +219,7 @@ def test_a_jackknife_starts_every_layer_where_it_was_trained():
     assert np.abs(gradient[problem.parts[1]]).max() < 0.15  # only the candidates that were cut off are missing
 
 
-@pytest.mark.slow
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("jackknife", [False, True])
 @pytest.mark.parametrize("segments", ["pos", "mid", "chunk"])
 def test_the_gradient_is_right_with_a_segment_layer_at_any_height(segments, jackknife):
@@ -353,6 +355,7 @@ PRODUCTS = (
 LOGS = "U:%x[0,0]\nB\nU:%log_y[0]\nU:%log_y[-1,pos]/%log_y[0,pos]\nU:%log_y[-1,pos]/%log_y[1]\nB:%y[0]\nU:%y[0,pos]"
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("template", [PRODUCTS, LOGS])
 @pytest.mark.parametrize(("order", "jackknife"), [(1, False), (2, True)])
 def test_the_gradient_is_right_with_products_and_logs(order, jackknife, template):
@@ -383,6 +386,7 @@ def test_values_in_joint_training_are_those_in_tagging(template):
     assert problem(weights.astype(np.float64), np.empty(len(weights))) == pytest.approx(expected, abs=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("order", "jackknife"), [(1, False), (2, False), (1, True)])
 def test_the_gradient_is_right_where_the_top_reads_all_lower_layers(order, jackknife):
     X, y = sentences(order)

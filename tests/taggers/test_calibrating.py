@@ -207,6 +207,7 @@ def test_a_map_says_how_often_it_is_right():
     assert MonotoneMap.fit(np.full(60, 0.7), np.arange(60) < 45)(np.array(0.7)) == pytest.approx(0.75, abs=0.01)
 
 
+@pytest.mark.slow
 def test_cross_fitting_uses_the_training_data_alone(entities):
     X, y = entities[:2]
     model = CRF(n_jobs=1, max_iter=20, l2=0.01).fit(X, y)
@@ -305,6 +306,7 @@ def test_saturated_probabilities_are_as_often_right_as_others_say():
     assert mapped[0, 2] == pytest.approx(2 * mapped[0, 1])
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("name", ["semi-crf", "latent-crf", "crf-order2", "crf-dicts", "perceptron"])
 def test_every_tagger_with_weights(name, tmp_path, monkeypatch):
     monkeypatch.setattr(calibrating, "LEAST", 10)
@@ -319,6 +321,7 @@ def test_every_tagger_with_weights(name, tmp_path, monkeypatch):
     assert loaded.predict_spans(X[:5]) == spans
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("inference", ["csi", "vote", "none"])
 @pytest.mark.parametrize("name", ["memory", "ngram"])
 def test_taggers_over_ngrams_have_confidences(name, inference, monkeypatch, tmp_path):
@@ -389,6 +392,7 @@ def layered():
     return X[:n], {k: v[:n] for k, v in y.items()}, X[n:], {k: v[n:] for k, v in y.items()}
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("passing", ["marginal", "nbest", "sample"])
 def test_a_cascade_is_calibrated_layer_by_layer(layered, passing, tmp_path):
     X, y, new, gold = layered

@@ -49,6 +49,7 @@ def test_sentences_may_be_iterators():
     assert model.predict_marginals(map(iter, X)) == model.predict_marginals(X)
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("passing", ["best", "marginal", "joint"])
 def test_jackknife_works_with_every_way_of_passing(passing):
     model = cascade(passing, jackknife=True).fit(X, Y)
@@ -278,6 +279,7 @@ def test_a_layer_keeps_a_seed_of_its_own():
     assert model.layers_["chunk"].random_state == 7
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize("passing", ["best", "marginal", "sample", "nbest"])
 @pytest.mark.parametrize("order", [1, 2])
 def test_known_labels_of_a_layer_are_known_above(passing, order):

@@ -55,6 +55,7 @@ def weights(cascade):
     return [layer.weights_.tobytes() for layer in cascade.layers_.values()]
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize(
     ("make", "dev"),
     [(joint, None), (joint, DEV), (lambda: joint(jackknife=True), None), (perceptrons, DEV)],
@@ -75,6 +76,7 @@ def test_a_killed_cascade_is_resumed_to_the_same_weights(tmp_path, make, dev):
         assert resumed.history_[-1]["loss"] == whole.history_[-1]["loss"]
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("at", [2, 8, 14])
 def test_a_signal_leaves_a_usable_cascade_and_a_checkpoint(tmp_path, at):
     whole = joint().fit(CORPUS)

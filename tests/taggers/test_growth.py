@@ -130,7 +130,7 @@ def models(template, order, cells, latent):
 # -- the same as from all data at once --------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
+@pytest.mark.cases(4)
 @pytest.mark.parametrize("latent", [None, 2], ids=["plain", "latent"])
 @pytest.mark.parametrize("cells", ["observed", "all"])
 @pytest.mark.parametrize("template", TEMPLATES)
@@ -140,6 +140,7 @@ def test_batches_give_the_cells_of_all_data(template, cells, latent, drawn):
     check_cells(*TEMPLATES[template], cells, latent, drawn, KINDS["columns"])
 
 
+@pytest.mark.cases(4)
 @pytest.mark.parametrize("latent", [None, 2], ids=["plain", "latent"])
 @pytest.mark.parametrize("cells", ["observed", "all"])
 @pytest.mark.parametrize("order", [1, 2])
@@ -202,6 +203,7 @@ def test_several_columns():
 # -- nothing is lost --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("latent", [None, 2], ids=["plain", "latent"])
 @pytest.mark.parametrize("template", TEMPLATES)
 @given(drawn=batches(most=2), seed=st.integers(0, 1000))

@@ -47,6 +47,7 @@ RESTRICTIONS = [
 ]
 
 
+@pytest.mark.cases(12)
 @pytest.mark.parametrize("restriction", RESTRICTIONS)
 def test_every_answer_agrees_with_enumeration(model, restriction):
     forced = restriction.get("forced", [None])[0]
@@ -214,6 +215,7 @@ def test_an_untrained_model():
     assert all(p == pytest.approx(1 / 15) for row in latent for p in row.values())
 
 
+@pytest.mark.cases(6)
 @pytest.mark.parametrize("size", [1e2, 1e4, 1e30])
 def test_weights_that_overflow_exp(model, size):
     huge = copy.deepcopy(model)
@@ -274,6 +276,7 @@ def test_copies_and_pickles_predict_alike(model):
         assert other.decode(X) == model.decode(X)
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize(
     "kind", ["plain", "uneven", "numpy", "l1", "constrained", "restarts", "order 2", "order 2, constrained"]
 )

@@ -17,6 +17,7 @@ from labelwright.parallel import Workers
 ORDERS = [(STATES, 1), (ARCS, 1), (STATES, 2), (ARCS, 2), (TRIPLES, 2)]
 
 
+@pytest.mark.cases(6)
 @pytest.mark.parametrize("settings", [{}, {"l1": 0.3}, {"optimizer": "sgd"}, {"constraints": "scheme", "cells": "all"}])
 @pytest.mark.parametrize("one", [1, dict.fromkeys(LABELS, 1)])
 @pytest.mark.parametrize(("template", "order"), [(ARCS, 1), (ARCS, 2), (TRIPLES, 2)])
@@ -155,7 +156,7 @@ class StopError(Exception):
     pass
 
 
-@pytest.mark.slow
+@pytest.mark.cases(3)
 @pytest.mark.parametrize(
     "settings", [{}, {"l1": 0.2}, {"optimizer": "sgd"}, {"n_restarts": 2}], ids=["lbfgs", "owlqn", "sgd", "restarts"]
 )

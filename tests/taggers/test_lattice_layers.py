@@ -54,6 +54,7 @@ def highest(passing, lattices=guesses, lower=None, **settings):
 # -- as the lowest layer ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize(("passing", "jackknife"), [*((way, False) for way in EVERY_WAY), ("joint", True)])
 def test_a_lattice_is_the_lowest_layer_with_every_way_of_passing(passing, jackknife):
     model = lowest(passing, jackknife=jackknife).fit(X, Y)
@@ -86,6 +87,7 @@ def test_what_is_passed_are_sums_of_probabilities_of_arcs():
     np.testing.assert_allclose(passed.probability.reshape(-1, 2), expected, atol=1e-12)
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize(
     ("lattices", "weighted", "jackknife"),
     [(all_words, False, False), (all_words, True, True), (tagged_words, False, False), (small_words, True, False),
@@ -143,6 +145,7 @@ def test_known_labels_are_known_above():
 # -- as an upper layer -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("passing", ["best", "marginal", "nbest"])
 def test_an_upper_lattice_reads_the_best_labels_below_as_columns(passing):
     model = highest(passing).fit(X, Y)
@@ -188,6 +191,7 @@ def test_an_upper_lattice_does_not_learn_together_with_others():
 # -- files, settings, what it cannot do --------------------------------------------------------------------------------
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("make", [lowest, highest])
 def test_a_saved_cascade_needs_its_function_again(tmp_path, make):
     model = make("marginal").fit(X, Y)

@@ -30,6 +30,7 @@ def cascade(top=FROM_POS, passing="joint", kind=CRF, **settings):
     return Cascade(layers, passing=passing, n_jobs=1, random_state=0, **({"max_iter": 5} | settings))
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("jackknife", [False, True])
 @pytest.mark.parametrize("passing", ["best", "marginal", "joint", "sample", "nbest"])
 def test_a_layer_learns_from_a_layer_two_below(passing, jackknife):
@@ -50,6 +51,7 @@ def test_the_name_of_the_layer_directly_below_means_that_layer():
     assert named.predict_marginals(NEW) == unnamed.predict_marginals(NEW)
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("top", [FROM_POS, COMBINED])
 def test_files_and_copies_give_the_same_answers(tmp_path, top):
     model = cascade(top).fit(X, Y)

@@ -94,6 +94,7 @@ def test_symbols_against_the_twin(table, words):
     check(X, y, queries, **words)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ENGINES)
 @drawn(100)
 @given(tables(), settings_of_models)
@@ -124,7 +125,7 @@ def test_numbers_are_weighed_by_twenty_bins(n):
         check(X, y, [[99.0, 1], X[0], [0.1, 7]], metric=["numeric", "overlap"], **words)
 
 
-@pytest.mark.slow
+@pytest.mark.cases(4)
 @pytest.mark.parametrize(("metric", "weights"), list(product(METRICS, WEIGHTS)))
 def test_larger_tables_against_the_twin(metric, weights):
     rng = np.random.default_rng(3)

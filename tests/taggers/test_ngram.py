@@ -76,6 +76,7 @@ def tagger(split):
 # --- classifiers ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize(
     "classifier",
     [

@@ -37,6 +37,7 @@ def right(tagger, labels=Y):
     return sum(a == b for a, b in pairs) / len(pairs)
 
 
+@pytest.mark.cases(4)
 @every
 def test_half_of_the_labels_suffice(name):
     tagger = TAGGERS[name]._untrained().fit(X, half(Y))
@@ -46,6 +47,7 @@ def test_half_of_the_labels_suffice(name):
     assert right(tagger) > 0.9
 
 
+@pytest.mark.cases(4)
 @every
 def test_a_set_of_one_label_is_that_label(name):
     whole = TAGGERS[name]._untrained().fit(X, Y)
@@ -53,6 +55,7 @@ def test_a_set_of_one_label_is_that_label(name):
     np.testing.assert_array_equal(sets.weights_, whole.weights_)
 
 
+@pytest.mark.cases(4)
 @every
 def test_weights_of_one_change_nothing(name):
     whole = TAGGERS[name]._untrained().fit(X, Y)
@@ -61,6 +64,7 @@ def test_weights_of_one_change_nothing(name):
     assert ones.predict(X) == whole.predict(X)
 
 
+@pytest.mark.cases(4)
 @every
 def test_sentences_of_weight_zero_teach_nothing(name):
     """Their labels are nonsense, and do no harm."""
@@ -80,11 +84,13 @@ def outside(name, class_weight):
     return sum(label == "O" for s in tagger.predict(X) for label in s)
 
 
+@pytest.mark.cases(2)
 @every
 def test_class_weights_move_predictions(name):
     assert outside(name, {"O": 5.0}) > outside(name, {"O": 0.2}) + 50
 
 
+@pytest.mark.cases(2)
 @every
 def test_balanced_class_weights(name):
     """They lower the weight of the most frequent label, and are the inverse frequencies."""
@@ -165,6 +171,7 @@ def test_class_weights_that_are_refused(weights, message):
         CRF(n_jobs=1, class_weight=weights).fit([["a", "b"]], [["A", "B"]])
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize(
     "weights", [None, [1.0 + n % 3 for n in range(60)], [[0.5 + t % 3 for t, _ in enumerate(s)] for s in Y]]
 )
@@ -195,12 +202,14 @@ def verbs(y):
     return [[label if label.endswith("VP") else "O" for label in labels] for labels in y]
 
 
+@pytest.mark.cases(2)
 @every
 def test_nothing_that_says_what_o_is_is_worth_a_warning(name):
     with pytest.warns(RuntimeWarning, match="no token is surely O.*entity_rate; --entity-rate X, or --dev FILE"):
         TAGGERS[name]._untrained().fit(X, half_marked(verbs(Y)))
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("kind", [CRF, LatentCRF])
 def test_an_entity_rate_says_how_much_is_o(kind):
     y = verbs(Y)

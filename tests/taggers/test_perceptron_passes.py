@@ -83,6 +83,7 @@ def test_weights_means_and_mistakes_are_those_of_enumeration(problem, rule, aver
     compare(problem, rule, *averaging, seed)
 
 
+@pytest.mark.cases(9)
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("order", [1, 2])
 @pytest.mark.parametrize("sizes", [1, [2, 1, 2]])
@@ -100,6 +101,7 @@ def test_cells_of_forbidden_pairs_leave_latent_weights_in_their_places(template,
     compare(Problem(*words(5, 1, 3), template, "all", "iob2", sizes=2, order=order), RULES[0], "avg")
 
 
+@pytest.mark.cases(5)
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize(
     ("template", "order"), [(ARCS, 1), (STATES, 2), (EVERYTHING, 2)], ids=["arcs 1", "states 2", "everything 2"]

@@ -18,7 +18,7 @@ class StopError(Exception):
     pass
 
 
-@pytest.mark.slow
+@pytest.mark.cases(3)
 @pytest.mark.parametrize(
     "settings",
     [
@@ -67,6 +67,7 @@ class Interrupted(Monitor):
         super().report(**values)
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize(
     ("start", "after", "iterations"),
     [("split", 2, 2), ("auto", 2, 2), ("likelihood", 3, 2), ("likelihood", 1, 0)],

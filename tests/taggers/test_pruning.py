@@ -188,8 +188,8 @@ def test_a_file_of_before_has_no_zero_order_scores(model, sentences):
 
 
 def test_with_all_labels_it_is_the_plain_crf(monkeypatch):
-    monkeypatch.setattr("labelwright.learn.zero_order._cutoff", lambda *_: (1e9, 1.0))
-    monkeypatch.setattr("labelwright.learn.zero_order.PRIOR", 0.0)
+    monkeypatch.setattr("labelwright.learn.pruned._cutoff", lambda *_: (1e9, 1.0))
+    monkeypatch.setattr("labelwright.learn.pruned.PRIOR", 0.0)
     X, y = SENTENCES, CHUNKS
     settings = {**SMALL, "max_iter": 60, "tol": 0.0}
     plain = CRF(prune_labels="off", **settings).fit(X, y)
@@ -210,6 +210,7 @@ def test_a_label_scheme_is_kept():
     assert any(spans)
 
 
+@pytest.mark.cases(10)
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
 def test_contract(check, tmp_path):
     check(Case("crf", lambda: CRF(prune_labels=0.9, max_iter=4, n_jobs=1, random_state=0)), tmp_path)
@@ -255,7 +256,7 @@ def test_layers_that_learn_together_are_not_pruned(monkeypatch):
 
 
 def test_a_share_that_is_too_much_to_ask_for_is_announced(monkeypatch):
-    monkeypatch.setattr("labelwright.learn.zero_order.MEAN_CANDIDATES", 1)
+    monkeypatch.setattr("labelwright.learn.pruned.MEAN_CANDIDATES", 1)
     with pytest.warns(RuntimeWarning, match=r"prune_labels=1.0: candidates have .* % of held-out gold labels"):
         CRF(prune_labels=1.0, **SMALL).fit(*many_labels(60))
 

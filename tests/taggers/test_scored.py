@@ -83,6 +83,7 @@ def check_nbest(model, sentence, n, **limits):
     return found
 
 
+@pytest.mark.cases(4)
 @pytest.mark.parametrize("n", [1, 4, 1000])
 def test_the_best_labellings_come_in_the_order_of_their_best_paths(model, n):
     for sentence in [NEW, *SHORT]:
@@ -142,6 +143,7 @@ def test_spans_are_those_of_the_best_labelling(model):
     assert Perceptron(n_jobs=1).fit([["a", "b"]], [["D", "N"]]).predict_spans([["a"], []]) == [[], []]
 
 
+@pytest.mark.cases(4)
 @pytest.mark.parametrize("decoder", ["exact", "ldi", "marginal", "mbr"])
 def test_other_decoders_are_refused_in_one_line(model, decoder):
     with pytest.raises(

@@ -60,12 +60,13 @@ def check_answers(model, sentence, truth, **restriction):
         assert span.probability == pytest.approx(spans[span[:3]], abs=1e-5)
 
 
+@pytest.mark.cases(14)
 @pytest.mark.parametrize("sentence", [NEW, X[0], X[1], ["a"], ["zzz"], X[4]])
 def test_every_answer_agrees_with_enumeration(model, sentence):
     check_answers(model, sentence, Enumerated(model, sentence))
 
 
-@pytest.mark.slow
+@pytest.mark.cases(1)
 def test_every_answer_agrees_with_enumeration_under_forced_labels(model):
     random = np.random.default_rng(0)
     everything = Enumerated(model, NEW).labels
@@ -84,6 +85,7 @@ def test_every_answer_agrees_with_enumeration_under_forced_labels(model):
         check_answers(model, NEW, Enumerated(model, NEW, free), forced=[forced])
 
 
+@pytest.mark.cases(1)
 def test_samples_are_as_frequent_as_they_are_probable(model):
     n, truth = 4000, Enumerated(model, NEW[:3])
     (found,) = model.sample([NEW[:3]], n, random_state=1)

@@ -65,6 +65,7 @@ SPELLINGS = {
 }
 
 
+@pytest.mark.cases(5)
 @pytest.mark.parametrize("spelt", SPELLINGS)
 @pytest.mark.parametrize("typed", [True, False])
 def test_answers_have_the_letters_of_the_training_labels(spelt, typed, tmp_path):

@@ -20,6 +20,7 @@ def objective(model, y, dtype=np.float64, n_jobs=1, X=X, sample_weight=None):
     return model._structure.objective(model._trained, data, Workers(n_jobs), dtype), data
 
 
+@pytest.mark.cases(4)
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("cells", ["observed", "all"])
 def test_the_loss_is_that_of_all_segmentations_and_its_gradient_that_of_differences(scheme, cells):
@@ -35,6 +36,7 @@ def test_the_loss_is_that_of_all_segmentations_and_its_gradient_that_of_differen
     assert loss == pytest.approx(expected, abs=1e-9)
 
 
+@pytest.mark.cases(6)
 @pytest.mark.parametrize("scheme", [s for s in SCHEMES if s is not None])
 @pytest.mark.parametrize("given", ["sets", "sentences", "tokens", "classes", "all"])
 def test_sets_of_labels_and_weights(scheme, given):
@@ -115,6 +117,7 @@ def test_rare_texts_are_left_out():
     assert [name for name in names if name.startswith("text=")] == ["text=a b", "text=c"]
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("words", [{}, {"l1": 0.05}])
 def test_the_number_of_threads_changes_no_bit(chunks, words):
     found = [SemiCRF(max_iter=8, n_jobs=n, **words).fit(chunks) for n in (1, 2)]

@@ -48,6 +48,7 @@ def by_sentence(y):
 # -- tools -------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.cases(3)
 @every_tagger
 def test_predictions_of_all_folds_come_back_in_order(name):
     case, y = CASES[name], by_sentence(CASES[name].y)
@@ -59,6 +60,7 @@ def test_predictions_of_all_folds_come_back_in_order(name):
     assert predicted[:half].tolist() == alone.tolist()
 
 
+@pytest.mark.cases(3)
 @every_tagger
 def test_scorers_in_cross_validation_and_grids(name):
     case, y = CASES[name], by_sentence(CASES[name].y)
@@ -223,6 +225,7 @@ def test_jobs_of_scikit_learn_have_one_thread_each():
 # -- scikit-learn's own checks -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("classifier", [MemoryBased(), MemoryBased(k=3, metric="numeric"), MemoryBased(metric="mvdm")])
 def test_check_estimator_of_a_classifier(classifier):
     with warnings.catch_warnings():
@@ -331,6 +334,7 @@ def named_checks():
     return {getattr(check, "func", check).__name__: check for check in found}
 
 
+@pytest.mark.cases(60)
 @every_tagger
 @pytest.mark.parametrize("check", list(named_checks()))
 def test_checks(name, check):

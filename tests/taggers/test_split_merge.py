@@ -125,6 +125,7 @@ def cycles():
     return synthetic_hmm(300, seed=1, **CYCLES), synthetic_hmm(300, seed=2, **CYCLES)
 
 
+@pytest.mark.slow
 def test_states_are_found_whatever_the_seed(cycles):
     train, test = cycles
     ceiling, losses = bayes_ceiling(test, 0.9, 0.1, self_transitions=False), []
@@ -143,6 +144,7 @@ def test_states_are_found_whatever_the_seed(cycles):
     assert CRF(template=SIMPLE, cells="all", n_jobs=1).fit(train).score(test) < ceiling - 0.1
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize(
     "more", [{}, {"order": 2}, {"optimizer": "sgd", "averaging": "avg"}, {"constraints": "scheme"}]
 )
@@ -185,6 +187,7 @@ class Interrupted(Monitor):
         super().report(**values)
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("after", [3, 8, 9, 20])
 def test_an_interrupted_run_is_resumed_to_the_same_model(tmp_path, monkeypatch, after):
     data = words(20, 3)

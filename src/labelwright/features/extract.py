@@ -3,7 +3,7 @@
 import itertools
 import re
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any, ClassVar
 
@@ -19,13 +19,13 @@ from labelwright.features.attributes import Collected
 from labelwright.features.attributes import DictFeatures as DictFeatures
 from labelwright.features.builtin import BUILTIN
 from labelwright.features.builtin import template as find_template
-from labelwright.features.incidence import Composed, Fixed, Incidence, Longs, Part, new_mark, on_tokens, other_kind
+from labelwright.features.incidence import Composed, Fixed, Incidence, Longs, new_mark, on_tokens, other_kind
 from labelwright.features.incidence import Encoded as Encoded
 from labelwright.features.incidence import Extractor as Extractor
 from labelwright.features.incidence import Tensors as Tensors
 from labelwright.features.numbers import NO_NUMBERS, Numbers
 from labelwright.features.sources import NO_SOURCES, NOTHING, Given, Sources, with_usual_lines
-from labelwright.features.template import BELOW, Cell, Pattern, Template, parse_template
+from labelwright.features.template import BELOW, Pattern, Template, parse_template
 from labelwright.features.vocabulary import FEW, Columns, Vocabulary, patterns_of, table_of
 from labelwright.modelfile import HeaderReader, TensorReader
 from labelwright.structures.passing import Layered
@@ -55,8 +55,16 @@ def kind_of(X: Any) -> str:
         for token in sentence:
             if isinstance(token, Mapping | AbstractSet):
                 return "dicts"
-            if isinstance(token, list):
-                return _kind_of_lists(X)
+            if isinstance(
+                token, list
+            ):  # attributes where lengths differ; columns and attributes look the same otherwise
+                sizes = {len(token) for sentence in X for token in sentence if hasattr(token, "__len__")}
+                if len(sizes) > 1:
+                    return "dicts"
+                raise CorpusError(
+                    f"X: tokens that are lists of {sizes.pop()} could be columns or attributes; give tuples for "
+                    "columns, and sets or {attribute: value} dicts for attributes"
+                )
             return "arrays" if isinstance(token, np.ndarray) and token.dtype.kind in "fiub" else "columns"
     return "columns"
 
@@ -78,17 +86,6 @@ def collected(X: Any) -> Any:
     return Collected.of(every) if has_dicts else list(every)
 
 
-def _kind_of_lists(X: Iterable[Any]) -> str:
-    """Tokens that are lists: attributes where their lengths differ; columns and attributes look the same otherwise."""
-    sizes = {len(token) for sentence in X for token in sentence if hasattr(token, "__len__")}
-    if len(sizes) > 1:
-        return "dicts"
-    raise CorpusError(
-        f"X: tokens that are lists of {next(iter(sizes))} could be columns or attributes; give tuples for columns, and "
-        "sets or {attribute: value} dicts for attributes"
-    )
-
-
 # -- columns ----------------------------------------------------------------------------------------------------------
 
 
@@ -96,6 +93,7 @@ class ColumnFeatures(Composed):
     """Features that a template makes from columns (words, or tuples of words and tags)."""
 
     kind: ClassVar[str] = "columns"
+    stored: ClassVar[dict[str, str]] = {"vocabulary": "", "sources": "", "numbers": ""}
 
     def __init__(
         self,
@@ -120,17 +118,14 @@ class ColumnFeatures(Composed):
         alone = may_be_empty or numbers.n_features > 0
         vocabulary, incidences = Vocabulary.learn(parsed.resolved(len(names)), columns, min_count, alone)
         numbers.added(incidences, columns, corpus.arrays, vocabulary.n_features)
-        if not may_be_empty:
-            warn_of_mistakes(parsed, vocabulary, corpus.n_tokens)
+        own = () if may_be_empty or parsed.name in BUILTIN else mistakes(parsed)
+        for line in [*own, *(() if may_be_empty else mistakes_in_use(vocabulary, corpus.n_tokens))]:
+            warnings.warn(line, stacklevel=2)
         return cls(vocabulary, names, sources, numbers), incidences, corpus.offsets
 
-    @property
-    def parts(self) -> Sequence[Part]:
-        return self.vocabulary, self.numbers
-
     def _of(self, parts: Sequence[Any]) -> "ColumnFeatures":
-        vocabulary, numbers = parts
-        return ColumnFeatures(vocabulary, self.names, self.sources, numbers)
+        vocabulary, sources, numbers = parts
+        return ColumnFeatures(vocabulary, self.names, sources, numbers)
 
     def encode(self, X: Any) -> tuple[dict[str, Incidence], Longs]:
         few = few_tokens(X, len(self.names))
@@ -162,13 +157,10 @@ class ColumnFeatures(Composed):
         merged: ColumnFeatures = super().merged(new)
         return merged
 
-    def tensors(self) -> Tensors:
-        return self.vocabulary.tensors() | self.sources.tensors() | self.numbers.tensors()
-
     def header(self) -> dict[str, Any]:
         template = self.vocabulary.template
         described = {"columns": list(self.names), "template": {"name": template.name, "text": template.text}}
-        return described | self.vocabulary.header() | self.sources.header()
+        return described | super().header()
 
     @classmethod
     def restore(cls, tensors: TensorReader, header: HeaderReader) -> "ColumnFeatures":
@@ -184,13 +176,6 @@ def columns_within(extractor: Any) -> ColumnFeatures | None:
     for name in ("tokens", "base"):
         extractor = getattr(extractor, name, extractor)
     return extractor if isinstance(extractor, ColumnFeatures) else None
-
-
-def warn_of_mistakes(template: Template, vocabulary: Vocabulary, n_tokens: int) -> None:
-    """Warn of likely mistakes in a template, before a model is trained with it."""
-    own = [] if template.name in BUILTIN else mistakes(template)
-    for line in [*own, *mistakes_in_use(vocabulary, n_tokens)]:
-        warnings.warn(line, stacklevel=3)
 
 
 def read_template(header: HeaderReader) -> Template:
@@ -349,77 +334,54 @@ FOREIGN = {
 }
 
 
-def mistakes(template: Template) -> list[str]:
-    """What is likely to be a mistake in a template, whatever the data."""
-    return [*_foreign_expressions(template), *_names_used_twice(template)]
-
-
-def mistakes_in_use(vocabulary: Vocabulary, n_tokens: int) -> list[str]:
-    """What is likely to be a mistake in a template, by the features that it makes of so many tokens; built-in templates
-    may have lines that never match."""
-    unused = n_tokens >= ENOUGH_TOKENS and vocabulary.template.name not in BUILTIN
-    return [*(_never_matching(vocabulary) if unused else ()), *_many_features(vocabulary, n_tokens)]
-
-
 def _place(template: Template, pattern: Pattern) -> str:
     return f"{template.name}:{pattern.line}: {pattern.text}"
 
 
-def _foreign_expressions(template: Template) -> Iterator[str]:
-    for pattern in template.patterns:
-        for regex in dict.fromkeys(cell.reader.argument for cell in pattern.cells if cell.reader.function in NEVER):
-            plain = re.sub(r"\\[^b]", "..", str(regex))  # a backslash says that the character itself is meant
-            for form, (meaning, remedy) in FOREIGN.items():
-                match = re.search(form, plain)
-                if match is not None:
-                    written = str(regex)[match.start() : match.end()]
-                    yield (
-                        f"{_place(template, pattern)}: {written} is not {meaning} here, but these characters; {remedy}"
-                    )
-                    break
-
-
-def _names_used_twice(template: Template) -> Iterator[str]:
+def mistakes(template: Template) -> list[str]:
+    """What is likely to be a mistake in a template, whatever the data."""
+    foreign, twice = list[str](), list[str]()
     first: dict[str, Pattern] = {}
     for pattern in template.patterns:
+        place = _place(template, pattern)
+        for regex in dict.fromkeys(cell.reader.argument for cell in pattern.cells if cell.reader.function in NEVER):
+            plain = re.sub(r"\\[^b]", "..", str(regex))  # a backslash says that the character itself is meant
+            match, (meaning, remedy) = next(
+                ((match, said) for form, said in FOREIGN.items() if (match := re.search(form, plain))), (None, ("", ""))
+            )
+            if match is not None:
+                written = str(regex)[match.start() : match.end()]
+                foreign.append(f"{place}: {written} is not {meaning} here, but these characters; {remedy}")
         if not pattern.cells or ":" not in pattern.literals[0] or len(pattern.name) < 2:
             continue  # a bare U: shares its features on purpose
         before = first.setdefault(pattern.name, pattern)
         if before is not pattern:
             shared = table_of(before) == table_of(pattern)
             effect = "equal values of both are one feature" if shared else "nobody can tell their features apart"
-            yield (
-                f"{_place(template, pattern)}: has the name of line {before.line}, so {effect}; give each line a name "
-                "of its own"
-            )
+            name = f"has the name of line {before.line}"
+            twice.append(f"{place}: {name}, so {effect}; give each line a name of its own")
+    return foreign + twice
 
 
-def _never_matching(vocabulary: Vocabulary) -> Iterator[str]:
-    template = vocabulary.template
-    for pattern in template.patterns:
-        cell = next((cell for cell in pattern.cells if _never_matches(vocabulary, cell)), None)
-        if cell is not None:
-            yield f"{_place(template, pattern)}: {cell.reader.argument} never matches in the training data"
-        elif pattern.cells and table_of(pattern) in vocabulary.rows and not len(vocabulary.rows[table_of(pattern)]):
-            yield f"{_place(template, pattern)}: makes no feature that occurs often enough; lower min_count"
-
-
-def _never_matches(vocabulary: Vocabulary, cell: Cell) -> bool:
-    nothing = NEVER.get(cell.reader.function)
-    return nothing is not None and set(vocabulary.values.get(cell.reader, ())) == {nothing}
-
-
-def _many_features(vocabulary: Vocabulary, n_tokens: int) -> Iterator[str]:
-    n = vocabulary.n_features
-    if n < MANY_FEATURES or n < MANY_PER_TOKEN * n_tokens:
-        return
-    counts = features_by_line(vocabulary)
-    most = sorted(counts, key=lambda pattern: -counts[pattern])[:SHOWN]
-    shown = ", ".join(f"{counts[pattern]:,} by {pattern.name}" for pattern in most)
-    yield (
-        f"{vocabulary.template.name}: makes {n:,} features of {n_tokens:,} tokens, {shown}; leave lines out, or use "
-        "min_count=2"
-    )
+def mistakes_in_use(vocabulary: Vocabulary, n_tokens: int) -> list[str]:
+    """What is likely to be a mistake in a template, by the features that it makes of so many tokens; built-in templates
+    may have lines that never match."""
+    template, n = vocabulary.template, vocabulary.n_features
+    lines = []
+    for pattern in template.patterns if n_tokens >= ENOUGH_TOKENS and template.name not in BUILTIN else ():
+        readers = [cell.reader for cell in pattern.cells]
+        never = [r for r in readers if r.function in NEVER and set(vocabulary.values.get(r, ())) == {NEVER[r.function]}]
+        if never:
+            lines.append(f"{_place(template, pattern)}: {never[0].argument} never matches in the training data")
+        elif readers and not len(vocabulary.rows.get(table_of(pattern), "?")):
+            lines.append(f"{_place(template, pattern)}: makes no feature that occurs often enough; lower min_count")
+    if n >= MANY_FEATURES and n >= MANY_PER_TOKEN * n_tokens:
+        counts = features_by_line(vocabulary)
+        most = sorted(counts, key=lambda pattern: -counts[pattern])[:SHOWN]
+        shown = ", ".join(f"{counts[pattern]:,} by {pattern.name}" for pattern in most)
+        made = f"makes {n:,} features of {n_tokens:,} tokens, {shown}"
+        lines.append(f"{template.name}: {made}; leave lines out, or use min_count=2")
+    return lines
 
 
 def features_by_line(vocabulary: Vocabulary) -> dict[Pattern, int]:

@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labelwright.corpus.offsets import offsets_from
-from labelwright.errors import OptionError
+from labelwright.errors import ModelFileError, OptionError
 from labelwright.kernels import tables
+from labelwright.modelfile import TensorReader, check_distinct, pack_strings, read_strings
 
 Ints = NDArray[np.int32]
 Longs = NDArray[np.int64]
@@ -164,14 +165,16 @@ class Part(Protocol):
 
     def name(self, feature: int) -> str: ...
 
-    def tensors(self) -> Tensors: ...
+    def tensors(self) -> Tensors: ...  # what a model file stores,
 
-    def merged(self, new: Any) -> "Part": ...  # these features, then the further ones of the new part
+    def header(self) -> dict[str, Any]: ...  # and what its header says
+
+    def merged(self, new: Any) -> Any: ...  # these features, then the further ones of the new part
 
     def numbers_in(self, merged: Any) -> Longs: ...  # [F] the numbers of these features there; -1: none
 
     # Without the features [F] that are not used, and which of them are left: some have no vocabulary to leave.
-    def reduced(self, used: Bools) -> "tuple[Part, Bools]": ...
+    def reduced(self, used: Bools) -> tuple[Any, Bools]: ...
 
 
 class Extractor(Part, Protocol):
@@ -182,18 +185,18 @@ class Extractor(Part, Protocol):
 
     def encode(self, X: Any) -> tuple[dict[str, Incidence], Longs]: ...
 
-    def header(self) -> dict[str, Any]: ...
-
-    def merged(self, new: "Extractor") -> "Extractor": ...
-
-    def reduced(self, used: Bools) -> "tuple[Extractor, Bools]": ...
-
 
 class Fixed:
     """A part that is no vocabulary: nothing is added to its features, and none is left out."""
 
-    n_features: int
+    n_features: int = 0
     cell_kinds: tuple[str, ...] = ("state",)
+
+    def name(self, feature: int) -> str:
+        raise IndexError(feature)
+
+    def header(self) -> dict[str, Any]:
+        return {}
 
     def merged(self, new: Any) -> Any:
         return self
@@ -209,14 +212,15 @@ class Composed:
     """Features of several parts, one behind the other."""
 
     kind: ClassVar[str]
+    stored: ClassVar[dict[str, str]]  # name of each part -> what the names of its tensors begin with
 
     @property
-    def parts(self) -> Sequence[Part]:
-        raise NotImplementedError
+    def parts(self) -> list[Part]:
+        return [getattr(self, name) for name in self.stored]
 
     def _of(self, parts: Sequence[Any]) -> Any:
         """The same with other parts."""
-        raise NotImplementedError
+        return type(self)(*parts)
 
     @property
     def n_features(self) -> int:
@@ -253,6 +257,34 @@ class Composed:
         ends = np.cumsum([part.n_features for part in self.parts])
         reduced = [part.reduced(each) for part, each in zip(self.parts, np.split(used, ends[:-1]), strict=True)]
         return self._of([part for part, _ in reduced]), np.concatenate([left for _, left in reduced])
+
+    def tensors(self) -> Tensors:
+        stored = zip(self.stored.values(), self.parts, strict=True)
+        return {prefix + name: tensor for prefix, part in stored for name, tensor in part.tensors().items()}
+
+    def header(self) -> dict[str, Any]:
+        return {name: value for part in self.parts for name, value in part.header().items()}
+
+
+def packed_strings(name: str, strings: Sequence[str]) -> Tensors:
+    """The tensors of these strings."""
+    text, offsets = pack_strings(strings)
+    return {f"{name}.text": text, f"{name}.offsets": offsets}
+
+
+def distinct_strings(tensors: TensorReader, name: str) -> list[str]:
+    """The strings that were stored under this name, each of which occurs once."""
+    strings = read_strings(tensors, name)
+    check_distinct(tensors.prefix + name, strings)
+    return strings
+
+
+def paired_strings(tensors: TensorReader, keys: str, values: str) -> dict[str, str]:
+    """Distinct strings, and the one that was stored for each."""
+    known, texts = distinct_strings(tensors, keys), read_strings(tensors, values)
+    if len(known) != len(texts):
+        raise ModelFileError(f"tensor {tensors.prefix}{values}: expected {len(known)} strings, got {len(texts)}")
+    return dict(zip(known, texts, strict=True))
 
 
 def other_kind(old: Any, new: Any) -> OptionError:

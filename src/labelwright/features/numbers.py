@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from labelwright.corpus.compressed import Source, read_bytes, written
 from labelwright.corpus.offsets import offsets_from
 from labelwright.errors import CorpusError, ModelFileError, OptionError
-from labelwright.features.incidence import Fixed, Incidence, Longs
+from labelwright.features.incidence import Fixed, Incidence, Longs, distinct_strings, packed_strings
 from labelwright.features.template import NUMBERS, Template
 from labelwright.features.vocabulary import Columns, check_column
-from labelwright.modelfile import LARGEST_WEIGHT, HeaderReader, TensorReader, check_distinct, pack_strings, read_strings
+from labelwright.modelfile import LARGEST_WEIGHT, HeaderReader, TensorReader
 from labelwright.parallel import computed_once
 
 Array = NDArray[Any]
@@ -45,9 +45,9 @@ class Vectors:
     def _number(self) -> dict[str, int]:
         return {word: number for number, word in enumerate(self.words)}
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __reduce__(self) -> tuple[Any, ...]:
         """What a pickle holds: all but what is quickly made again."""
-        return {name: value for name, value in self.__dict__.items() if name != "_number"}
+        return Vectors, (self.words, self.rows, self.source)
 
     def places(self, words: Sequence[str]) -> Array:
         """The row of each word, -1 where it has none."""
@@ -125,22 +125,21 @@ def vectors_of(given: Any) -> Vectors:
 def scale_of(rows: Array, count: Array | None = None) -> tuple[Array, Array]:
     """Mean and standard deviation [D] of rows [n, D], each as often as it counts, without what is no number; 1 where
     all are equal."""
-    n, mean = _sums(rows, count, np.zeros(rows.shape[1]), 1)
-    mean = mean / np.maximum(n, 1)
-    deviation = np.sqrt(_sums(rows, count, mean, 2)[1] / np.maximum(n, 1))
+
+    def mean_of(power: int, centre: Array) -> Array:
+        """The mean of this power of the distances from the centre."""
+        n, total = np.zeros(rows.shape[1]), np.zeros(rows.shape[1])
+        for a in range(0, len(rows), ROWS_AT_ONCE):
+            part = np.asarray(rows[a : a + ROWS_AT_ONCE], np.float64) - centre
+            known = np.isfinite(part)
+            weight = np.ones(len(part)) if count is None else count[a : a + ROWS_AT_ONCE]
+            n += weight @ known
+            total += weight @ np.where(known, part, 0) ** power
+        return np.asarray(total / np.maximum(n, 1))
+
+    mean = mean_of(1, np.zeros(rows.shape[1]))
+    deviation = np.sqrt(mean_of(2, mean))
     return mean, np.where(deviation > 1e-12, deviation, 1.0)
-
-
-def _sums(rows: Array, count: Array | None, mean: Array, power: int) -> tuple[Array, Array]:
-    """How many numbers each column has, and the sum of this power of their distances from the mean."""
-    n, total = np.zeros(rows.shape[1]), np.zeros(rows.shape[1])
-    for a in range(0, len(rows), ROWS_AT_ONCE):
-        part = np.asarray(rows[a : a + ROWS_AT_ONCE], np.float64) - mean
-        known = np.isfinite(part)
-        weight = np.ones(len(part)) if count is None else count[a : a + ROWS_AT_ONCE]
-        n += weight @ known
-        total += weight @ np.where(known, part, 0) ** power
-    return n, total
 
 
 class Line(NamedTuple):
@@ -150,6 +149,11 @@ class Line(NamedTuple):
     row: int
     kind: str  # number, vector or array
     column: int
+
+    @property
+    def scale(self) -> str:
+        """What its mean and deviation are stored by."""
+        return "array" if self.kind == "array" else str(self.column)
 
 
 def lines_of(template: Template) -> list[Line]:
@@ -193,53 +197,46 @@ class Numbers(Fixed):
     def _width(self, line: Line) -> int:
         if line.kind == "vector":
             return self.vectors.width + 1 if self.vectors is not None else 0
-        return len(self.scales["array" if line.kind == "array" else str(line.column)][0])
+        return len(self.scales[line.scale][0])
 
     def added(self, incidences: dict[str, Incidence], columns: Columns, arrays: Array | None, first: int) -> None:
-        """Add the features of these tokens, which count from `first`, to those on states."""
-        if self.lines:
-            incidences["state"] = self._with_values(incidences["state"], columns, arrays, first)
-
-    def _with_values(self, incidence: Incidence, columns: Columns, arrays: Array | None, first: int) -> Incidence:
-        """An incidence with these features, where their values are not 0; their numbers begin at `first`."""
-        tables = self._tables(columns, arrays)
-        old_ptr, old_feature, old_value = incidence.token_ptr, incidence.token_feature, incidence.token_value
+        """Add the features of these tokens, where their values are not 0, to those on states; they count from
+        `first`."""
+        if not self.lines:
+            return
+        tables, read = list[Table](), dict[tuple[str, int], Table]()
+        for line in self.lines:
+            key = line.kind, line.column
+            if key not in read:
+                read[key] = self._read(line, columns, arrays)
+            tables.append(read[key]._replace(row_of=_shifted(read[key].row_of, columns.offsets, line.row)))
+        old_ptr, old_feature, old_value = incidences["state"][3:]
         n_new = sum(np.count_nonzero(rows, axis=1)[row_of] for rows, row_of in tables)
         ptr = offsets_from(np.diff(old_ptr) + n_new)
         feature, value = np.empty(int(ptr[-1]), np.int32), np.empty(int(ptr[-1]), np.float32)
         for a in range(0, len(ptr) - 1, ROWS_AT_ONCE):
             b = min(a + ROWS_AT_ONCE, len(ptr) - 1)
             here, there = slice(int(ptr[a]), int(ptr[b])), slice(int(old_ptr[a]), int(old_ptr[b]))
-            is_old = _first_of_each(np.diff(ptr[a : b + 1]), np.diff(old_ptr[a : b + 1]))
+            sizes = np.diff(ptr[a : b + 1])
+            within = np.arange(here.stop - here.start) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+            is_old = within < np.repeat(np.diff(old_ptr[a : b + 1]), sizes)
             values = np.concatenate([rows[row_of[a:b]] for rows, row_of in tables], axis=1)
             filled = values != 0
             feature[here][is_old], feature[here][~is_old] = old_feature[there], first + np.nonzero(filled)[1]
             value[here][is_old], value[here][~is_old] = old_value[there] if len(old_value) else 1, values[filled]
-        return incidence._replace(token_ptr=ptr, token_feature=feature, token_value=value)
-
-    def _tables(self, columns: Columns, arrays: Array | None) -> list[Table]:
-        """What each line reads at every token."""
-        read: dict[tuple[str, int], Table] = {}
-        tables = []
-        for line in self.lines:
-            key = line.kind, line.column
-            if key not in read:
-                read[key] = self._read(line, columns, arrays)
-            tables.append(read[key]._replace(row_of=_shifted(read[key].row_of, columns.offsets, line.row)))
-        return tables
+        incidences["state"] = incidences["state"]._replace(token_ptr=ptr, token_feature=feature, token_value=value)
 
     def _read(self, line: Line, columns: Columns, arrays: Array | None) -> Table:
         """What a line reads at every token, before it is shifted."""
         if line.kind == "vector":
             assert self.vectors is not None
             return _table(self.vectors.of(self.vectors.places(columns.values[0])), columns.codes[0])
+        mean, deviation = self.scales[line.scale]
         if line.kind == "array":
-            mean, deviation = self.scales["array"]
             rows = _given(arrays)
             if rows.shape[1] != len(mean):
                 raise CorpusError(f"arrays: the model reads rows of {len(mean)} numbers, got rows of {rows.shape[1]}")
             return _table(rows, np.arange(len(rows)), mean, deviation)
-        mean, deviation = self.scales[str(line.column)]
         raw = numbers_in(columns.values[line.column], line.column)[:, None]
         return _table(raw, columns.codes[line.column], mean, deviation)
 
@@ -256,16 +253,13 @@ class Numbers(Fixed):
         """Are the features the same?"""
         return self.lines == other.lines and self.first.tolist() == other.first.tolist()
 
-    # -- files ------------------------------------------------------------------------------------------------
-
     def tensors(self) -> dict[str, Array]:
         """numbers.*: mean and deviation of what is read; vectors: their words and rows [W, D] of 16 bits."""
         stored: dict[str, Array] = {}
         for name, (mean, deviation) in self.scales.items():
             stored |= {f"numbers.{name}.mean": mean, f"numbers.{name}.deviation": deviation}
         if self.vectors is not None:
-            stored["vectors.rows"] = self.vectors.rows
-            stored["vectors.words.text"], stored["vectors.words.offsets"] = pack_strings(self.vectors.words)
+            stored |= {"vectors.rows": self.vectors.rows} | packed_strings("vectors.words", self.vectors.words)
         return stored
 
     @classmethod
@@ -277,7 +271,7 @@ class Numbers(Fixed):
         for line in lines:
             if line.kind != "array":
                 check_column(header, line.column, n_columns)
-        for name in {"array" if line.kind == "array" else str(line.column) for line in lines if line.kind != "vector"}:
+        for name in {line.scale for line in lines if line.kind != "vector"}:
             mean = tensors.weights(f"numbers.{name}.mean", np.float64, None)
             limits = {"least": 1e-12, "most": LARGEST_WEIGHT}
             deviation = tensors.numbers(f"numbers.{name}.deviation", np.float64, len(mean), **limits)
@@ -285,12 +279,8 @@ class Numbers(Fixed):
                 raise ModelFileError(f"tensor {tensors.prefix}numbers.{name}.mean: expected one number")
             scales[name] = mean, deviation
         if any(line.kind == "vector" for line in lines):
-            words = read_strings(tensors, "vectors.words")
-            check_distinct(f"{tensors.prefix}vectors.words", words)
-            rows = tensors.array("vectors.rows", np.float16, len(words), None)
-            if not np.isfinite(rows).all():
-                raise ModelFileError(f"tensor {tensors.prefix}vectors.rows: expected finite numbers")
-            vectors = Vectors(words, rows)
+            words = distinct_strings(tensors, "vectors.words")
+            vectors = Vectors(words, tensors.numbers("vectors.rows", np.float16, len(words), None))
         return cls(lines, scales, vectors)
 
 
@@ -326,12 +316,6 @@ def _table(rows: Array, row_of: Array, mean: Any = 0, deviation: Any = 1) -> Tab
             part = (rows[a : a + ROWS_AT_ONCE] - mean) / deviation
         table[a : a + len(part)] = np.clip(np.nan_to_num(part, nan=0.0), -FARTHEST, FARTHEST)
     return Table(table, row_of)
-
-
-def _first_of_each(sizes: Longs, n: Longs) -> Array:
-    """Which of the entries of tokens, so many of each, are among its first n."""
-    within = np.arange(int(sizes.sum())) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    return np.asarray(within < np.repeat(n, sizes))
 
 
 def _shifted(row_of: Array, offsets: Longs, row: int) -> Longs:

@@ -10,7 +10,7 @@ from labelwright.corpus.offsets import offsets_from
 from labelwright.corpus.table import Corpus
 from labelwright.errors import OptionError
 from labelwright.features.extract import EXTRACTORS, ColumnFeatures, few_tokens, kind_of
-from labelwright.features.incidence import NO_VALUES, Bools, Composed, Extractor, Incidence, Longs, Part, Tensors
+from labelwright.features.incidence import NO_VALUES, Bools, Composed, Extractor, Incidence, Longs, Tensors
 from labelwright.features.layered import Slots, encode_with_slots
 from labelwright.features.phrases import (
     Phrases,
@@ -132,11 +132,16 @@ class SegmentTexts:
     def tensors(self) -> Tensors:
         return {f"phrases.{name}": array for name, array in self.phrases.tensors().items()}
 
+    def header(self) -> dict[str, Any]:
+        sizes = {"max_length": self.max_length, "dictionaries": self.dictionaries, "n_texts": self.n_texts}
+        return {"segments": sizes}
+
 
 class SegmentFeatures(Composed):
     """Features of tokens, made by another extractor, then those of segments."""
 
     kind: ClassVar[str] = "segments"
+    stored: ClassVar[dict[str, str]] = {"tokens": "", "texts": ""}
 
     def __init__(self, tokens: Extractor, texts: SegmentTexts):
         self.tokens, self.texts, self.mark = tokens, texts, tokens.mark
@@ -158,13 +163,6 @@ class SegmentFeatures(Composed):
         seen = Counter(tuple(flat[a:b]) for a, b in bounds)
         texts = [text for text, count in seen.items() if count >= min_count]
         return cls(tokens, SegmentTexts.of(space.max_length, lists, texts))
-
-    @property
-    def parts(self) -> Sequence[Part]:
-        return self.tokens, self.texts
-
-    def _of(self, parts: Sequence[Any]) -> "SegmentFeatures":
-        return SegmentFeatures(*parts)
 
     @property
     def always(self) -> range:
@@ -209,13 +207,9 @@ class SegmentFeatures(Composed):
         known: Longs = np.array([number.get(word, -1) for word in words.values(name)], np.int64)
         return np.asarray(known[words.codes(name)])
 
-    def tensors(self) -> Tensors:
-        return self.tokens.tensors() | self.texts.tensors()
-
     def header(self) -> dict[str, Any]:
-        texts = self.texts
-        sizes = {"max_length": texts.max_length, "dictionaries": texts.dictionaries, "n_texts": texts.n_texts}
-        return self.tokens.header() | {"segments": {"tokens": self.tokens.kind} | sizes}
+        header = super().header()
+        return header | {"segments": {"tokens": self.tokens.kind} | header["segments"]}
 
     @classmethod
     def restore(cls, tensors: TensorReader, header: HeaderReader) -> "SegmentFeatures":

@@ -28,7 +28,15 @@ from labelwright.corpus.partial_labels import known_labels
 from labelwright.corpus.schemes import detect_scheme, pairs_of_codes
 from labelwright.corpus.table import Column, Corpus
 from labelwright.errors import ModelFileError, OptionError, TemplateError
-from labelwright.features.incidence import Ints, Longs
+from labelwright.features.incidence import (
+    Fixed,
+    Ints,
+    Longs,
+    Tensors,
+    distinct_strings,
+    packed_strings,
+    paired_strings,
+)
 from labelwright.features.phrases import (
     PhraseIndex,
     Phrases,
@@ -40,7 +48,7 @@ from labelwright.features.phrases import (
 )
 from labelwright.features.template import NAME, Source, Template, parse_template
 from labelwright.features.vocabulary import Columns
-from labelwright.modelfile import HeaderReader, TensorReader, check_distinct, pack_strings, read_strings, unpack_strings
+from labelwright.modelfile import HeaderReader, TensorReader, unpack_strings
 from labelwright.parallel import computed_once
 from labelwright.structures.segments import read_segments
 
@@ -148,23 +156,6 @@ def share_of(listed: Collection[Phrase], seen: Seen, n_types: int) -> Share:
     return Share(rare, known)
 
 
-def held_out(name: str, phrases: Collection[Phrase], seen: Seen, types: Sequence[Any]) -> dict[Phrase, int]:
-    """The phrases of a dictionary that do not count in one part of the training data, and that part.
-
-    These are phrases that are entities nowhere else, of types whose rare phrases are nearly all in the dictionary."""
-    listed = set(phrases)
-    share = share_of(listed, seen, len(types))
-    if not share.suspect.any():
-        return {}
-    rule = "in training a phrase counts only if it is labelled in another part of the data, too"
-    share.warn(name, types, rule)
-    return {
-        phrase: seen.part[phrase]
-        for phrase in listed & seen.part.keys()
-        if seen.part[phrase] != SEVERAL and any(share.suspect[kind] for kind in seen.kinds[phrase])
-    }
-
-
 class HeldOut(NamedTuple):
     """Which phrases of a tree do not count in which part of the training data."""
 
@@ -180,13 +171,20 @@ class HeldOut(NamedTuple):
 def hold_out(
     lists: Mapping[str, Collection[Phrase]], index: PhraseIndex, entities: Entities, fold: bool
 ) -> HeldOut | None:
-    """What of these dictionaries does not count in training; None where all does."""
+    """What of these dictionaries does not count in training: phrases that are entities in one part of the data alone,
+    of types whose rare phrases are nearly all in the dictionary.  None where all counts."""
     if not lists:
         return None
     seen, part = seen_in(entities, fold), np.full((len(lists), len(index.marked)), SEVERAL, np.int64)
+    rule = "in training a phrase counts only if it is labelled in another part of the data, too"
     for number, (name, phrases) in enumerate(lists.items()):
-        for phrase, only in held_out(name, phrases, seen, entities.types).items():
-            part[number, index.node_of(phrase)] = only
+        listed = set(phrases)
+        share = share_of(listed, seen, len(entities.types))
+        if share.suspect.any():
+            share.warn(name, entities.types, rule)
+        for phrase in listed & seen.part.keys():
+            if any(share.suspect[kind] for kind in seen.kinds[phrase]):
+                part[number, index.node_of(phrase)] = seen.part[phrase]
     return HeldOut(part, entities.part_of_token) if (part != SEVERAL).any() else None
 
 
@@ -197,7 +195,7 @@ class Dictionaries:
     """Lists of phrases by name, and where their matches are in sentences."""
 
     def __init__(self, names: Sequence[str], phrases: Phrases):
-        self.names, self.phrases, self.longest = list(names), phrases, phrases.depth()
+        self.names, self.phrases, self.longest = list(names), phrases, max(phrases.depths())
 
     @classmethod
     def of(cls, given: Any) -> "Dictionaries":
@@ -209,60 +207,41 @@ class Dictionaries:
         """The phrases of each dictionary, in lower case."""
         return dict(zip(self.names, self.phrases.by_owner(len(self.names)), strict=True))
 
-    def held_out(self, entities: Entities) -> HeldOut | None:
-        """What does not count in training."""
-        return hold_out(self.lists(), self.phrases.index, entities, fold=True)
-
     def tags(self, words: Sequence[str], codes: Array, offsets: Array, held: HeldOut | None = None) -> list[Array]:
         """The tag [T] of each token for each dictionary, as numbers of TAGS; codes [T] are those of words."""
-        number = self.phrases.index.number
-        known = np.array([number.get(word.casefold(), -1) for word in words], np.int64)
         tags = [np.zeros(int(offsets[-1]), np.int32) for _ in self.names]
         if not self.longest:
             return tags
-        numbers = known[codes]
-        for begin, end in pairwise(self._blocks(offsets)):
-            part = offsets[begin : end + 1]
-            self._tag(numbers, part, tags, held)
+        index = self.phrases.index
+        numbers = np.array([index.number.get(word.casefold(), -1) for word in words], np.int64)[codes]
+        size = max(1, BLOCK_ROWS // self.longest)
+        blocks = np.unique(np.searchsorted(offsets, np.arange(0, int(offsets[-1]), size))).tolist()
+        for begin, end in pairwise([*blocks, len(offsets) - 1]):  # sentences
+            first = int(offsets[begin])
+            local = offsets[begin : end + 1] - first
+            rows = rows_of(local, self.longest)
+            nodes = index.find(numbers[first : int(offsets[end])], local, self.longest, int(rows[-1]))
+            row = np.flatnonzero(nodes)
+            last = np.searchsorted(rows, row, side="right") - 1
+            start = last - (row - rows[last]) + first
+            for number, marked in enumerate(self._marks):
+                chosen = marked[nodes[row]]
+                if held is not None:
+                    chosen &= held.counts(number, nodes[row], start)
+                _mark(start[chosen], last[chosen] + first, tags[number])
         return tags
 
-    def _blocks(self, offsets: Array) -> list[int]:
-        """Sentences that begin a block of limited size, and the end."""
-        size = max(1, BLOCK_ROWS // self.longest)
-        starts = np.searchsorted(offsets, np.arange(0, int(offsets[-1]), size))
-        return [*np.unique(starts).tolist(), len(offsets) - 1] if len(starts) else []
-
-    def _tag(self, numbers: Array, offsets: Array, tags: list[Array], held: HeldOut | None) -> None:
-        """Mark the matches in some sentences."""
-        first = int(offsets[0])
-        local = offsets - first
-        rows = rows_of(local, self.longest)
-        nodes = self.phrases.index.find(numbers[first : int(offsets[-1])], local, self.longest, int(rows[-1]))
-        row = np.flatnonzero(nodes)
-        last = np.searchsorted(rows, row, side="right") - 1
-        start = last - (row - rows[last]) + first
-        for number, marked in enumerate(self._marks):
-            chosen = marked[nodes[row]]
-            if held is not None:
-                chosen &= held.counts(number, nodes[row], start)
-            _mark(start[chosen], last[chosen] + first, tags[number])
-
     @computed_once
-    def _marks(self) -> list[Array]:
-        """Which nodes are phrases of each dictionary."""
+    def _marks(self) -> Array:
+        """Which nodes are phrases of each dictionary [dictionaries, nodes]."""
         nodes = np.repeat(np.arange(len(self.phrases.ptr) - 1), np.diff(self.phrases.ptr))
         marks = np.zeros((len(self.names), len(self.phrases.ptr) - 1), np.bool_)
         marks[self.phrases.feature, nodes] = True
-        return list(marks)
+        return marks
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __reduce__(self) -> tuple[Any, ...]:
         """What a pickle holds: all but what is quickly made again."""
-        return {name: value for name, value in self.__dict__.items() if name != "_marks"}
-
-    @classmethod
-    def restore(cls, tensors: TensorReader, names: list[str]) -> "Dictionaries":
-        """The dictionaries of a model file."""
-        return cls(names, read_phrases(tensors, len(names), 0))
+        return Dictionaries, (self.names, self.phrases)
 
 
 def folded(given: Any) -> dict[str, list[Phrase]]:
@@ -288,8 +267,7 @@ def _mark(start: Array, last: Array, tags: Array) -> None:
 # -- sources ----------------------------------------------------------------------------------------------------------
 
 UNKNOWN = "?"  # the cluster of a word that has none
-SETTINGS = {"dictionary": "dictionaries", "clusters": "clusters"}  # which setting gives a source
-OPTIONS = {"dictionary": "--dictionary", "clusters": "--clusters"}
+SETTINGS = {"dictionary": ("dictionaries", "--dictionary"), "clusters": ("clusters", "--clusters")}  # which give it
 
 
 class Given(NamedTuple):
@@ -310,17 +288,13 @@ class Given(NamedTuple):
 
 NOTHING = Given()
 
-
 Clusters = Mapping[str, str]  # word -> its cluster; a word that is missing is looked up in lower case
 
 
-def clusters_of(words: Sequence[str], clusters: Clusters) -> list[str]:
-    """The cluster of each word."""
-    return [clusters.get(word) or clusters.get(word.lower(), UNKNOWN) for word in words]
+class Sources(Fixed):
+    """The dictionaries and clusters that a template reads: they make columns, and no features of their own."""
 
-
-class Sources:
-    """The dictionaries and clusters that a template reads."""
+    cell_kinds = ()
 
     def __init__(self, order: Sequence[Source], dictionaries: Dictionaries, clusters: Mapping[str, Clusters]):
         self.order, self.dictionaries, self.clusters = tuple(order), dictionaries, dict(clusters)
@@ -328,29 +302,42 @@ class Sources:
     @classmethod
     def of(cls, template: Template, given: Given) -> "Sources":
         """Those that a template reads, of what is given."""
-        known = given.names()
-        for source in template.sources:
-            if source not in known:
-                raise _missing(template, source, known)
+        known, clusters = given.names(), {}
+        for kind, name in template.sources:
+            if Source(kind, name) not in known:
+                names = [other.name for other in known if other.kind == kind]
+                among = f"; known: {', '.join(names)}" if names else ""
+                setting, option = SETTINGS[kind]
+                raise TemplateError(
+                    f"{template.name}: %{kind[0]}[{name}] reads {setting} that are not given{among}; give them by "
+                    f"{setting}={{{name!r}: ...}} ({option} {name}=FILE)"
+                )
+            if kind == "clusters":
+                table = given.clusters[name]
+                if not isinstance(table, Mapping) or not all(
+                    isinstance(s, str) for pair in table.items() for s in pair
+                ):
+                    raise OptionError(f"clusters: {name!r}: expected {{word: cluster}} of strings, got {table!r:.40}")
+                clusters[name] = dict(table)
         read = {source.name for source in template.sources if source.kind == "dictionary"}
         lists = {name: phrases for name, phrases in (given.dictionaries or {}).items() if str(name) in read}
-        clusters = {s.name: _clusters(s.name, given.clusters) for s in template.sources if s.kind == "clusters"}
         return cls(template.sources, Dictionaries.of(lists), clusters)
 
     def held_out(self, columns: Columns, given: Given) -> HeldOut | None:
         """What of the dictionaries does not count in training on these data."""
         if given.labels is None or not self.dictionaries.names:
             return None
-        return self.dictionaries.held_out(training_entities(columns, given.labels))
+        words = np.array([*columns.values[0], None], object)[columns.codes[0]].tolist()
+        entities = entities_of(words, *given.labels, columns.offsets)
+        return hold_out(self.dictionaries.lists(), self.dictionaries.phrases.index, entities, fold=True)
 
     def extended(self, columns: Columns, held: HeldOut | None = None) -> Columns:
         """The columns of the data, then those of the sources."""
         if not self.order:
             return columns
-        words, codes = columns.values[0], columns.codes[0]
-        made = self._made(words, codes, columns.offsets, held)
-        values, numbers = [values for values, _ in made], [numbers for _, numbers in made]
-        return Columns([*columns.values, *values], [*columns.codes, *numbers], columns.offsets)
+        made = self._made(columns.values[0], columns.codes[0], columns.offsets, held)
+        values, codes = zip(*made, strict=True)
+        return Columns([*columns.values, *values], [*columns.codes, *codes], columns.offsets)
 
     def extended_few(self, values: Sequence[Sequence[str]], offsets: Longs) -> Sequence[Sequence[str]]:
         """The same of a few tokens, given by their values [columns][T]."""
@@ -364,24 +351,23 @@ class Sources:
     ) -> list[tuple[list[str], Ints]]:
         """The column of each source: its values, and their numbers [T]."""
         tags = dict(zip(self.dictionaries.names, self.dictionaries.tags(words, codes, offsets, held), strict=True))
-        return [
-            (TAGS, tags[source.name])
-            if source.kind == "dictionary"
-            else (clusters_of(words, self.clusters[source.name]), codes)
-            for source in self.order
-        ]
+        made = []
+        for kind, name in self.order:
+            if kind == "dictionary":
+                made.append((TAGS, tags[name]))
+            else:
+                clusters = self.clusters[name]
+                made.append(([clusters.get(w) or clusters.get(w.lower(), UNKNOWN) for w in words], codes))
+        return made
 
-    # -- files ------------------------------------------------------------------------------------------------
-
-    def tensors(self) -> dict[str, Array]:
-        """phrases.*: the tree of all dictionaries; clusters{i}: words, and clusters{i}.names: the cluster of each."""
-        stored: dict[str, Array] = {}
+    def tensors(self) -> Tensors:
+        """dictionaries.*: the tree of all; clusters{i}.words, clusters{i}.names: words, and the cluster of each."""
+        stored: Tensors = {}
         if self.dictionaries.names:
             stored |= {f"dictionaries.{name}": array for name, array in self.dictionaries.phrases.tensors().items()}
         for i, clusters in enumerate(self.clusters.values()):
-            for name, strings in (("words", clusters), ("names", clusters.values())):
-                place = f"clusters{i}.{name}"
-                stored[f"{place}.text"], stored[f"{place}.offsets"] = pack_strings(list(strings))
+            stored |= packed_strings(f"clusters{i}.words", list(clusters))
+            stored |= packed_strings(f"clusters{i}.names", list(clusters.values()))
         return stored
 
     def header(self) -> dict[str, Any]:
@@ -397,9 +383,12 @@ class Sources:
         wanted = sorted([Source("dictionary", n) for n in names] + [Source("clusters", n) for n in of_clusters])
         if wanted != sorted(template.sources):
             raise ModelFileError(f"{header.place}: dictionaries, clusters: not those of the template")
-        dictionaries = Dictionaries.restore(tensors.part("dictionaries."), names) if names else Dictionaries.of({})
-        clusters = {name: _read_clusters(tensors, f"clusters{i}") for i, name in enumerate(of_clusters)}
-        return cls(template.sources, dictionaries, clusters)
+        phrases = read_phrases(tensors.part("dictionaries."), len(names), 0) if names else make_phrases({})
+        clusters = {
+            name: paired_strings(tensors, f"clusters{i}.words", f"clusters{i}.names")
+            for i, name in enumerate(of_clusters)
+        }
+        return cls(template.sources, Dictionaries(names, phrases), clusters)
 
     def settings(self) -> dict[str, Any]:
         """The sources as settings of a tagger."""
@@ -409,21 +398,20 @@ class Sources:
 NO_SOURCES = Sources((), Dictionaries.of({}), {})
 
 
-def training_entities(columns: Columns, labels: tuple[Sequence[Any], Array]) -> Entities:
-    """The entities of training data with these labels; the words are those of the first column."""
-    words = np.array([*columns.values[0], None], object)[columns.codes[0]].tolist()
-    return entities_of(words, *labels, columns.offsets)
-
-
 def with_usual_lines(template: Template, given: Given, has_arrays: bool = False) -> Template:
     """The template, with lines for what is given and not read by it."""
-    unread = [source for source in given.names() if source not in template.sources]
-    lines = [
-        line
-        for source in unread
-        if source.kind != "dictionary" or given.dictionary_lines
-        for line in _usual_lines(source)
-    ]
+    lines: list[str] = []
+    for kind, name in given.names():
+        if Source(kind, name) in template.sources or (kind == "dictionary" and not given.dictionary_lines):
+            continue
+        if not re.fullmatch(NAME, name):
+            raise OptionError(f"{SETTINGS[kind][0]}: expected a name of letters and digits, as in cities, got {name!r}")
+        if kind == "dictionary":
+            lines += [f"Ud.{name}[{row}]:%d[{row},{name}]" for row in (-1, 0, 1)]
+            lines += [f"Ud.{name}[-1..1]:%d[-1,{name}]/%d[0,{name}]/%d[1,{name}]"]
+        else:
+            lines += [f"Uc.{name}[{row}]:%c[{row},{name}]" for row in range(-2, 3)]
+            lines += [f"Uc{n}.{name}[{row}]:%c[{row},{name},{n}]" for n in (4, 6, 10) for row in (-1, 0, 1)]
     functions = {cell.reader.function for pattern in template.patterns for cell in pattern.cells}
     if given.vectors is not None and "vector" not in functions:
         lines += [f"Uv[{row}]:%v[{row}]" for row in (-1, 0, 1)]
@@ -432,43 +420,6 @@ def with_usual_lines(template: Template, given: Given, has_arrays: bool = False)
     if not lines:
         return template
     return parse_template("\n".join([template.text.rstrip("\n"), *lines]), template.name)
-
-
-def _usual_lines(source: Source) -> list[str]:
-    name = source.name
-    if not re.fullmatch(NAME, name):
-        raise OptionError(f"{SETTINGS[source.kind]}: expected a name of letters and digits, as in cities, got {name!r}")
-    if source.kind == "dictionary":
-        cells = [f"Ud.{name}[{row}]:%d[{row},{name}]" for row in (-1, 0, 1)]
-        return [*cells, f"Ud.{name}[-1..1]:%d[-1,{name}]/%d[0,{name}]/%d[1,{name}]"]
-    whole = [f"Uc.{name}[{row}]:%c[{row},{name}]" for row in range(-2, 3)]
-    return [*whole, *(f"Uc{n}.{name}[{row}]:%c[{row},{name},{n}]" for n in (4, 6, 10) for row in (-1, 0, 1))]
-
-
-def _missing(template: Template, source: Source, known: list[Source]) -> TemplateError:
-    names = [other.name for other in known if other.kind == source.kind]
-    among = f"; known: {', '.join(names)}" if names else ""
-    cell = f"%{'d' if source.kind == 'dictionary' else 'c'}[{source.name}]"
-    return TemplateError(
-        f"{template.name}: {cell} reads {SETTINGS[source.kind]} that are not given{among}; give them by "
-        f"{SETTINGS[source.kind]}={{{source.name!r}: ...}} ({OPTIONS[source.kind]} {source.name}=FILE)"
-    )
-
-
-def _clusters(name: str, given: Any) -> Clusters:
-    """Word clusters as a user gives them."""
-    table = given[name]
-    if not isinstance(table, Mapping) or not all(isinstance(s, str) for pair in table.items() for s in pair):
-        raise OptionError(f"clusters: {name!r}: expected {{word: cluster}} of strings, got {table!r:.40}")
-    return dict(table)
-
-
-def _read_clusters(tensors: TensorReader, name: str) -> Clusters:
-    words, names = (read_strings(tensors, f"{name}.{part}") for part in ("words", "names"))
-    check_distinct(f"{tensors.prefix}{name}.words", words)
-    if len(words) != len(names):
-        raise ModelFileError(f"tensor {tensors.prefix}{name}.names: expected {len(words)} strings, got {len(names)}")
-    return dict(zip(words, names, strict=True))
 
 
 # -- lexicon: the labels that each word had in training, as a column which `%each` reads one by one -------------------
@@ -509,9 +460,8 @@ class Lexicon:
 
 def read_lexicon(tensors: TensorReader) -> Lexicon:
     """The lexicon of a model file."""
-    words = read_strings(tensors, "lexicon")
+    words = distinct_strings(tensors, "lexicon")
     had = unpack_strings(tensors["lexicon.had"], tensors["lexicon.had.offsets"], f"{tensors.prefix}lexicon.had")
-    check_distinct(f"{tensors.prefix}lexicon", words)
     if len(had) != len(words):
         raise ModelFileError(f"tensor {tensors.prefix}lexicon.had: expected {len(words)} strings, got {len(had)}")
     return Lexicon(dict(zip(words, had, strict=True)))
@@ -522,7 +472,6 @@ def _had(counts: Mapping[str, int], order: Mapping[str, int]) -> str:
 
 
 def _with_column(corpus: Corpus, tokens: list[str]) -> Corpus:
-    values = list(dict.fromkeys(tokens))
-    index = {value: i for i, value in enumerate(values)}
-    column = Column(values, np.array([index[value] for value in tokens], np.int32))
+    index = {value: i for i, value in enumerate(dict.fromkeys(tokens))}
+    column = Column(list(index), np.array([index[value] for value in tokens], np.int32))
     return replace(corpus, names=(*corpus.names, LEXICON), columns=(*corpus.columns, column), raw=None)

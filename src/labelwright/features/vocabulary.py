@@ -5,16 +5,23 @@ Lines that read a subset of the cells of another line are looked up once per dis
 """
 
 from bisect import bisect_right
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from labelwright.corpus.offsets import offsets_from
 from labelwright.errors import CorpusError, ModelFileError, OptionError
-from labelwright.features.incidence import NO_VALUES, Incidence, Ints, Longs
+from labelwright.features.incidence import (
+    NO_VALUES,
+    Bools,
+    Incidence,
+    Ints,
+    Longs,
+    Tensors,
+    distinct_strings,
+    packed_strings,
+)
 from labelwright.features.lookup import (
     MOST_PARTS,
     Lookup,
@@ -25,7 +32,7 @@ from labelwright.features.lookup import (
 )
 from labelwright.features.template import NUMBERS, Cell, Pattern, Reader, Template
 from labelwright.kernels import tables
-from labelwright.modelfile import HeaderReader, TensorReader, check_distinct, check_indices, pack_strings, read_strings
+from labelwright.modelfile import HeaderReader, TensorReader, check_indices
 from labelwright.parallel import computed_once
 
 LINES = {"state": "U*", "edge": "B*", "triple": "T"}  # the lines of a template for state, pair and triple features
@@ -61,20 +68,14 @@ class _Group(NamedTuple):
 
 
 def patterns_of(template: Template) -> dict[str, tuple[Pattern, ...]]:
-    """The lines for state, pair and triple features, but those that read numbers; plain transitions (`B` or `T` alone)
-    need no line."""
-    patterns_by_name = {
-        name: tuple(
-            p for p in template.patterns if p.kind in kinds and (p.cells or name == "state") and not _reads_numbers(p)
-        )
+    """The lines for state, pair and triple features, but those that read numbers, which have features of their own
+    (features.numbers); plain transitions (`B` or `T` alone) need no line."""
+    strings = [p for p in template.patterns if not any(cell.reader.function in NUMBERS for cell in p.cells)]
+    lines = {
+        name: tuple(p for p in strings if p.kind in kinds and (p.cells or name == "state"))
         for name, kinds in LINES.items()
     }
-    return {name: patterns for name, patterns in patterns_by_name.items() if patterns or name == "state"}
-
-
-def _reads_numbers(pattern: Pattern) -> bool:
-    """Such lines have features of their own (features.numbers)."""
-    return any(cell.reader.function in NUMBERS for cell in pattern.cells)
+    return {name: patterns for name, patterns in lines.items() if patterns or name == "state"}
 
 
 def table_of(pattern: Pattern) -> Table:
@@ -137,39 +138,23 @@ class _Reading:
     def groups(self, patterns: tuple[Pattern, ...]) -> list[_Group]:
         """Lines grouped by what they read, the widest first; where keys are shared, with the lines that read a part of
         it."""
-        if patterns not in self._groups:
-            self._groups[patterns] = list(self._grouped(patterns))
-        return self._groups[patterns]
-
-    def _grouped(self, patterns: tuple[Pattern, ...]) -> Iterator[_Group]:
+        if patterns in self._groups:
+            return self._groups[patterns]
         reads = [tuple(sorted({_place(c) for c in p.cells})) for p in patterns]
         order = sorted(range(len(patterns)), key=lambda i: -len(reads[i]))
         waiting: dict[tuple[Place, ...], list[int]] = {}  # lines, in their order, by the places that they read
         for turn, i in enumerate(order):
             waiting.setdefault(reads[i], []).append(turn)
-        by_rarest = _by_rarest(waiting)
+        groups = self._groups[patterns] = list[_Group]()
         for places in list(waiting):
             if places in waiting:
                 keys, codes = self._keys(places)
                 shared = len(codes) * SHARED_ENOUGH <= self.n_tokens
-                parts = _parts(places, by_rarest) if shared else [places]
-                turns = sorted(turn for part in parts for turn in waiting.pop(part, ()))
-                yield _Group(places, keys, codes, tuple(patterns[order[turn]] for turn in turns), shared)
-
-
-def _by_rarest(sets: Iterable[tuple[Place, ...]]) -> dict[Place | None, list[tuple[Place, ...]]]:
-    """Sets of places by that place of each which fewest of them hold; None for the empty set."""
-    sets_by_place: dict[Place | None, list[tuple[Place, ...]]] = {}
-    n_sets = Counter(place for places in sets for place in places)
-    for places in sets:
-        sets_by_place.setdefault(min(places, key=n_sets.__getitem__, default=None), []).append(places)
-    return sets_by_place
-
-
-def _parts(whole: tuple[Place, ...], by_rarest: dict[Place | None, list[tuple[Place, ...]]]) -> list[tuple[Place, ...]]:
-    """The sets of places that are part of the whole."""
-    places = set(whole)
-    return [part for place in (None, *whole) for part in by_rarest.get(place, ()) if places.issuperset(part)]
+                whole = set(places)
+                parts = [part for part in waiting if whole.issuperset(part)] if shared else [places]
+                turns = sorted(turn for part in parts for turn in waiting.pop(part))
+                groups.append(_Group(places, keys, codes, tuple(patterns[order[turn]] for turn in turns), shared))
+        return groups
 
 
 def check_column(header: HeaderReader, column: int, n_columns: int) -> None:
@@ -235,8 +220,6 @@ class Vocabulary:
         self.rows = {table: cells[a : a + p.size].reshape(p.shape) for table, p, a in stored}  # once in memory
         return index
 
-    # -- learning ---------------------------------------------------------------------------------------------
-
     @classmethod
     def learn(
         cls, template: Template, columns: Columns, min_count: int = 1, may_be_empty: bool = False
@@ -279,7 +262,14 @@ class Vocabulary:
     def of(cls, template: Template, features: Mapping[Table, Sequence[tuple[str | int, ...]]]) -> "Vocabulary":
         """The vocabulary of features that another program learnt, given by what their cells read: a string, or a place
         outside the sentence (-1 is one token before the first, 1 is one behind the last)."""
-        empty = cls(template, {}, {})
+        reach = cls(template, {}, {}).reach
+
+        def number(read: str | int, known: dict[str, int]) -> int:
+            """The number of a string, entered among those that are known, or of a place outside the sentence."""
+            if isinstance(read, str):
+                return 2 * reach + known.setdefault(read, len(known))
+            return -read - 1 if read < 0 else reach + read - 1
+
         tables_of_lines = dict.fromkeys(table_of(p) for ps in patterns_of(template).values() for p in ps)
         index: dict[Reader, dict[str, int]] = {reader: {} for table in tables_of_lines for reader in table.readers}
         rows = {}
@@ -287,16 +277,8 @@ class Vocabulary:
             given = features.get(table, ())
             rows[table] = np.empty((len(given), len(table.readers)), np.int32)
             for i, reader in enumerate(table.readers):
-                rows[table][:, i] = [empty._number(read[i], index[reader]) for read in given]
+                rows[table][:, i] = [number(read[i], index[reader]) for read in given]
         return cls(template, {reader: list(strings) for reader, strings in index.items()}, rows)
-
-    def _number(self, read: str | int, index: dict[str, int]) -> int:
-        """The number of a string, entered into `index` where it is new, or of a place outside the sentence."""
-        if isinstance(read, str):
-            return 2 * self.reach + index.setdefault(read, len(index))
-        return -read - 1 if read < 0 else self.reach + read - 1
-
-    # -- growing ----------------------------------------------------------------------------------------------
 
     def merged(self, other: "Vocabulary") -> "Vocabulary":
         """The values and features of this vocabulary, then, table by table, the further ones of the other."""
@@ -323,9 +305,7 @@ class Vocabulary:
         parts = [merged.first[table] + np.arange(len(rows), dtype=np.int64) for table, rows in self.rows.items()]
         return np.concatenate([np.empty(0, np.int64), *parts])
 
-    # -- shrinking --------------------------------------------------------------------------------------------
-
-    def reduced(self, used: NDArray[np.bool_]) -> "tuple[Vocabulary, NDArray[np.bool_]]":
+    def reduced(self, used: Bools) -> "tuple[Vocabulary, Bools]":
         """The vocabulary of the features [F] that are used, with the values that these read; and these features."""
         marks = 2 * self.reach
         rows = {t: r[used[self.first[t] : self.first[t] + len(r)]] for t, r in self.rows.items()}
@@ -343,8 +323,6 @@ class Vocabulary:
             for i, reader in enumerate(table.readers):
                 features[:, i] = number[reader][features[:, i]]
         return Vocabulary(self.template, values, rows), used
-
-    # -- use --------------------------------------------------------------------------------------------------
 
     def encode(self, columns: Columns) -> dict[str, Incidence]:
         """The features of every token on states, pairs and triples; unknown ones are left out."""
@@ -407,47 +385,36 @@ class Vocabulary:
         return np.where(ids < 0, -1, ids + self.first[table]).astype(np.int32)
 
     def _encode(self, reading: _Reading, numbers: dict[Reader, Ints]) -> dict[str, Incidence]:
-        made: dict[tuple[Pattern, ...], Incidence] = {}
         lines = patterns_of(self.template)
-        for patterns in lines.values():
-            if patterns not in made:
-                made[patterns] = self._incidence(reading, patterns, numbers)
+        made = {patterns: self._incidence(reading, patterns, numbers) for patterns in dict.fromkeys(lines.values())}
         return {name: made[patterns] for name, patterns in lines.items()}
 
     def _incidence(self, reading: _Reading, patterns: tuple[Pattern, ...], numbers: dict[Reader, Ints]) -> Incidence:
-        _check_lines({p: g for g in reading.groups(patterns) for p in g.patterns}, numbers)
-        features = {
-            group.places: np.stack(
-                [self.find(table_of(p), part) for p in group.patterns for part in _read(p, group, numbers)], axis=1
-            )
-            for group in reading.groups(patterns)
-        }
-        on_tokens = [features[g.places][g.keys] for g in reading.groups(patterns) if not g.shared]
+        groups = reading.groups(patterns)
+        _check_lines({p: g for g in groups for p in g.patterns}, numbers)
+        features = {}
+        for group in groups:
+            parts = [(table_of(p), part) for p in group.patterns for part in _read(p, group, numbers)]
+            features[group.places] = np.stack([self.find(table, part) for table, part in parts], axis=1)
+        on_tokens = [features[g.places][g.keys] for g in groups if not g.shared]
         token_ptr, token_feature = _sparse(
             np.concatenate([np.empty((reading.n_tokens, 0), np.int32), *on_tokens], axis=1)
         )
-        shared = [g for g in reading.groups(patterns) if g.shared]
+        shared = [g for g in groups if g.shared]
         numbered, n_keys = _number_keys(shared)
-        lengths = np.zeros(n_keys + 1, np.int64)
-        for group, key in zip(shared, numbered, strict=True):
-            lengths[key + 1] = (features[group.places] >= 0).sum(axis=1)
-        key_ptr = np.cumsum(lengths)
+        rows = [(key, *_sparse(features[group.places])) for group, key in zip(shared, numbered, strict=True)]
+        lengths = np.zeros(n_keys, np.int64)
+        for key, ptr, _ in rows:
+            lengths[key] = np.diff(ptr)
+        key_ptr = offsets_from(lengths)
         key_feature = np.empty(key_ptr[-1], np.int32)
-        for group, key in zip(shared, numbered, strict=True):
-            ptr, feature = _sparse(features[group.places])
+        for key, ptr, feature in rows:
             within = np.arange(len(feature)) - np.repeat(ptr[:-1], np.diff(ptr))
             key_feature[np.repeat(key_ptr[key], np.diff(ptr)) + within] = feature
         keys = np.empty((reading.n_tokens, len(shared)), np.int32)
         for g, (group, key) in enumerate(zip(shared, numbered, strict=True)):
             keys[:, g] = key[group.keys]
         return Incidence(keys, key_ptr, key_feature, token_ptr, token_feature, NO_VALUES)
-
-    # -- names ------------------------------------------------------------------------------------------------
-
-    @computed_once
-    def _firsts(self) -> tuple[list[int], list[Table]]:
-        """The number of the first feature of each table, and the tables."""
-        return list(self.first.values()), list(self.first)
 
     def name(self, feature: int) -> str:
         """The feature as its template line would print it (for display; never on a hot path)."""
@@ -458,16 +425,24 @@ class Vocabulary:
         """The table of a feature and the text that each of its cells has read."""
         firsts, names = self._firsts
         table = names[bisect_right(firsts, feature) - 1]
-        numbers = self.rows[table][feature - self.first[table]].tolist()
-        return table, [self._text(reader, number) for reader, number in zip(table.readers, numbers, strict=True)]
+        texts = []
+        for reader, number in zip(table.readers, self.rows[table][feature - self.first[table]].tolist(), strict=True):
+            if number >= 2 * self.reach:
+                texts.append(self.values[reader][number - 2 * self.reach])
+            else:
+                texts.append(f"_B-{number + 1}" if number < self.reach else f"_B+{number - self.reach + 1}")
+        return table, texts
 
-    # -- files ------------------------------------------------------------------------------------------------
+    @computed_once
+    def _firsts(self) -> tuple[list[int], list[Table]]:
+        """The number of the first feature of each table, and the tables."""
+        return list(self.first.values()), list(self.first)
 
-    def tensors(self) -> dict[str, Any]:
+    def tensors(self) -> Tensors:
         """reader{i}: the strings of each reader; table{i} [F_table, cells]: the features of each table."""
-        stored: dict[str, Any] = {}
+        stored: Tensors = {}
         for i, strings in enumerate(self.values.values()):
-            stored[f"reader{i}.text"], stored[f"reader{i}.offsets"] = pack_strings(strings)
+            stored |= packed_strings(f"reader{i}", strings)
         return stored | {f"table{i}": rows for i, rows in enumerate(self.rows.values())}
 
     def header(self) -> dict[str, Any]:
@@ -484,27 +459,16 @@ class Vocabulary:
             check_column(header, reader.column, n_columns)
         values: dict[Reader, list[str]] = {}
         for i, key in enumerate(_same_keys(header, "readers", readers)):
-            values[readers[key]] = read_strings(tensors, f"reader{i}")
-            check_distinct(f"{tensors.prefix}reader{i}", values[readers[key]])
-        vocabulary = cls(template, values, {})
-        rows = {}
+            values[readers[key]] = distinct_strings(tensors, f"reader{i}")
+        marks, rows = 2 * cls(template, {}, {}).reach, {}
         for i, key in enumerate(_same_keys(header, "tables", shapes)):
-            rows[shapes[key]] = vocabulary._read_rows(tensors, f"table{i}", shapes[key])
+            table, name = shapes[key], f"table{i}"
+            rows[table] = tensors.array(name, np.int32, None, len(table.readers))
+            if not table.readers and len(rows[table]) > 1:
+                raise ModelFileError(f"tensor {tensors.prefix}{name}: a line without cells has one feature at most")
+            for k, reader in enumerate(table.readers):
+                check_indices(tensors.prefix + name, rows[table][:, k], marks + len(values[reader]))
         return cls(template, values, rows)
-
-    def _read_rows(self, tensors: TensorReader, name: str, table: Table) -> Ints:
-        """The features of one table [F_table, cells]: numbers of boundary marks and values."""
-        rows = tensors.array(name, np.int32, None, len(table.readers))
-        if not table.readers and len(rows) > 1:
-            raise ModelFileError(f"tensor {tensors.prefix}{name}: a line without cells has one feature at most")
-        for i, reader in enumerate(table.readers):
-            check_indices(tensors.prefix + name, rows[:, i], 2 * self.reach + len(self.values[reader]))
-        return rows
-
-    def _text(self, reader: Reader, number: int) -> str:
-        if number >= 2 * self.reach:
-            return self.values[reader][number - 2 * self.reach]
-        return f"_B-{number + 1}" if number < self.reach else f"_B+{number - self.reach + 1}"
 
 
 def _as_json(table: Table) -> list[Any]:
@@ -542,7 +506,7 @@ def _sparse(features: Ints) -> tuple[Longs, Ints]:
 
 
 def _number_keys(groups: Sequence[_Group]) -> tuple[list[Ints], int]:
-    """A row number for each key of each group, and the number of rows.
+    """A row number for each key of each group, and the number of rows, of which few are unused.
 
     Groups that read the same window at different shifts (the word before, the word itself, ...) interleave their rows:
     what one word contributes to its neighbours is contiguous, and neighbouring tokens find it in the cache."""
@@ -554,22 +518,15 @@ def _number_keys(groups: Sequence[_Group]) -> tuple[list[Ints], int]:
     numbered: list[Ints] = [np.empty(0, np.int32)] * len(groups)
     n_rows = 0
     for members in windows.values():
-        numbers, n = _interleaved([groups[i].codes for i in members])
-        for i, own in zip(members, numbers, strict=True):
-            numbered[i] = (n_rows + own).astype(np.int32)
+        codes = [groups[i].codes for i in members]
+        ids, firsts = intern_rows(np.concatenate(codes))  # keys that read the same stand together
+        sizes = [len(part) for part in codes]
+        numbers = ids.astype(np.int64) * len(codes) + np.repeat(np.arange(len(codes)), sizes)
+        n = len(firsts) * len(codes)
+        if n > MOST_ROWS * len(numbers):
+            n = len(numbers)
+            numbers[np.argsort(numbers)] = np.arange(n)
+        for i, own in zip(members, np.split(n_rows + numbers, np.cumsum(sizes)[:-1]), strict=True):
+            numbered[i] = own.astype(np.int32)
         n_rows += n
     return numbered, n_rows
-
-
-def _interleaved(codes: list[Ints]) -> tuple[list[Longs], int]:
-    """Row numbers of keys of several groups: those that read the same stand together.  And the number of rows, of which
-    few are unused."""
-    ids, firsts = intern_rows(np.concatenate(codes))
-    sizes = [len(part) for part in codes]
-    numbers = ids.astype(np.int64) * len(codes) + np.repeat(np.arange(len(codes)), sizes)
-    n = len(firsts) * len(codes)
-    if n > MOST_ROWS * len(numbers):
-        order = np.argsort(numbers)
-        n = len(numbers)
-        numbers[order] = np.arange(n)
-    return np.split(numbers, np.cumsum(sizes)[:-1]), n

@@ -37,33 +37,21 @@ class ChainModel(NamedTuple):
     target: Ints  # label after
     transition: Floats
 
-    def without_zeros(self) -> "ChainModel":
-        """The same model without weights that are 0, and without attributes that have no weight."""
-        used, present = self.weight != 0, self.transition != 0
-        attribute = self.attribute[used]
-        kept = np.zeros(len(self.attributes), np.bool_)
-        kept[attribute] = True
-        number = np.cumsum(kept, dtype=np.int32) - np.int32(1)
-        return self._replace(
-            attributes=[self.attributes[i] for i in np.flatnonzero(kept).tolist()],
-            attribute=number[attribute],
-            label=self.label[used],
-            weight=self.weight[used],
-            source=self.source[present],
-            target=self.target[present],
-            transition=self.transition[present],
-        )
-
-    def sorted(self) -> "ChainModel":
-        """The same weights by attribute and label, and by source and target."""
+    def tidied(self) -> "ChainModel":
+        """The same model without weights that are 0 and attributes that have no weight; the weights by attribute and
+        label, and by source and target."""
         state, transition = np.lexsort((self.label, self.attribute)), np.lexsort((self.target, self.source))
-        return self._replace(
-            attribute=self.attribute[state],
-            label=self.label[state],
-            weight=self.weight[state],
-            source=self.source[transition],
-            target=self.target[transition],
-            transition=self.transition[transition],
+        state, transition = state[self.weight[state] != 0], transition[self.transition[transition] != 0]
+        used, attribute = np.unique(self.attribute[state], return_inverse=True)
+        return ChainModel(
+            self.labels,
+            [self.attributes[i] for i in used.tolist()],
+            attribute.astype(np.int32),
+            self.label[state],
+            self.weight[state],
+            self.source[transition],
+            self.target[transition],
+            self.transition[transition],
         )
 
 
@@ -93,7 +81,7 @@ def imported_crf(
     n_weights: int,
     **settings: Any,
 ) -> CRF:
-    """A trained CRF with the weights of another program: those of each kind of cells, then those of transitions [L * L].
+    """A trained CRF with the weights of another program: of each kind of cells, then of transitions [L * L].
 
     The scheme is that of the labels; where two are possible, transitions with a positive weight show which."""
     L = len(labels)
@@ -109,7 +97,7 @@ def imported_crf(
 def to_crf(model: ChainModel) -> CRF:
     """A trained CRF with these weights.  It reads feature dicts as CRFsuite's Python bindings do: a string value makes
     the attribute `name:value`, a number is the value of the attribute `name`."""
-    model = model.sorted()
+    model = model.tidied()
     L, F = len(model.labels), len(model.attributes)
     cells = Cells(offsets_from(np.bincount(model.attribute, minlength=F)), model.label)
     transitions = np.zeros((L, L))
@@ -143,7 +131,7 @@ def from_crf(tagger: Any) -> ChainModel:
         source,
         target,
         trained.weights[parts["transitions"]].astype(np.float64),
-    ).without_zeros()
+    ).tidied()
 
 
 def not_carried(tagger: Any) -> list[str]:
@@ -208,7 +196,11 @@ def _checked(tagger: Any) -> Trained:
         (space.latent, "latent states", "use a CRF"),
         (trained.pruning is not None, "pruned labels", "train with prune_labels='off'"),
         (len(parts) > 1, "features on pairs of labels", "use a template without lines that begin with B"),
-        (trained.extractor.kind == "layered", "features on the labels of another layer", "export a tagger of one layer"),
+        (
+            trained.extractor.kind == "layered",
+            "features on the labels of another layer",
+            "export a tagger of one layer",
+        ),
         (not is_free, "forbidden transitions", "train without constraints"),
     ):
         if is_there:

@@ -220,7 +220,7 @@ def read_strings(file: Chunk, offset: int, n: int, what: str) -> list[str]:
 def write(model: ChainModel) -> bytes:
     """The bytes of a file that CRFsuite reads.  As CRFsuite itself does, it leaves out weights that are 0, and then
     attributes without weights; features are sorted, so equal models are equal files."""
-    model = model.without_zeros().sorted()
+    model = model.tidied()
     n_states, n_labels, n_attributes = len(model.weight), len(model.labels), len(model.attributes)
     features = np.empty(n_states + len(model.transition), FEATURE)
     features["kind"] = np.arange(len(features)) >= n_states

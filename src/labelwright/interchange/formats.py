@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from labelwright.errors import LabelwrightError, ModelFileError, OptionError
+from labelwright.errors import ModelFileError, OptionError
 
 if TYPE_CHECKING:
     from labelwright.interchange.chains import ChainModel
@@ -19,11 +19,7 @@ def load(content: bytes, source: str) -> Any:
     """
     from labelwright.interchange import chains, crfsuite
 
-    model = crfsuite.read(content, source)
-    try:
-        return chains.to_crf(model)
-    except LabelwrightError as error:  # more labels than a CRF can have
-        raise ModelFileError(f"{source}: {error}") from error
+    return chains.to_crf(crfsuite.read(content, source))
 
 
 def save(tagger: Any, target: Any, form: str = "crfsuite") -> "ChainModel":

@@ -263,7 +263,7 @@ class _Patterns:
 
 def _value(reader: Reader, piece: bytes) -> str | None:
     """The value that a reader shows as this piece of text, or None where it never shows that."""
-    if BLANK.search(piece) or reader.function == "byte_test" and piece not in (b"true", b"false"):
+    if BLANK.search(piece) or (reader.function == "byte_test" and piece not in (b"true", b"false")):
         return None
     value = piece.decode("utf-8", "surrogateescape")
     if reader.function in ("byte_lower", "byte_lower_match") and value != value.translate(ASCII_LOWER):

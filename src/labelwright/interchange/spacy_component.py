@@ -9,12 +9,9 @@ Entities that other components have set before stay where they do not overlap, o
 from collections.abc import Iterable, Iterator
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from labelwright.errors import OptionError
-
-if TYPE_CHECKING:
-    from labelwright.corpus.spans import Span
 
 NAME = "labelwright"
 FILE = "model.safetensors"  # in the folder of the component
@@ -79,7 +76,7 @@ class SpacyTagger:
 
         if self._tagger is None:
             return ()
-        return tuple(boundaries(list(_highest(self.tagger).classes_)).types)
+        return tuple(boundaries(list(list(self._tagger._outputs.values())[-1].classes_)).types)
 
     def __call__(self, doc: Any) -> Any:
         """Set the entities of a document."""
@@ -99,31 +96,27 @@ class SpacyTagger:
             yield from docs
 
     def _annotate(self, docs: list[Any]) -> None:
-        sentences = [(doc, tokens) for doc in docs for tokens in _sentences(doc)]
-        if not sentences:
-            return
-        spans = _spans(self.tagger, [[token.text for token in tokens] for _, tokens in sentences])
-        by_doc: dict[int, list[Any]] = {}
-        for (doc, tokens), of_sentence in zip(sentences, spans, strict=True):
-            entities = by_doc.setdefault(id(doc), [])
-            entities += [(doc[tokens[s.start].i : tokens[s.end - 1].i + 1], s) for s in of_sentence]
-        for doc in docs:
-            self._set(doc, by_doc.get(id(doc), []))
-
-    def _set(self, doc: Any, entities: list[Any]) -> None:
-        """Write the entities of a document, with their types and probabilities."""
         from spacy.tokens import Span as SpacySpan
 
-        made = []
-        for place, span in entities:
-            entity = SpacySpan(doc, place.start, place.end, label=span.type)
-            if span.probability is not None:
-                entity._.set(PROBABILITY, float(span.probability))
-            made.append(entity)
-        doc.spans[self.name] = made
-        taken = set() if self.overwrite else {token.i for entity in doc.ents for token in entity}
-        fresh = [each for each in made if taken.isdisjoint(range(each.start, each.end))]
-        doc.ents = [*([] if self.overwrite else doc.ents), *fresh]
+        from labelwright.taggers.arguments import spans_in
+
+        sentences = [(n, tokens) for n, doc in enumerate(docs) for tokens in _sentences(doc)]
+        if not sentences:
+            return
+        words = [[token.text for token in tokens] for _, tokens in sentences]
+        *_, highest = spans_in(self.tagger, words).values()  # of a cascade the highest layer
+        entities: list[list[Any]] = [[] for _ in docs]
+        for (n, tokens), spans in zip(sentences, highest, strict=True):
+            for span in spans:
+                entity = SpacySpan(docs[n], tokens[span.start].i, tokens[span.end - 1].i + 1, label=span.type)
+                if span.probability is not None:
+                    entity._.set(PROBABILITY, float(span.probability))
+                entities[n].append(entity)
+        for doc, added in zip(docs, entities, strict=True):
+            doc.spans[self.name] = added
+            kept = [] if self.overwrite else list(doc.ents)
+            taken = {token.i for entity in kept for token in entity}
+            doc.ents = [*kept, *(each for each in added if taken.isdisjoint(range(each.start, each.end)))]
 
     # -- files ----------------------------------------------------------------------------------------------------
 
@@ -167,19 +160,6 @@ class SpacyTagger:
 
         self.tagger = load(BytesIO(data))
         return self
-
-
-def _highest(model: Any) -> Any:
-    """The tagger whose entities are set: of a cascade the highest layer."""
-    return list(model._outputs.values())[-1]
-
-
-def _spans(model: Any, sentences: list[list[str]]) -> "list[list[Span]]":
-    """The entities of sentences as spans of tokens."""
-    from labelwright.taggers.arguments import spans_in
-
-    *_, spans = spans_in(model, sentences).values()
-    return spans
 
 
 def _sentences(doc: Any) -> Iterator[list[Any]]:

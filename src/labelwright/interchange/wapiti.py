@@ -62,8 +62,11 @@ def read(data: bytes, source: str) -> CRF:
     texts = scanner.strings("observation")
     if not all(text[:1] and text[:1] in KINDS for text in texts):
         raise ModelFileError(f"{source}: observations: expected u, b or * first; copy or train the model again")
-    first, n_numbers = _numbering(texts, len(labels))
-    number, weight = _weights(scanner.rest(), n_weights, n_numbers, source)
+    L = len(labels)
+    sizes = {b"u": L, b"b": L**2, b"*": L + L**2}
+    ends = np.cumsum([sizes[text[:1]] for text in texts], dtype=np.int64)
+    first = np.concatenate([[0], ends[:-1]])
+    number, weight = _weights(data[scanner.at :], n_weights, int(ends[-1]), source)
     return trained_crf("Wapiti", source, labels, lines, Observations(texts, first, number, weight), _boundary)
 
 
@@ -110,9 +113,6 @@ class _Scanner:
             raise ModelFileError(f"{self.source}: {what}s: expected one or more, none twice; copy or train it again")
         return strings
 
-    def rest(self) -> bytes:
-        return self.data[self.at :]
-
 
 def _decoded(text: bytes, what: str, source: str) -> str:
     try:
@@ -136,27 +136,14 @@ def _line(pattern: bytes, source: str) -> Line:
                 f"{source}: pattern {text!r:.60}: expected %x[row,column], or %m or %t with a regular expression, got "
                 f"{text[cell:]!r:.20}"
             )
+        letter, row, column = (match[1], match[2], match[3]) if match[1] else (match[4], match[5], match[6])
+        if not NUMBER.fullmatch(row.removeprefix("@")) or not NUMBER.fullmatch(column):
+            raise ModelFileError(f"{source}: pattern {text!r:.60}: expected rows and columns as numbers up to 9999")
+        regex = "" if match[1] else f",{match[7]}"
         literals.append(text[at:cell])
-        line += literals[-1] + _cell(match, text, source)
+        line += f"{text[at:cell]}%{FUNCTIONS.get(letter, 'byte_test')}[{row.strip()},{column.strip()}{regex}]"
         at = match.end()
     return Line(text, line + text[at:], (*literals, text[at:]))
-
-
-def _cell(match: re.Match[str], text: str, source: str) -> str:
-    """A cell of Wapiti as a cell of a template."""
-    letter, row, column = (match[1], match[2], match[3]) if match[1] else (match[4], match[5], match[6])
-    if not NUMBER.fullmatch(row.removeprefix("@")) or not NUMBER.fullmatch(column):
-        raise ModelFileError(f"{source}: pattern {text!r:.60}: expected rows and columns as numbers up to 9999")
-    regex = "" if match[1] else f",{match[7]}"
-    return f"%{FUNCTIONS.get(letter, 'byte_test')}[{row.strip()},{column.strip()}{regex}]"
-
-
-def _numbering(texts: list[bytes], n_labels: int) -> tuple[Longs, int]:
-    """The number of the first weight of every observation [O], and how many numbers there are."""
-    size = {b"u": n_labels, b"b": n_labels**2, b"*": n_labels + n_labels**2}
-    sizes = np.array([size[text[:1]] for text in texts], np.int64)
-    ends = np.cumsum(sizes)
-    return ends - sizes, int(ends[-1])
 
 
 def _weights(rest: bytes, n_weights: int, n_numbers: int, source: str) -> tuple[Longs, np.ndarray]:

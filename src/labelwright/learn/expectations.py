@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from copy import copy
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -165,8 +166,10 @@ class Expectations:
         """Replace the scores of a batch by counts, `share` times; d_passed has derivatives of the losses of higher
         layers by what this one passes, and adds what the scores do to them.  `state` is what `passed` made of these."""
         data, memory = batch.data, None
-        if data.kind == UNLABELLED and d_passed is None:
-            return self._no_counts(rows, transitions)
+        if data.kind == UNLABELLED and d_passed is None:  # all paths agree with what is known
+            for row in rows.values():
+                row[:] = 0
+            return self.nothing(transitions)
         if state is None:
             memory, scratch = self._borrow(data.plan)
             state = self._forward(rows, transitions, data, again, scratch, count=d_passed is None)
@@ -183,12 +186,6 @@ class Expectations:
         if memory is not None:
             self._scratch.append(memory)
         return self._collected(rows, node, arc, transitions, share * state.loss)
-
-    def _no_counts(self, rows: Rows, transitions: Transitions) -> Counts:
-        """Those of sentences without any label: all paths agree with what is known."""
-        for row in rows.values():
-            row[:] = 0
-        return self.nothing(transitions)
 
     def passed(self, rows: Rows, transitions: Transitions, batch: Batch, again: Again, passed: Array) -> State:
         """Fill the slots of a batch with the probabilities of labels and pairs of labels; what `counts` needs of it."""
@@ -216,64 +213,43 @@ class Expectations:
         data.said.add_costs(node)
         top, E, arc_top = self._exponentials(node, row, transitions)
         arc_tops = arc_top if build.by_token else np.broadcast_to(arc_top[:1], top.shape)
-        clamped_sums, held = None, (np.empty((0, 0)), np.empty((0, 0, 0)))
+        lattice = partial(self._lattice, transitions=transitions, again=again, data=data)
+        clamped_sums, held, log_y = None, (np.empty((0, 0)), np.empty((0, 0, 0))), np.zeros(len(plan.order))
         if permitted is not None:
+            permitted_top = self._exponentiate(permitted, self.n_nodes)
+            permitted *= data.said.right  # small numbers are no zeros
             own = E.copy() if build.by_token else E
-            clamped_sums, log_y = self._clamped(permitted, own, arc_tops, transitions, data, again)
+            clamped_sums = self._messages(permitted, own, plan, partial(lattice, clamped=True))
+            log_y = _log_sums(clamped_sums, permitted_top, arc_tops, plan)
         elif self.latent:
-            log_y, held = self._latent_paths(node, top, E, arc_top, transitions, data, again)
-        else:
-            log_y = np.zeros(len(plan.order))
-        sums = timeorder.messages(node, E, self.products, plan, scratch, count)
-        log_z = _log_sums(sums, top, arc_tops, plan)
-        redone = {}
-        for n in np.flatnonzero(sums.failed).tolist():
-            lattice = self._lattice(n, transitions, again, data)
-            redone[n] = lattice, posterior(lattice)
-            log_z[n] = redone[n][1].log_z
-        each = log_z - log_y
+            log_y, held = self._latent_paths(node, top, E, arc_top, lattice, data)
+        free = self._messages(node, E, plan, lattice, scratch, count)
+        each = _log_sums(free, top, arc_tops, plan) - log_y
         if data.said.weight is not None:
             each *= data.said.weight[: plan.n_first]
-        without_costs = None if plain is None else self._without_costs(plain, E, transitions, data, again)
-        return State(node, Sums(E, sums, redone), float(np.sum(each)) - score, held, clamped_sums, without_costs)
+        without_costs = None
+        if plain is not None:  # what a layer passes on must not depend on its true labels
+            self._exponentiate(plain, self.n_nodes)
+            without_costs = plain, self._messages(plain, E, plan, partial(lattice, costs=False), None, False)
+        return State(node, free, float(np.sum(each)) - score, held, clamped_sums, without_costs)
 
-    def _without_costs(
-        self, node: Array, E: Array, transitions: Transitions, data: Chains, again: Again
-    ) -> tuple[Array, Sums]:
-        """psi and sums for these scores of nodes, to which no cost of a wrong label was added: what a layer passes on
-        must not depend on its true labels."""
-        self._exponentiate(node, self.n_nodes)
-        sums, redone = timeorder.messages(node, E, self.products, data.plan, None, count=False), {}
-        for n in np.flatnonzero(sums.failed).tolist():
-            lattice = self._lattice(n, transitions, again, data, costs=False)
-            redone[n] = lattice, posterior(lattice)
-        return node, Sums(E, sums, redone)
-
-    def _clamped(
-        self, node: Array, E: Array, arc_top: Array, transitions: Transitions, data: Chains, again: Again
-    ) -> tuple[Sums, Array]:
-        """Sums over the paths that sets of labels allow, whose nodes have scores above minus infinity, and their
-        logarithms [N]; arcs E that every token has for itself become their probabilities."""
-        top = self._exponentiate(node, self.n_nodes)
-        assert data.said.right is not None
-        node *= data.said.right  # small numbers are no zeros
-        sums = timeorder.messages(node, E, self.products, data.plan, None, count=True)
-        log_y, redone = _log_sums(sums, top, arc_top, data.plan), {}
-        for n in np.flatnonzero(sums.failed).tolist():
-            lattice = self._lattice(n, transitions, again, data, clamped=True)
-            redone[n] = lattice, posterior(lattice)
-            log_y[n] = redone[n][1].log_z
-        return Sums(E, sums, redone), log_y
-
-    def _latent_paths(
+    def _messages(
         self,
         node: Array,
-        top: Array,
         E: Array,
-        arc_top: Array,
-        transitions: Transitions,
-        data: Chains,
-        again: Again,
+        plan: timeorder.Plan,
+        lattice: Callable[[int], Lattice],
+        scratch: Array | None = None,
+        count: bool = True,
+    ) -> Sums:
+        """The sums over all paths, of sentences with too small or too large numbers by their lattices."""
+        sums, redone = timeorder.messages(node, E, self.products, plan, scratch, count), {}
+        for n in np.flatnonzero(sums.failed).tolist():
+            redone[n] = (scored := lattice(n)), posterior(scored)
+        return Sums(E, sums, redone)
+
+    def _latent_paths(
+        self, node: Array, top: Array, E: Array, arc_top: Array, lattice: Callable[[int], Lattice], data: Chains
     ) -> tuple[Array, tuple[Array, Array]]:
         """Logarithms of the sums over the latent paths of the labels [N], and posteriors of their nodes and arcs."""
         plan = data.plan
@@ -284,10 +260,9 @@ class Expectations:
         inputs = self.graph.contexts, data.gold, offsets, log_y, *held
         clamped.clamped_posteriors(node, top, E, arc_top, data.row, *inputs)
         for n in np.flatnonzero(np.isnan(log_y)).tolist():
-            lattice = self._lattice(n, transitions, again, data)
-            mine = slice(int(offsets[n]), int(offsets[n + 1]))
+            scored, mine = lattice(n), slice(int(offsets[n]), int(offsets[n + 1]))
             where = self.graph.contexts, data.gold[mine], held[0][mine], held[1][mine]
-            log_y[n] = clamped.clamped_in_log_space(lattice.node, lattice.arc, *where)
+            log_y[n] = clamped.clamped_in_log_space(scored.node, scored.arc, *where)
         if data.said.weight is not None:
             often = data.said.weight[data.row]
             held[0][:] *= often[:, None]
@@ -308,7 +283,13 @@ class Expectations:
             weighted = sums if weight is None else sums._replace(into=sums.into * weight[:, None])
             arc = timeorder.arc_counts(weighted, self.products, data.plan)[None] * E
         for rank, (lattice, redone) in again.items():
-            _replace_by(lattice, redone, data.plan.rows_of(rank), node, arc, 1.0 if weight is None else weight[rank])
+            rows = data.plan.rows_of(rank)
+            node[rows] = redone.nodes
+            if len(arc) > 1:
+                arc[rows] = posterior_arcs(lattice, redone)
+            else:
+                often = 1.0 if weight is None else weight[rank]
+                arc += often * posterior_arcs(lattice, redone, by_token=False)
         if weight is not None:
             node *= weight[:, None]
             if len(arc) > 1:
@@ -356,10 +337,10 @@ class Expectations:
             return
         assert data.path is not None
         weight, first = data.said.weight, data.plan.n_first
-        _subtract_at(node, data.path.flat, weight)
+        node.reshape(-1)[data.path.flat] -= 1 if weight is None else weight
         if self.assembly.by_token:
             places = np.arange(first, len(arc)) * arc.shape[1] + data.path.arc
-            _subtract_at(arc, places, None if weight is None else weight[first:])
+            arc.reshape(-1)[places] -= 1 if weight is None else weight[first:]
 
     def _collected(self, rows: Rows, node: Array, arc: Array, transitions: Transitions, loss: float) -> Counts:
         """Counts of nodes [T, Q] and arcs [T or 1, A] as rows of states, pairs and triples, and those of plain arcs."""
@@ -371,10 +352,7 @@ class Expectations:
             on_nodes = build.used.get("edge", np.empty(0, np.int64))
             edge = rows.get("edge", np.empty((len(node), 0), self.dtype))
             chain.pair_counts(node, on_nodes, self.graph.state, rows["state"], edge, nodes)
-        arcs = arc[0]
-        if build.by_token:
-            arcs = _sum_rows(arc)
-        return Counts(loss, nodes, arcs)
+        return Counts(loss, nodes, _sum_rows(arc) if build.by_token else arc[0])
 
     def _covariances(self, state: State, data: Chains, d_passed: Array) -> tuple[Array, Array]:
         """What the scores of nodes [T, Q] and arcs [T or 1, A] do to the losses of higher layers."""
@@ -439,14 +417,6 @@ def _sum_at(x: Array, places: Array, weight: Array | None) -> float:
     return float(x.reshape(-1)[places].astype(np.float64) @ weight)
 
 
-def _subtract_at(x: Array, places: Array, weight: Array | None) -> None:
-    """Take 1, or the weights, off x at these places, of which none comes twice."""
-    if weight is None:
-        x.reshape(-1)[places] -= 1
-    else:
-        x.reshape(-1)[places] -= weight
-
-
 def _sum_rows(rows: Array) -> Array:
     """The sum of rows [T, A] in float64, added up in runs of 64, so that no digits are lost."""
     whole = len(rows) // 64 * 64
@@ -455,18 +425,11 @@ def _sum_rows(rows: Array) -> Array:
     return total
 
 
-def _log_sums(sums: timeorder.Messages, top: Array, arc_top: Array, plan: timeorder.Plan) -> Array:
+def _log_sums(of: Sums, top: Array, arc_top: Array, plan: timeorder.Plan) -> Array:
     """The logarithms of sums over paths [N], whose scores lie below top [T] and arc_top [T]."""
-    log_c = np.log(sums.scale, dtype=np.float64) + top
+    log_c = np.log(of.sums.scale, dtype=np.float64) + top
     log_c[plan.n_first :] += arc_top[plan.n_first :]
-    return plan.by_sentence(log_c)  # ranks are numbers: the sentences were sorted
-
-
-def _replace_by(lattice: Lattice, sums: Posterior, rows: Array, node: Array, arc: Array, weight: float) -> None:
-    """Put posteriors in log space into the rows of node [T, Q] and arc [T, A], or add them to its one row, as often as
-    the sentence counts."""
-    node[rows] = sums.nodes
-    if len(arc) > 1:
-        arc[rows] = posterior_arcs(lattice, sums)
-    else:
-        arc += weight * posterior_arcs(lattice, sums, by_token=False)
+    log_z = plan.by_sentence(log_c)  # ranks are numbers: the sentences were sorted
+    for n, (_, redone) in of.again.items():
+        log_z[n] = redone.log_z
+    return log_z

@@ -44,11 +44,9 @@ class AroundWeights:
         self.objective, self.origin = objective, origin
 
     def __call__(self, weights: Array, gradient: Array) -> float:
-        """Fill `gradient` and return the loss; `weights` are the change."""
         return self.objective(self.origin.astype(weights.dtype) + weights, gradient)
 
     def precise(self) -> "AroundWeights | None":
-        """The same in float64; None where this is in float64."""
         made = self.objective.precise()
         return None if made is None else AroundWeights(made, self.origin.astype(np.float64))
 
@@ -81,14 +79,9 @@ class History:
         self.gram = np.zeros((2 * memory + 1, 2 * memory + 1))
         self.n_pushed = 0
 
-    @property
-    def gradient(self) -> Array:
-        row: Array = self.basis[-1]
-        return row
-
     def begin(self, gradient: Array) -> None:
         """Take the gradient at the point where the run stands."""
-        self.gradient[:] = gradient
+        self.basis[-1] = gradient
         self._measure([2 * self.memory])
 
     def push(self, x: Array, old_x: Array, g: Array, old_g: Array, gradient: Array) -> None:
@@ -97,7 +90,7 @@ class History:
         i = self.n_pushed % self.memory
         s, y = self.basis[i], self.basis[self.memory + i]
         self.ranges.run(vectors.differences, x, old_x, g, old_g, then=(s, y))
-        self.gradient[:] = gradient
+        self.basis[-1] = gradient
         self._measure([i, self.memory + i, 2 * self.memory])
         if self.gram[i, self.memory + i] > 1e-10 * self.gram[self.memory + i, self.memory + i]:
             self.n_pushed += 1
@@ -144,9 +137,7 @@ class History:
         return {"basis": self.basis, "gram": self.gram, "n_pushed": np.array(self.n_pushed)}
 
     def restore(self, state: dict[str, Array]) -> None:
-        self.basis[:] = state["basis"]
-        self.gram[:] = state["gram"]
-        self.n_pushed = int(state["n_pushed"])
+        self.basis[:], self.gram[:], self.n_pushed = state["basis"], state["gram"], int(state["n_pushed"])
 
 
 class Descent:
@@ -249,8 +240,7 @@ class Descent:
 
     def resume(self, state: dict[str, Array], monitor: Monitor) -> None:
         """Go on from a saved state."""
-        dtype = getattr(state.get("x"), "dtype", None)
-        weights = self.x
+        dtype, weights = getattr(state.get("x"), "dtype", None), self.x
         if dtype == np.float64 and self.x.dtype != dtype and (precise := self.problem.precise()) is not None:
             self.problem = precise
             self._take(self.x.astype(dtype))
@@ -260,47 +250,12 @@ class Descent:
         self.history.restore(state)
 
 
-def descend(run: Descent, dtype: Any, monitor: Monitor, state: dict[str, Array] | None) -> Array:
-    """Go on until the monitor says stop; returns the weights."""
-
-    def report() -> None:
-        evaluations, run.evaluations = run.evaluations, 0
-        norm = float(np.linalg.norm(run.downhill))
-        weights = lambda: run.x.astype(dtype)  # noqa: E731
-        monitor.report(loss=run.f, norm=norm, evaluations=evaluations, weights=weights, state=run.state)
-
-    if state is None:
-        run.begin()
-        report()
-    else:
-        run.resume(state, monitor)
-    while not monitor.stop:
-        failure = run.advance()
-        if failure is None:
-            report()
-        elif not run.sharpen() and not run.forget():
-            monitor.finish(f"converged: {failure}")
-    return monitor.best(run.x.astype(dtype))
-
-
-def lbfgs(
-    problem: Objective,
-    weights: Array,
-    l2: float,
-    monitor: Monitor,
-    workers: Workers,
-    state: dict[str, Array] | None = None,
-) -> Array:
-    """Minimise loss(w) + l2/2 |w|^2, starting from `weights` or from a saved state; returns the weights."""
-    return descend(Descent(problem, weights, l2, workers), weights.dtype, monitor, state)
-
-
 def pseudo_gradient(x: Array, gradient: Array, l1: float) -> Array:
     """The derivative of loss + l1 |w| on the side where it decreases; 0 where it increases on both sides."""
     right, left = gradient + l1, gradient - l1
     at_zero = np.where(right < 0, right, np.where(left > 0, left, 0))
-    result: Array = np.where(x > 0, right, np.where(x < 0, left, at_zero)).astype(x.dtype)
-    return result
+    derivative: Array = np.where(x > 0, right, np.where(x < 0, left, at_zero)).astype(x.dtype)
+    return derivative
 
 
 class OrthantDescent(Descent):
@@ -310,7 +265,7 @@ class OrthantDescent(Descent):
 
     n_pairs = 6
 
-    def __init__(self, problem: Objective, weights: Array, l1: float, l2: float, workers: Workers):
+    def __init__(self, problem: Objective, weights: Array, l2: float, workers: Workers, l1: float):
         super().__init__(problem, weights, l2, workers)
         self.l1 = float(l1)
 
@@ -322,8 +277,17 @@ class OrthantDescent(Descent):
         return pseudo_gradient(self.x, self.g, self.l1)
 
     def advance(self) -> str | None:
+        """Take a step within an orthant.
+
+        Zeros may not leave on the side where the loss increases.  Andrew & Gao ask for the sign of steepest descent in
+        all other weights, too.  That discards much of what the steps before have taught about curvature: with weak
+        penalties it took up to four times as many iterations.  So it is done here only where the direction would not
+        lead down otherwise."""
         self.history.direction(self.direction)
-        self._bend()
+        opposed = self.direction * self.downhill >= 0
+        self.direction[opposed & (self.x == 0)] = 0
+        if not np.dot(self.direction.astype(np.float64), self.downhill) < 0:
+            self.direction[opposed] = 0
         orthant = np.where(self.x != 0, np.sign(self.x), -np.sign(self.downhill))
         step = self.first_step()
         for _ in range(MAX_TRIALS):
@@ -340,30 +304,6 @@ class OrthantDescent(Descent):
             step *= 0.5
         return "no step decreases the loss"
 
-    def _bend(self) -> None:
-        """Keep zeros from leaving on the side where the loss increases.
-
-        Andrew & Gao ask for the sign of steepest descent in all other weights, too.  That discards much of what the
-        steps before have taught about curvature: with weak penalties it took up to four times as many iterations.  So
-        it is done here only where the direction would not lead down otherwise."""
-        opposed = self.direction * self.downhill >= 0
-        self.direction[opposed & (self.x == 0)] = 0
-        if not np.dot(self.direction.astype(np.float64), self.downhill) < 0:
-            self.direction[opposed] = 0
-
-
-def owlqn(
-    problem: Objective,
-    weights: Array,
-    l1: float,
-    l2: float,
-    monitor: Monitor,
-    workers: Workers,
-    state: dict[str, Array] | None = None,
-) -> Array:
-    """Minimise loss(w) + l1 |w| + l2/2 |w|^2; returns weights of which many are exactly zero."""
-    return descend(OrthantDescent(problem, weights, l1, l2, workers), weights.dtype, monitor, state)
-
 
 def minimised(
     problem: Objective,
@@ -374,7 +314,26 @@ def minimised(
     workers: Workers,
     state: dict[str, Array] | None = None,
 ) -> Array:
-    """The weights that minimise loss(w) + l1 |w| + l2/2 |w|^2: by OWL-QN where l1 is above 0, else by L-BFGS."""
-    if l1 > 0:
-        return owlqn(problem, weights, l1, l2, monitor, workers, state)
-    return lbfgs(problem, weights, l2, monitor, workers, state)
+    """The weights that minimise loss(w) + l1 |w| + l2/2 |w|^2, by OWL-QN where l1 is above 0, else by L-BFGS; from
+    `weights`, or from the saved state of a run, until the monitor says stop."""
+    whole = problem, weights, l2, workers
+    run, dtype = OrthantDescent(*whole, l1) if l1 > 0 else Descent(*whole), weights.dtype
+
+    def report() -> None:
+        evaluations, run.evaluations = run.evaluations, 0
+        norm = float(np.linalg.norm(run.downhill))
+        seen: dict[str, Any] = {"loss": run.f, "norm": norm, "evaluations": evaluations}
+        monitor.report(**seen, weights=lambda: run.x.astype(dtype), state=run.state)
+
+    if state is None:
+        run.begin()
+        report()
+    else:
+        run.resume(state, monitor)
+    while not monitor.stop:
+        failure = run.advance()
+        if failure is None:
+            report()
+        elif not run.sharpen() and not run.forget():
+            monitor.finish(f"converged: {failure}")
+    return monitor.best(run.x.astype(dtype))

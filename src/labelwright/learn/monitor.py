@@ -34,45 +34,8 @@ PARTS = r"(\.(first|stage|layer|part)?[0-9]+)*"  # what follows the name of the 
 KEPT = "kept"  # the weights of a run that is finished
 
 
-class Checkpoint:
-    """The state of a run in one file, written after its first second and then periodically."""
-
-    def __init__(self, place: "Checkpoints", fingerprint: str):
-        self.place, self.fingerprint = place, fingerprint
-        self.path, self.every = place.path, place.every
-        self.is_written = False  # by this process
-        self._wait = min(FIRST, self.every)
-        self._last = time.monotonic()
-
-    def due(self) -> bool:
-        return time.monotonic() - self._last >= self._wait
-
-    def write(self, state: dict[str, Array], header: dict[str, Any]) -> None:
-        """Save; a full disk must not end the training, and is tried again."""
-        self._last, self._wait = time.monotonic(), self.every
-        try:
-            modelfile.write(self.path, state, {"kind": "checkpoint", "fingerprint": self.fingerprint, **header})
-            self.is_written = True
-            self.place.begin()
-        except ModelFileError as error:
-            self.place.warn(f"{error}; training continues without a new checkpoint")
-
-    def read(self) -> tuple[dict[str, Array], dict[str, Any]] | None:
-        """What was saved, or None when there is nothing to resume."""
-        if not self.path.exists():
-            return None
-        state, header = modelfile.read(self.path)
-        if header.get("kind") != "checkpoint":
-            raise ModelFileError(f"{self.path}: not a checkpoint of a training run")
-        if header.get("fingerprint") != self.fingerprint:
-            raise ModelFileError(
-                f"{self.path}: made with other data or other settings; use the same ones, or delete it to start again"
-            )
-        return state, header
-
-
 class Checkpoints:
-    """The files of a run and of its parts.
+    """The file of a run, and those of its parts.
 
     A run that starts anew removes those of an earlier one when it saves its first state, and warns of failures once."""
 
@@ -88,6 +51,9 @@ class Checkpoints:
         self.whole = whole or self  # that of the whole run
         self.is_part = is_part  # other training follows, so that only its weights are kept once it is finished
         self._begun, self._warned = resume, False
+        self.fingerprint = ""  # of all that decides the course of the run
+        self.is_written = False  # by this process
+        self._wait, self._last = min(FIRST, every), time.monotonic()
 
     @classmethod
     def given(cls, checkpoint: Any, every: float, resume: bool) -> "Checkpoints | None":
@@ -108,26 +74,45 @@ class Checkpoints:
 
     def start(self, number: int) -> "Checkpoints":
         """Those of a random start: the first one is the run itself."""
-        if number == 1:
-            return self
-        return Checkpoints(f"{self.path}.{number}", self.every, self.resume, self.whole, self.is_part)
+        path = self.path if number == 1 else f"{self.path}.{number}"
+        return Checkpoints(path, self.every, self.resume, self.whole, self.is_part)
 
-    def of(self, fingerprint: str) -> Checkpoint:
-        """The file of the run itself."""
-        return Checkpoint(self, fingerprint)
+    def of(self, fingerprint: str) -> "Checkpoints":
+        """The file of the run itself, written after its first second and then periodically."""
+        made = Checkpoints(self.path, self.every, self.resume, self.whole, self.is_part)
+        made.fingerprint = fingerprint
+        return made
 
-    def begin(self) -> None:
-        """After the first save: remove what an earlier run left."""
-        whole = self.whole
-        if not whole._begun:
-            whole._begun = True
-            remove_checkpoints(whole.path, but=self.path)
+    def due(self) -> bool:
+        return time.monotonic() - self._last >= self._wait
 
-    def warn(self, message: str) -> None:
-        whole = self.whole
-        if not whole._warned:
-            whole._warned = True
-            warnings.warn(message, RuntimeWarning, stacklevel=4)
+    def write(self, state: dict[str, Array], header: dict[str, Any]) -> None:
+        """Save; a full disk must not end the training, and is tried again."""
+        self._last, self._wait, whole = time.monotonic(), self.every, self.whole
+        try:
+            modelfile.write(self.path, state, {"kind": "checkpoint", "fingerprint": self.fingerprint, **header})
+            self.is_written = True
+            if not whole._begun:
+                whole._begun = True
+                remove_checkpoints(whole.path, but=self.path)
+        except ModelFileError as error:
+            if not whole._warned:
+                whole._warned = True
+                told = f"{error}; training continues without a new checkpoint"
+                warnings.warn(told, RuntimeWarning, stacklevel=3)
+
+    def read(self) -> tuple[dict[str, Array], dict[str, Any]] | None:
+        """What was saved, or None when there is nothing to resume."""
+        if not self.path.exists():
+            return None
+        state, header = modelfile.read(self.path)
+        if header.get("kind") != "checkpoint":
+            raise ModelFileError(f"{self.path}: not a checkpoint of a training run")
+        if header.get("fingerprint") != self.fingerprint:
+            raise ModelFileError(
+                f"{self.path}: made with other data or other settings; use the same ones, or delete it to start again"
+            )
+        return state, header
 
 
 def checkpoint_files(path: Path) -> list[Path]:
@@ -181,7 +166,7 @@ class Monitor:
         period: int = PERIOD,
         first: int = 0,
         progress: Callable[[Record, int], None] | None = None,
-        checkpoint: Checkpoint | None = None,
+        checkpoint: Checkpoints | None = None,
         recorded: Sequence[str] = (),
     ):
         self.recorded = recorded  # what each iteration of a checkpoint must have beside its loss
@@ -240,7 +225,12 @@ class Monitor:
         self.history.append(record)
         due = i >= self.dev_from and (i % self.dev_every == 0 or i >= self.max_iter)
         if self.dev is not None and due:
-            self._look_at_dev(record, weights() if callable(weights) else weights)
+            weights = weights() if callable(weights) else weights
+            record["dev"] = score = self.dev(weights)
+            if score > self._best_score:
+                self._best, self._best_score, self._worse = weights.copy(), score, 0
+            else:
+                self._worse += 1
         if self.progress is not None:
             self.progress(record, self.max_iter)
         if self.reason is None:
@@ -265,34 +255,19 @@ class Monitor:
     def run(self, optimise: Callable[[State | None], Array], start: Array) -> Array:
         """The weights that `optimise` makes of the state of a checkpoint, or of None; those of a run that was finished
         are taken as they are.  Signals ask it to end; `start` are the weights before the first iteration."""
-        resumes = self.checkpoint is not None and self.checkpoint.place.resume
-        state = self.resume() if resumes else None
+        state = self.resume() if self.checkpoint is not None and self.checkpoint.resume else None
         if state is not None and KEPT in state:
             with self._reading():
                 return TensorReader(state).weights(KEPT, start.dtype, *start.shape)
         with self, one_blas_thread():
-            weights = optimise(state)
-            self._keep(weights)
+            weights, place = optimise(state), self.checkpoint
+            if place is None or self.interrupted or not (place.is_written or place.due()):
+                return weights
+            if self.reason != LIMIT or place.is_part:
+                self._save(weights)
+            elif self._saved < len(self.history):  # it may be resumed with a higher limit
+                self._save()
         return weights
-
-    def _keep(self, weights: Array) -> None:
-        """Save the end of a run.  One that was ended by the limit of iterations may be resumed with a higher limit, so
-        that all its state is kept, unless it is a part of another."""
-        place = self.checkpoint
-        if place is None or self.interrupted or not (place.is_written or place.due()):
-            return
-        if self.reason != LIMIT or place.place.is_part:
-            self._save(weights)
-        elif self._saved < len(self.history):
-            self._save()
-
-    def _look_at_dev(self, record: Record, weights: Array) -> None:
-        assert self.dev is not None
-        record["dev"] = score = self.dev(weights)
-        if score > self._best_score:
-            self._best, self._best_score, self._worse = weights.copy(), score, 0
-        else:
-            self._worse += 1
 
     def _verdict(self, i: int) -> str | None:
         loss = self.history[-1]["loss"]
@@ -425,11 +400,7 @@ class ProgressBar:
                 self._start()
             with suppress(OSError):
                 self._bar.update(self._task, completed=record["iteration"], note=note)
-        else:
-            self._say(record, note)
-
-    def _say(self, record: Record, note: str) -> None:
-        """Write a line, unless the last one was just before."""
+            return
         of_total = f"/{self._total}" if self._total else ""
         self._waiting = f"{self._what}  {record['iteration']}{of_total}  {note}  {record['seconds']:.1f} s\n"
         if time.monotonic() - self._last_written >= SECONDS_PER_LINE:
@@ -453,13 +424,9 @@ class ProgressBar:
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-        self._bar = Progress(
-            TextColumn("{task.description}"),
-            *([BarColumn(bar_width=24), MofNCompleteColumn()] if self._total else [TextColumn("{task.completed}")]),
-            TextColumn("{task.fields[note]}"),
-            TimeElapsedColumn(),
-            console=Console(stderr=True),
-        )
+        done = [BarColumn(bar_width=24), MofNCompleteColumn()] if self._total else [TextColumn("{task.completed}")]
+        columns = TextColumn("{task.description}"), *done, TextColumn("{task.fields[note]}"), TimeElapsedColumn()
+        self._bar = Progress(*columns, console=Console(stderr=True))
         self._task = self._bar.add_task(self._what, total=self._total, note="")
         self._bar.start()
 

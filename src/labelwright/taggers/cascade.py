@@ -22,7 +22,7 @@ from labelwright.features.layered import check_layers_read, lower_layers_read, r
 from labelwright.features.sources import Lexicon, read_lexicon
 from labelwright.inspection import facts
 from labelwright.learn.joint import Joint
-from labelwright.learn.lbfgs import lbfgs
+from labelwright.learn.lbfgs import minimised
 from labelwright.learn.monitor import EVERY, Checkpoints, Monitor, ProgressBar, Record
 from labelwright.modelfile import HeaderReader, TensorReader, pack_strings
 from labelwright.parallel import Workers
@@ -435,7 +435,7 @@ class Cascade(Confidences, Tagger):
             made = stacks(self.layers_, inputs, gold, versions, self.shares or {}, workers, sample_weight=sample_weight)
             sizes = [len(model.weights_) for model in models]
             problem = Joint(made, sizes, [float(getattr(model, "l2", 0.0)) for model in models])
-            return lbfgs(problem, start, 0.0, monitor, workers, state)
+            return minimised(problem, start, 0.0, 0.0, monitor, workers, state)
 
         weights = monitor.run(optimise, start)
         if bar is not None:

@@ -18,8 +18,7 @@ from labelwright.features.incidence import Incidence
 from labelwright.features.sources import Given
 from labelwright.kernels import compiled
 from labelwright.learn.objective import LogLikelihood
-from labelwright.learn.pruned_objective import PrunedLikelihood
-from labelwright.learn.zero_order import learn_pruning
+from labelwright.learn.pruned import PrunedLikelihood, learn_pruning
 from labelwright.modelfile import HeaderReader, TensorReader
 from labelwright.parallel import Workers
 from labelwright.scoring.assembly import Assembly, LatticeScores, bounds_of

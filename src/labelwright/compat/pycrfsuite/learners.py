@@ -120,26 +120,16 @@ class _Watched(Monitor):
         weights = weights() if callable(weights) else weights
         if self.history[-1]["iteration"] > 0:
             self.watch(self, weights)
-        if self.reason is None and self._is_small(weights):
-            self.reason = "the stopping criterion"
-
-    def _is_small(self, weights: Array) -> bool:
-        """Is the norm of the gradient small, as L-BFGS of CRFsuite's asks for?"""
         last = self.history[-1]
-        return "norm" in last and last["norm"] <= self.epsilon * max(1.0, float(np.linalg.norm(weights)))
-
-
-class Trained(NamedTuple):
-    """A tagger, and how many weights CRFsuite would count."""
-
-    tagger: Any
-    n_weights: int
+        if self.reason is None and "norm" in last:  # of the gradient
+            is_small = last["norm"] <= self.epsilon * max(1.0, float(np.linalg.norm(weights)))
+            self.reason = "the stopping criterion" if is_small else None
 
 
 def trained(
     algorithm: str, settings: dict[str, Any], log: TrainingLog, n_jobs: int | None, X: Any, y: list[list[str]]
-) -> Trained:
-    """A tagger that has learnt as this algorithm of CRFsuite's does."""
+) -> tuple[Any, int]:
+    """A tagger that has learnt as this algorithm of CRFsuite's does, and how many weights CRFsuite would count."""
     model = _untrained(algorithm, settings).set_params(n_jobs=n_jobs)
     model._check_parameters()
     expect_much()
@@ -150,52 +140,41 @@ def trained(
     log.prepared(n_weights)
     start = start._replace(parameters=parameters, weights=np.zeros(parameters.n_weights, np.float32))
     learning = model._learner(model)
-    monitor = _Watched(**learning.stopping() | _limits(algorithm, settings))
+    limits: dict[str, Any] = {"max_iter": max(1, settings["max_iterations"])}
+    if algorithm in ("lbfgs", "l2sgd"):
+        limits = {"max_iter": settings["max_iterations"] or UNLIMITED, "period": max(1, settings["period"])}
+        limits["tol"] = settings["delta"] if settings["period"] else -np.inf
+    monitor = _Watched(**learning.stopping() | limits)
     monitor.watch = lambda now, weights: log.iteration(model, now, start, weights)
     monitor.epsilon = settings.get("epsilon", 0.0)
     weights = model._run(learning, start, data, monitor)
     model._keep(start._replace(weights=weights), data, learning, [monitor])
-    return Trained(model, n_weights)
-
-
-def _limits(algorithm: str, settings: dict[str, Any]) -> dict[str, Any]:
-    """When CRFsuite stops, as arguments of Monitor."""
-    if algorithm not in ("lbfgs", "l2sgd"):
-        return {"max_iter": max(1, settings["max_iterations"])}
-    period = settings["period"]
-    return {
-        "max_iter": settings["max_iterations"] or UNLIMITED,
-        "tol": settings["delta"] if period else -np.inf,
-        "period": max(1, period),
-    }
+    return model, n_weights
 
 
 def _untrained(algorithm: str, settings: dict[str, Any]) -> Any:
     """A tagger with the settings of this algorithm of CRFsuite's."""
     cells = "all" if settings["feature.possible_states"] else "observed"
     shared: dict[str, Any] = {"cells": cells, "random_state": 0}
-    if algorithm == "lbfgs":
-        model: Any = CRF(l1=settings["c1"], l2=2 * settings["c2"], prune_labels="off", **shared)
-    elif algorithm == "l2sgd":
-        model = CRF(l2=2 * settings["c2"], optimizer="sgd", prune_labels="off", **shared)
-    elif algorithm == "averaged-perceptron":
-        model = Perceptron(averaging="avg", epsilon=settings["epsilon"], **shared)
-    elif algorithm == "passive-aggressive":
-        if settings["type"] not in SLACK:
-            raise OptionError(f"type: expected 0, 1 or 2, got {settings['type']}")
-        model = Perceptron(
-            update="passive-aggressive",
-            cost="root" if settings["error_sensitive"] else "sentence",
-            averaging="avg" if settings["averaging"] else "none",
-            slack=SLACK[settings["type"]],
-            aggressiveness=settings["c"],
-            epsilon=settings["epsilon"],
-            **shared,
-        )
-    else:
-        variances = {"variance": settings["variance"], "gamma": settings["gamma"], "epsilon": settings["epsilon"]}
-        model = Perceptron(update="arow", cost="labels", averaging="none", **variances, **shared)
-    return model
+    if algorithm in ("lbfgs", "l2sgd"):
+        how = {"l1": settings["c1"]} if algorithm == "lbfgs" else {"optimizer": "sgd"}
+        return CRF(l2=2 * settings["c2"], prune_labels="off", **how, **shared)
+    shared["epsilon"] = settings["epsilon"]
+    if algorithm == "averaged-perceptron":
+        return Perceptron(averaging="avg", **shared)
+    if algorithm == "arow":
+        variances = {"variance": settings["variance"], "gamma": settings["gamma"]}
+        return Perceptron(update="arow", cost="labels", averaging="none", **variances, **shared)
+    if settings["type"] not in SLACK:
+        raise OptionError(f"type: expected 0, 1 or 2, got {settings['type']}")
+    return Perceptron(
+        update="passive-aggressive",
+        cost="root" if settings["error_sensitive"] else "sentence",
+        averaging="avg" if settings["averaging"] else "none",
+        slack=SLACK[settings["type"]],
+        aggressiveness=settings["c"],
+        **shared,
+    )
 
 
 def _chosen(data: Data, parameters: Parameters, settings: dict[str, Any]) -> Parameters:

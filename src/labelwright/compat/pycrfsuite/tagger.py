@@ -8,6 +8,7 @@ import re
 import struct
 import sys
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from labelwright.answers.batch import Batch
@@ -161,21 +162,16 @@ class Tagger:
 
     def probability(self, yseq: Sequence[str]) -> float:
         """The probability of these labels for the sequence that was set last."""
-        self._opened()
         labels = [text_of(label) for label in yseq]
         if len(labels) != self._n_items:
             raise ValueError(f"The numbers of items and labels differ: |x| = {self._n_items}, |y| = {len(labels)}")
-        for label in labels:
-            self._number_of(label)
-        if not self._n_items:
-            return 0.0
-        return math.exp(self._batch().log_probabilities([labels])[0])
+        self._check_labels(labels)
+        return math.exp(self._batch().log_probabilities([labels])[0]) if labels else 0.0
 
     def marginal(self, y: str, pos: int) -> float:
         """The probability of a label at one position of the sequence that was set last."""
-        self._opened()
         y, pos = text_of(y), operator.index(pos)
-        self._number_of(y)
+        self._check_labels([y])
         if not 0 <= pos < self._n_items:
             raise ValueError(f"The position, {pos} is out of range of {self._n_items}")
         return self._batch().marginals()[0][pos][y]
@@ -187,13 +183,13 @@ class Tagger:
 
     @property
     def _n_items(self) -> int:
+        self._opened()
         return 0 if self._data is None else int(self._data.offsets[-1])
 
-    def _number_of(self, label: str) -> int:
-        try:
-            return self._opened()[0].labels.index(label)
-        except ValueError:
-            raise RuntimeError(f"Failed to convert into label identifier: {label}") from None
+    def _check_labels(self, labels: list[str]) -> None:
+        for label in labels:
+            if label not in self._opened()[0].labels:
+                raise RuntimeError(f"Failed to convert into label identifier: {label}")
 
     def _batch(self) -> Batch:
         """The current sequence, scored."""
@@ -208,83 +204,47 @@ class Tagger:
         model = self._model
         if model is None:
             raise RuntimeError("Tagger is closed")
-        parsed = ParsedDump()
-        parsed.header = self._header(model)
-        parsed.labels = {name: str(i) for i, name in enumerate(model.labels)}
-        parsed.attributes = {name: str(i) for i, name in enumerate(model.attributes)}
-        parsed.transitions = {(a, b): w for a, b, w in _transitions(model)}
-        parsed.state_features = {(a, y): w for a, y, w in _state_features(model)}
-        return parsed
+        labels, attributes = ({name: str(i) for i, name in enumerate(x)} for x in (model.labels, model.attributes))
+        header = {"magic": "lCRF", "size": str(self._size), "type": "FOMC", "version": "100", "num_features": "0"}
+        header |= {"num_labels": str(len(labels)), "num_attrs": str(len(attributes)), **self._offsets}
+        arrays = model.source.tolist(), model.target.tolist(), model.transition.tolist()
+        transitions = {(model.labels[a], model.labels[b]): w for a, b, w in zip(*arrays, strict=True)}
+        arrays = model.attribute.tolist(), model.label.tolist(), model.weight.tolist()
+        states = {(model.attributes[a], model.labels[y]): w for a, y, w in zip(*arrays, strict=True)}
+        return ParsedDump(header, labels, attributes, transitions, states)
 
     def dump(self, filename: str | None = None) -> None:
         """Write the model as text, to a file or to the standard output."""
-        model = self._model
-        if model is None:
-            raise RuntimeError("Tagger is closed")
-        text = "\n".join(self._lines(model)) + "\n"
+        info = self.info()
+        sections: dict[str, list[str]] = {
+            "FILEHEADER": [f"{name}: {value}" for name, value in info.header.items()],
+            "LABELS": [f"{i:>5}: {name}" for name, i in info.labels.items()],
+            "ATTRIBUTES": [f"{i:>5}: {name}" for name, i in info.attributes.items()],
+            "TRANSITIONS": [f"(1) {a} --> {b}: {w:f}" for (a, b), w in info.transitions.items()],
+            "STATE_FEATURES": [f"(0) {a} --> {y}: {w:f}" for (a, y), w in info.state_features.items()],
+        }
+        text = ""
+        for name, lines in sections.items():
+            text += "\n".join([f"{name} = {{", *(f"  {line}" for line in lines), "}", "", ""])
         if filename is None:
             sys.stdout.write(text)
         else:
             with open(os.fspath(filename), "w", encoding="utf-8", newline="\n") as file:
                 file.write(text)
 
-    def _header(self, model: ChainModel) -> dict[str, str]:
-        return {
-            "magic": "lCRF",
-            "size": str(self._size),
-            "type": "FOMC",
-            "version": "100",
-            "num_features": "0",
-            "num_labels": str(len(model.labels)),
-            "num_attrs": str(len(model.attributes)),
-            **self._offsets,
-        }
-
-    def _lines(self, model: ChainModel) -> list[str]:
-        sections: dict[str, list[str]] = {
-            "FILEHEADER": [f"{name}: {value}" for name, value in self._header(model).items()],
-            "LABELS": [f"{i:>5}: {name}" for i, name in enumerate(model.labels)],
-            "ATTRIBUTES": [f"{i:>5}: {name}" for i, name in enumerate(model.attributes)],
-            "TRANSITIONS": [f"(1) {a} --> {b}: {w:f}" for a, b, w in _transitions(model)],
-            "STATE_FEATURES": [f"(0) {a} --> {y}: {w:f}" for a, y, w in _state_features(model)],
-        }
-        return [
-            line
-            for name, lines in sections.items()
-            for line in (f"{name} = {{", *(f"  {line}" for line in lines), "}", "")
-        ]
-
-
-def _transitions(model: ChainModel) -> Iterable[tuple[str, str, float]]:
-    """The label before, the label and the weight of every transition."""
-    arrays = model.source.tolist(), model.target.tolist(), model.transition.tolist()
-    return ((model.labels[a], model.labels[b], w) for a, b, w in zip(*arrays, strict=True))
-
-
-def _state_features(model: ChainModel) -> Iterable[tuple[str, str, float]]:
-    """The attribute, the label and the weight of every state feature."""
-    arrays = model.attribute.tolist(), model.label.tolist(), model.weight.tolist()
-    return ((model.attributes[a], model.labels[y], w) for a, y, w in zip(*arrays, strict=True))
-
 
 # -- what a model holds -----------------------------------------------------------------------------------------------
 
 
+@dataclass
 class ParsedDump:
-    """The contents of a model.
+    """The contents of a model."""
 
-    header : facts about the file, as strings
-    labels, attributes : {name: number}, the numbers as strings
-    transitions : {(label before, label): weight}
-    state_features : {(attribute, label): weight}
-    """
-
-    def __init__(self) -> None:
-        self.header: dict[str, str] = {}
-        self.labels: dict[str, str] = {}
-        self.attributes: dict[str, str] = {}
-        self.transitions: dict[tuple[str, str], float] = {}
-        self.state_features: dict[tuple[str, str], float] = {}
+    header: dict[str, str] = field(default_factory=dict)  # facts about the file
+    labels: dict[str, str] = field(default_factory=dict)  # {name: number}
+    attributes: dict[str, str] = field(default_factory=dict)
+    transitions: dict[tuple[str, str], float] = field(default_factory=dict)  # {(label before, label): weight}
+    state_features: dict[tuple[str, str], float] = field(default_factory=dict)  # {(attribute, label): weight}
 
 
 class CRFsuiteDumpParser:
@@ -302,17 +262,14 @@ class CRFsuiteDumpParser:
         elif line == "}":
             self.state = None
         elif line and self.state is not None:
-            self._read(self.state, line)
-
-    def _read(self, section: str, line: str) -> None:
-        parsed: Any = (FEATURE if section in ("TRANSITIONS", "STATE_FEATURES") else FIELD).match(line)
-        if parsed is None:
-            raise ValueError(f"not a line of {section}: {line!r}")
-        if section == "FILEHEADER":
-            self.result.header[parsed[1]] = parsed[2]
-        elif section in ("LABELS", "ATTRIBUTES"):
-            names = self.result.labels if section == "LABELS" else self.result.attributes
-            names[parsed[2]] = parsed[1]
-        else:
-            features = self.result.transitions if section == "TRANSITIONS" else self.result.state_features
-            features[parsed[1], parsed[2]] = float(parsed[3])
+            names: Any = getattr(self.result, self.state.lower().removeprefix("file"))
+            is_weight = self.state in ("TRANSITIONS", "STATE_FEATURES")
+            parsed = (FEATURE if is_weight else FIELD).match(line)
+            if parsed is None:
+                raise ValueError(f"not a line of {self.state}: {line!r}")
+            if is_weight:
+                names[parsed[1], parsed[2]] = float(parsed[3])
+            elif self.state == "FILEHEADER":
+                names[parsed[1]] = parsed[2]
+            else:
+                names[parsed[2]] = parsed[1]

@@ -144,26 +144,26 @@ class BaseTrainer:
     def trained_model(self, holdout: int = -1) -> bytes:
         """As `train`, with the contents of the model file as the result."""
         self._before_train()
-        check_names([*self._data.names, *self._label_numbers])
+        for name in [*self._data.names, *self._label_numbers]:
+            if "\0" in name or name != name.encode("utf-8", "ignore").decode():
+                raise ValueError(f"{name!r}: an attribute or a label with a character that a model file cannot hold")
         groups = np.array(self._groups, np.int64)
         held_out = HeldOut(*self._part(groups == holdout))
-        log = TrainingLog(self, self._algorithm, self._settings, list(self._label_numbers), held_out)
+        log = TrainingLog(self.message, self._algorithm, self._settings, list(self._label_numbers), held_out)
         log.start(holdout)
         X, y = self._part(groups != holdout)
-        tagger, n_weights = self._fit(X, y, log) if any(y) else (None, 0)
-        if tagger is None:
+        if any(y):
+            try:
+                tagger, n_weights = trained(self._algorithm, self._settings, log, self.n_jobs, X, y)
+            except LabelwrightError as error:
+                raise CRFSuiteError(-4, str(error)) from error
+            reason, chain = uninterrupted(tagger).training_["stopped"], from_crf(tagger)
+        else:
+            reason, chain, n_weights = None, EMPTY, 0
             log.prepared(0)
-        log.trained(None if tagger is None else tagger.training_["stopped"])
-        model = EMPTY if tagger is None else from_crf(tagger)
-        log.stored(model, n_weights, len(self._data.names))
-        return crfsuite.write(model)
-
-    def _fit(self, X: Collected, y: list[list[str]], log: TrainingLog) -> tuple[Any, int]:
-        try:
-            tagger, n_weights = trained(self._algorithm, self._settings, log, self.n_jobs, X, y)
-        except LabelwrightError as error:
-            raise CRFSuiteError(-4, str(error)) from error
-        return uninterrupted(tagger), n_weights
+        log.trained(reason)
+        log.stored(chain, n_weights, len(self._data.names))
+        return crfsuite.write(chain)
 
     def _part(self, chosen: Any) -> tuple[Collected, list[list[str]]]:
         """The sentences that are chosen [N], and their labels."""
@@ -180,9 +180,6 @@ class BaseTrainer:
         if self.verbose:
             print(message, end="")
 
-    def happened(self, event: str, **facts: Any) -> None:
-        """For subclasses: the messages so far complete an event."""
-
     def _before_train(self) -> None:
         """For subclasses: is called when training begins."""
 
@@ -196,16 +193,12 @@ class Trainer(BaseTrainer):
         self.logparser = TrainLogParser()
 
     def message(self, message: str) -> None:
-        if self.logparser is not None:
-            self.logparser.log.append(message)
-
-    def happened(self, event: str, **facts: Any) -> None:
-        if self.logparser is None:
+        log = self.logparser
+        event = None if log is None else log.feed(message)
+        if log is None or event is None or not self.verbose:
             return
-        self.logparser.happened(event, **facts)
-        if self.verbose:
-            extra = [facts[name] for name in ("featgen_percent", "last_iteration") if name in facts]
-            getattr(self, f"on_{event}")(self.logparser.last_log, *extra)
+        more: dict[str, Any] = {"featgen_progress": log.featgen_percent, "iteration": log.last_iteration}
+        getattr(self, f"on_{event}")(log.last_log, *([more[event]] if event in more else []))
 
     def on_iteration(self, log: str, info: dict[str, Any]) -> None:
         print(log, end="")
@@ -217,14 +210,3 @@ class Trainer(BaseTrainer):
         print(log, end="")
 
     on_featgen_end = on_prepared = on_prepare_error = on_optimization_end = on_end = on_start
-
-
-def check_names(names: Iterable[str]) -> None:
-    """Refuse attributes and labels that no model file can hold, before training."""
-    for name in names:
-        try:
-            wrong = b"\0" in name.encode()
-        except UnicodeEncodeError:
-            wrong = True
-        if wrong:
-            raise ValueError(f"{name!r}: an attribute or a label with a character that a model file cannot hold")

@@ -3,7 +3,7 @@
 import os
 import tempfile
 import weakref
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any, Self
@@ -77,7 +77,7 @@ class FileResource:
             with os.fdopen(number, "wb") as file:
                 file.write(self.data)
             if not self.keep_tempfiles:
-                weakref.finalize(self, _removed, self.filename)
+                weakref.finalize(self, Path(self.filename).unlink, missing_ok=True)
         return self.filename
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -86,9 +86,9 @@ class FileResource:
         self.keep_tempfiles, self.data = state.get("keep_tempfiles", False), state.get(DATA)
 
 
-def _removed(path: str) -> None:
-    if os.path.exists(path):
-        os.unlink(path)
+def _fact(read: Callable[[ParsedDump], Any], doc: str) -> property:
+    """A property that reads the contents of a model; None before `fit`."""
+    return property(lambda crf: None if crf._info is None else read(crf._info), doc=doc)
 
 
 class CRF(Estimator):
@@ -156,7 +156,7 @@ class CRF(Estimator):
         if X_dev is not None and y_dev is not None:
             for xseq, yseq in _pairs(X_dev, y_dev):
                 trainer.append(xseq, yseq, 1)
-        self._forget()
+        self._opened = self._parsed = self._file = None
         with tempfile.TemporaryDirectory() as folder:  # a subclass of Trainer may have a `train` of its own
             path = self.model_filename or str(Path(folder, "model.crfsuite"))
             trainer.train(path, -1 if X_dev is None else 1)
@@ -173,8 +173,8 @@ class CRF(Estimator):
     # -- answers --------------------------------------------------------------------------------------------------
 
     def predict(self, X: Iterable[Any]) -> Any:
-        """The labels of each sentence, as an array of lists."""
-        return _array([self.predict_single(xseq) for xseq in X])
+        """The labels of each sentence, as an array of lists (of labels, where all sentences have the same length)."""
+        return np.array([self.predict_single(xseq) for xseq in X], dtype=object)
 
     def predict_single(self, xseq: Any) -> list[str]:
         """The labels of one sentence."""
@@ -231,9 +231,6 @@ class CRF(Estimator):
         assert self.tagger_ is not None
         return self.tagger_
 
-    def _forget(self) -> None:
-        self._opened = self._parsed = self._file = None
-
     @property
     def _info(self) -> ParsedDump | None:
         if self._parsed is None and self.tagger_ is not None:
@@ -245,30 +242,11 @@ class CRF(Estimator):
         """The labels."""
         return None if self.tagger_ is None else self.tagger_.labels()
 
-    @property
-    def size_(self) -> int | None:
-        """The size of the model in bytes."""
-        return None if self._info is None else int(self._info.header["size"])
-
-    @property
-    def num_attributes_(self) -> int | None:
-        """How many attributes have a weight."""
-        return None if self._info is None else int(self._info.header["num_attrs"])
-
-    @property
-    def attributes_(self) -> list[str] | None:
-        """The attributes that have a weight."""
-        return None if self._info is None else list(self._info.attributes)
-
-    @property
-    def state_features_(self) -> dict[tuple[str, str], float] | None:
-        """{(attribute, label): weight}."""
-        return None if self._info is None else self._info.state_features
-
-    @property
-    def transition_features_(self) -> dict[tuple[str, str], float] | None:
-        """{(label before, label): weight}."""
-        return None if self._info is None else self._info.transitions
+    size_ = _fact(lambda model: int(model.header["size"]), "The size of the model in bytes.")
+    num_attributes_ = _fact(lambda model: int(model.header["num_attrs"]), "How many attributes have a weight.")
+    attributes_ = _fact(lambda model: list(model.attributes), "The attributes that have a weight.")
+    state_features_ = _fact(lambda model: model.state_features, "{(attribute, label): weight}.")
+    transition_features_ = _fact(lambda model: model.transitions, "{(label before, label): weight}.")
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_opened": None, "_parsed": None, "_file": None}
@@ -290,11 +268,6 @@ def _pairs(X: Iterable[Any], y: Iterable[Sequence[str]]) -> Iterator[tuple[Any, 
         if xseq is nothing or yseq is nothing:
             raise ValueError(f"{'X' if xseq is nothing else 'y'} has fewer sentences than the other")
         yield xseq, yseq  # type: ignore[misc]
-
-
-def _array(answers: list[Any]) -> Any:
-    """An array with one list for each sentence (or, where all have the same length, for each token)."""
-    return np.array(answers, dtype=object)
 
 
 register("sklearn_crfsuite", __name__)

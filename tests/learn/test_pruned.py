@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from labelwright import CRF
-from labelwright.learn.pruned_objective import PrunedLikelihood
-from labelwright.learn.zero_order import learn_pruning
+from labelwright.learn.pruned import PrunedLikelihood, learn_pruning
 from labelwright.parallel import Workers
 from labelwright.scoring.candidate_scores import pruned_parameters
 from labelwright.structures.candidates import LabelLists
@@ -39,10 +38,12 @@ def some_labels(data, rng):
     return LabelLists(np.concatenate([[0], np.cumsum(sizes)]), every.label[kept])
 
 
-def likelihood(data, cells, lists, workers, space=None):
-    parameters = pruned_parameters(cells, lists, data.gold, data.offsets, L)
-    objective = PrunedLikelihood(data.incidences["state"], data.offsets, data.gold, parameters, lists, workers, space)
-    return parameters, objective
+def likelihood(data, trained, lists, workers=None, prior=None, lost=None):
+    parameters = pruned_parameters(trained.parameters.cells, lists, data.gold, data.offsets, L)
+    prior = np.zeros(len(lists.label)) if prior is None else prior
+    lost = np.zeros(len(data.gold), np.bool_) if lost is None else lost
+    known = data.incidences["state"], data.offsets, data.gold, parameters, lists, workers or Workers(1)
+    return parameters, PrunedLikelihood(*known, trained.space, prior, lost)
 
 
 @pytest.mark.parametrize("scale", [1.0, 300.0])  # the larger one is summed in log space
@@ -50,7 +51,7 @@ def test_with_all_labels_it_is_the_plain_likelihood(problem, scale):
     model, data, trained = prepared(problem)
     workers = Workers(1)
     lists = all_labels(len(data.gold))
-    parameters, pruned = likelihood(data, trained.parameters.cells, lists, workers)
+    parameters, pruned = likelihood(data, trained, lists, workers)
     dense = model._structure.objective(trained, data, workers, np.float64)
     w = scale * np.random.default_rng(1).normal(size=trained.parameters.n_weights)
     expected, gradient = np.empty_like(w), np.empty(parameters.n_weights)
@@ -69,7 +70,7 @@ def test_the_gradient_is_the_derivative(problem):
     _, data, trained = prepared(problem)
     workers = Workers(1)
     lists = some_labels(data, rng)
-    parameters, pruned = likelihood(data, trained.parameters.cells, lists, workers)
+    parameters, pruned = likelihood(data, trained, lists, workers)
     w, gradient, nothing = rng.normal(size=parameters.n_weights), *np.empty((2, parameters.n_weights))
     pruned(w, gradient)
     steps = 1e-5 * np.eye(len(w))
@@ -81,14 +82,11 @@ def test_scores_of_the_zero_order_model_are_as_weights_that_are_given(problem):
     rng = np.random.default_rng(1)
     _, data, trained = prepared(problem)
     lists = some_labels(data, rng)
-    cells, features = trained.parameters.cells, data.incidences["state"]
-    parameters, plain = likelihood(data, cells, lists, Workers(1))
+    parameters, plain = likelihood(data, trained, lists)
     w, given = rng.normal(size=(2, parameters.n_weights))
     given[parameters.slices["state"].stop :] = 0.0
     prior = plain._slot_scores(given[parameters.slices["state"]])
-    with_prior = PrunedLikelihood(
-        features, data.offsets, data.gold, parameters, lists, Workers(1), trained.space, prior
-    )
+    _, with_prior = likelihood(data, trained, lists, prior=prior)
     gradient, expected = np.empty((2, len(w)))
     assert with_prior(w, gradient) == pytest.approx(plain(w + given, expected))
     np.testing.assert_allclose(gradient, expected, atol=1e-9)
@@ -102,9 +100,7 @@ def test_lost_tokens_teach_nothing(problem):
     token = np.repeat(np.arange(len(lost)), np.diff(lists.ptr))
     kept = ~lost[token] | (lists.label == data.gold[token])
     lists = LabelLists(np.concatenate([[0], np.cumsum(np.bincount(token[kept]))]), lists.label[kept])
-    parameters = pruned_parameters(trained.parameters.cells, lists, data.gold, data.offsets, L)
-    known = data.incidences["state"], data.offsets, data.gold, parameters, lists, Workers(1), trained.space
-    objective = PrunedLikelihood(*known, None, lost)
+    parameters, objective = likelihood(data, trained, lists, lost=lost)
     w, gradient = rng.normal(size=(2, parameters.n_weights))
     loss, slots = objective(w, gradient), objective._slot_scores(w[parameters.slices["state"]])
     table = np.zeros((L, L))
@@ -128,7 +124,7 @@ def test_features_may_have_values(problem):
     model, data, trained = prepared((X, problem[1]))
     workers = Workers(1)
     lists = all_labels(len(data.gold))
-    parameters, pruned = likelihood(data, trained.parameters.cells, lists, workers)
+    parameters, pruned = likelihood(data, trained, lists, workers)
     w = rng.normal(size=parameters.n_weights)  # all pairs are candidates
     gradient, expected = np.empty((2, len(w)))
     assert pruned(w, gradient) == pytest.approx(
@@ -138,14 +134,14 @@ def test_features_may_have_values(problem):
 
 
 def test_threads_do_not_change_a_bit(problem, monkeypatch):
-    monkeypatch.setattr("labelwright.learn.pruned_objective.PIECE_TOKENS", 5)
+    monkeypatch.setattr("labelwright.learn.pruned.PIECE_TOKENS", 5)
     _, data, trained = prepared(problem)
     rng = np.random.default_rng(2)
     lists = some_labels(data, rng)
     answers = []
     for threads in (1, 3):
         workers = Workers(threads)
-        parameters, pruned = likelihood(data, trained.parameters.cells, lists, workers)
+        parameters, pruned = likelihood(data, trained, lists, workers)
         w = np.random.default_rng(3).normal(size=parameters.n_weights)
         gradient = np.empty_like(w)
         answers.append((pruned(w, gradient), gradient.tobytes()))
