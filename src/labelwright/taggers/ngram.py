@@ -20,7 +20,7 @@ from labelwright import __version__
 from labelwright.answers.batch import Batch, check_lengths
 from labelwright.answers.proposed import DECODERS, ProposalBlock
 from labelwright.corpus.partial_labels import check_complete
-from labelwright.corpus.schemes import allowed, detect_scheme, pairs_of_codes
+from labelwright.corpus.schemes import Allowed, allowed, detect_scheme, pairs_of_codes
 from labelwright.corpus.table import Corpus
 from labelwright.corpus.token_records import listed
 from labelwright.decode.csi import ANYTHING, inference_named, oracle
@@ -325,8 +325,7 @@ class NgramModel(Confidences, Tagger):
     ) -> list[R]:
         if forced is not None:
             self._require(FORCED, "forced", "it chooses among proposals of its own; use a CRF")
-        allowed_next = ANYTHING if constraints is None else allowed(self.labels_, self._scheme(constraints))
-        answers, first, workers = list[R](), 0, Workers(self.n_jobs)
+        allowed_next, answers, first, workers = self._allowed(constraints), list[R](), 0, Workers(self.n_jobs)
         for candidates, said in self._answered(X):
             scheme = self.scheme_, allowed_next, constraints
             block = ProposalBlock(candidates, self.labels_, *scheme, workers, first, said)
@@ -398,6 +397,10 @@ class NgramModel(Confidences, Tagger):
         ((proposed, distributions),) = self._answered(X)
         (decoded,) = self.decode(Proposed([proposed], self.mark_), constraints=asked.constraints)
         return Predictions(distributions, proposed, decoded.labels, decoded.score)
+
+    def _allowed(self, constraints: str | None) -> Allowed:
+        """What may follow what under these constraints."""
+        return ANYTHING if constraints is None else allowed(self.labels_, self._scheme(constraints))
 
     def _names(self, codes: list[int]) -> list[str]:
         return [self.labels_[code] for code in codes]

@@ -19,7 +19,7 @@ TAGGERS = {
     "perceptron": "labelwright.taggers.perceptron:Perceptron",
     "latent-perceptron": "labelwright.taggers.perceptron:LatentPerceptron",
     "semi-crf": "labelwright.taggers.semi_crf:SemiCRF",
-    "memory": "labelwright.taggers.memory_tagger:MemoryTagger",
+    "memory": "labelwright.taggers.memory:MemoryTagger",
     "cascade": "labelwright.taggers.cascade:Cascade",
     "ngram": "labelwright.taggers.ngram:NgramTagger",
     "lattice": "labelwright.taggers.lattice_tagger:LatticeTagger",
