@@ -15,10 +15,10 @@ from labelwright.taggers import registry
 
 # A stage imports only from earlier lines (and from itself).
 STAGES = [
-    {"errors", "html_page", "signals", "storage", "wording"},
+    {"errors", "signals", "storage", "wording"},
     {"parallel"},
     {"settings", "engine"},
-    {"kernels", "validation"},
+    {"kernels"},
     {"modelfile"},
     {"corpus"},
     {"structures"},

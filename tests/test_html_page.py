@@ -7,9 +7,9 @@ import pytest
 
 from labelwright import CRF, Corpus
 from labelwright.evaluate import evaluate
-from labelwright.html_page import html_page, marked, table, tag
 from labelwright.inspection.explanation import page as explanation_page
 from labelwright.inspection.explanation import sentence_facts
+from labelwright.wording import html_page, marked, table, tag
 
 
 def pages() -> dict[str, str]:

@@ -220,7 +220,7 @@ def test_places_that_cannot_be_written(tmp_path):
     for path, expected in [
         (tmp_path, "it is a folder"),
         (tmp_path / "no" / "m", "does not exist"),
-        (os.devnull, "not a regular file"),
+        (os.devnull, "is a device"),
         (tmp_path / ("x" * 300), "File name too long"),
     ]:
         with pytest.raises(ModelFileError, match=expected) as caught:

@@ -98,7 +98,7 @@ def test_systems_without_control_groups_have_no_quota(tmp_path):
 def test_threads_keep_within_cores_and_quota(monkeypatch, cores, limit, expected):
     monkeypatch.setattr(parallel.os, "sched_getaffinity", lambda _: range(cores), raising=False)
     monkeypatch.setattr(parallel.os, "process_cpu_count", lambda: cores, raising=False)
-    monkeypatch.setattr(parallel, "_quota_of_process", lambda: limit)
+    monkeypatch.setattr(parallel, "cpu_quota", lambda: limit)
     assert n_threads(-1) == n_threads(None) == expected
     assert n_threads(16) == 16
     assert n_threads(10**30) == 1024

@@ -40,48 +40,40 @@ if TYPE_CHECKING:
 
 __version__ = "0.2.0"
 
-_HOMES = {
-    "CRF": "labelwright.taggers.crf",
-    "Cascade": "labelwright.taggers.cascade",
-    "Corpus": "labelwright.corpus.table",
-    "Decoding": "labelwright.decode.record",
-    "FeatureLattice": "labelwright.structures.feature_lattice",
-    "LabelwrightError": "labelwright.errors",
-    "LatentCRF": "labelwright.taggers.crf",
-    "LatentPerceptron": "labelwright.taggers.perceptron",
-    "LatticeCRF": "labelwright.taggers.lattice_crf",
-    "LatticeTagger": "labelwright.taggers.lattice_tagger",
-    "MemoryBased": "labelwright.taggers.memory",
-    "MemoryTagger": "labelwright.taggers.memory_tagger",
-    "NgramTagger": "labelwright.taggers.ngram",
-    "Perceptron": "labelwright.taggers.perceptron",
-    "ProgressiveSearch": "labelwright.search.progressive",
-    "SemiCRF": "labelwright.taggers.semi_crf",
-    "Span": "labelwright.corpus.spans",
-    "Tokenizer": "labelwright.corpus.tokenizer",
-    "dag": "labelwright.structures",
-    "load": "labelwright.taggers.registry",
-    "read_brat": "labelwright.corpus.annotations",
-    "read_columns": "labelwright.corpus.columns",
-    "read_conllu": "labelwright.corpus.columns",
-    "read_crfsuite": "labelwright.features.attributes",
-    "read_docbin": "labelwright.corpus.binary_records",
-    "read_doccano": "labelwright.corpus.annotations",
-    "read_frame": "labelwright.corpus.token_records",
-    "read_jsonl": "labelwright.corpus.token_records",
-    "read_label_studio": "labelwright.corpus.annotations",
-    "read_lattices": "labelwright.structures.feature_lattice",
-    "read_parquet": "labelwright.corpus.binary_records",
+_NAMES = {  # by the module that has them
+    "corpus.annotations": "read_brat read_doccano read_label_studio",
+    "corpus.binary_records": "read_docbin read_parquet",
+    "corpus.columns": "read_columns read_conllu",
+    "corpus.spans": "Span",
+    "corpus.table": "Corpus",
+    "corpus.token_records": "read_frame read_jsonl",
+    "corpus.tokenizer": "Tokenizer",
+    "decode.record": "Decoding",
+    "errors": "LabelwrightError",
+    "features.attributes": "read_crfsuite",
+    "search.progressive": "ProgressiveSearch",
+    "structures.feature_lattice": "FeatureLattice read_lattices",
+    "taggers.cascade": "Cascade",
+    "taggers.crf": "CRF LatentCRF",
+    "taggers.lattice_crf": "LatticeCRF",
+    "taggers.lattice_tagger": "LatticeTagger",
+    "taggers.memory": "MemoryBased",
+    "taggers.memory_tagger": "MemoryTagger",
+    "taggers.ngram": "NgramTagger",
+    "taggers.perceptron": "LatentPerceptron Perceptron",
+    "taggers.registry": "load",
+    "taggers.semi_crf": "SemiCRF",
 }
+_HOMES = {name: f"labelwright.{module}" for module, names in _NAMES.items() for name in names.split()}
 
-__all__ = ["__version__", *(name for name in _HOMES if name != "dag")]
+__all__ = ["__version__", *sorted(_HOMES)]
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'labelwright' has no attribute {name!r}")
     if name == "dag":  # a module
         return import_module("labelwright.structures.dag")
+    if name not in _HOMES:
+        raise AttributeError(f"module 'labelwright' has no attribute {name!r}")
     return getattr(import_module(_HOMES[name]), name)
 
 

@@ -61,16 +61,11 @@ class NotFittedError(LabelwrightError, AttributeError):
     `NotFittedError`."""
 
     def __new__(cls, *args: object) -> "NotFittedError":
-        return super().__new__(_for_scikit_learn() if cls is NotFittedError else cls, *args)
+        theirs = getattr(sys.modules.get("sklearn.exceptions"), "NotFittedError", None)
+        return super().__new__(cls if theirs is None or cls is not NotFittedError else _derived(theirs), *args)
 
     def __reduce__(self) -> tuple[type["NotFittedError"], tuple[object, ...]]:
         return NotFittedError, self.args  # another process may not have loaded scikit-learn
-
-
-def _for_scikit_learn() -> type[NotFittedError]:
-    """The class to raise: ours, derived from scikit-learn's as well where that is loaded."""
-    theirs = getattr(sys.modules.get("sklearn.exceptions"), "NotFittedError", None)
-    return NotFittedError if theirs is None else _derived(theirs)
 
 
 @cache

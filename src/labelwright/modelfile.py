@@ -18,7 +18,7 @@ import itertools
 import json
 import math
 import os
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,6 @@ from numpy.typing import NDArray
 
 from labelwright.errors import ModelFileError, unreadable
 from labelwright.storage import replace_file
-from labelwright.validation import TensorReader, check_array, check_pointers, is_number
 
 Array = NDArray[Any]
 FORMAT, COMPACT = 1, 2  # raised when an older labelwright could misread a file
@@ -40,13 +39,14 @@ RESTORED = ("int32", "int64", "float32", "float64")  # what arrays are outside o
 METHODS = ("whole", "steps", "scaled")
 LARGEST_BYTE, LARGEST_HALF = 127, 32752.0  # of q
 
+LARGEST_COUNT = 1 << 53  # whole numbers beyond this are no counts
+LARGEST_WEIGHT = 1e30  # of weights, numbers and whatever else is added up: sums of them stay finite
+DEEPEST = 20  # levels of a field of the header, or of a key of a recipe
+
 # First bytes of what people hand over by mistake.
 FOREIGN = {
     b"PK\x03\x04": "a zip archive",
-    b"\x80\x02": "a pickle",
-    b"\x80\x03": "a pickle",
-    b"\x80\x04": "a pickle",
-    b"\x80\x05": "a pickle",
+    **{bytes([0x80, protocol]): "a pickle" for protocol in (2, 3, 4, 5)},
     b"\x1f\x8b": "gzip data",
     b"BZh": "bzip2 data",
     b"\xfd7zXZ": "xz data",
@@ -126,106 +126,6 @@ def parse(content: bytes, name: str) -> tuple[dict[str, np.ndarray], dict[str, A
     return arrays, {field: value for field, value in checked.items() if field not in RESERVED}
 
 
-# -- paths, bytes and file objects ------------------------------------------------------------------------------------
-
-
-def name_of(file: Any) -> str:
-    """How errors call a path, bytes or a file object.
-
-    >>> name_of("model.crf"), name_of(b"...")
-    ('model.crf', '<bytes>')
-    """
-    if isinstance(file, str | os.PathLike):
-        return str(os.fspath(file))
-    if isinstance(file, bytes | bytearray | memoryview):
-        return "<bytes>"
-    name = getattr(file, "name", None)
-    return name if isinstance(name, str) else "<file>"
-
-
-def content_of(source: Any) -> bytes:
-    """The bytes of a file, by its path, from a binary file object, or as they are."""
-    if isinstance(source, bytes | bytearray | memoryview):
-        return bytes(source)
-    name = name_of(source)
-    try:
-        content = source.read() if hasattr(source, "read") else _file_at(_path_of(source, name)).read_bytes()
-    except UnicodeDecodeError:
-        content = ""
-    except OSError as error:
-        raise unreadable(ModelFileError, name, error) from error
-    if not isinstance(content, bytes):
-        raise ModelFileError(f"{name}: opened as text, expected a binary file; open it with mode 'rb'")
-    return content
-
-
-def store(target: Any, content: bytes) -> None:
-    """Write bytes to a path, whole or not at all, or to a binary file object."""
-    name = name_of(target)
-    try:
-        if hasattr(target, "write"):
-            target.write(content)
-        else:
-            replace_file(Path(os.path.realpath(_path_of(target, name))), content)
-    except TypeError as error:
-        raise ModelFileError(f"{name}: opened as text, expected a binary file; open it with mode 'wb'") from error
-    except OSError as error:
-        raise ModelFileError(f"{name}: cannot be written: {error.strerror or error}") from error
-
-
-def _path_of(file: Any, name: str) -> Path:
-    if not isinstance(file, str | os.PathLike):
-        raise ModelFileError(f"expected a path or a binary file, got {type(file).__name__}")
-    if "\0" in name or any("\ud800" <= character <= "\udbff" for character in name):
-        raise ModelFileError(f"{name!r:.80}: no path can hold this character; name another file")
-    return Path(name)
-
-
-def _file_at(path: Path) -> Path:
-    """The same path; a device such as /dev/zero, which has no end, is refused."""
-    if path.is_char_device():
-        raise ModelFileError(f"{path}: is a device, expected a model file")
-    return path
-
-
-# -- strings ----------------------------------------------------------------------------------------------------------
-
-
-def pack_strings(strings: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-    """Return the strings as UTF-8 bytes [B] uint8 and offsets [V+1] int64: string i is bytes[offsets[i]:offsets[i+1]].
-
-    >>> unpack_strings(*pack_strings(["B-NP", "", "é"]))
-    ['B-NP', '', 'é']
-    """
-    encoded = [string.encode("utf-8", "surrogatepass") for string in strings]
-    offsets = np.zeros(len(encoded) + 1, dtype=np.int64)
-    np.cumsum(np.fromiter(map(len, encoded), dtype=np.int64, count=len(encoded)), out=offsets[1:])
-    return np.frombuffer(b"".join(encoded), dtype=np.uint8), offsets
-
-
-def unpack_strings(data: np.ndarray, offsets: np.ndarray, name: str = "strings") -> list[str]:
-    """Return the strings that `pack_strings` packed; errors call them `name`."""
-    check_array(f"{name}.text", data, np.uint8, None)
-    check_pointers(f"{name}.offsets", check_array(f"{name}.offsets", offsets, np.int64, None), len(data))
-    try:
-        text = data.tobytes().decode("utf-8", "surrogatepass")
-    except UnicodeDecodeError as error:
-        raise ModelFileError(f"tensor {name}.text: not UTF-8 ({error.reason})") from error
-    # Decoding everything once is much faster than decoding each string: characters are counted by their first bytes.
-    characters = np.zeros(len(data) + 1, dtype=np.int64)
-    np.cumsum((data & 0xC0) != 0x80, out=characters[1:])
-    bounds = characters[offsets].tolist()
-    return [text[start:end] for start, end in itertools.pairwise(bounds)]
-
-
-def read_strings(tensors: TensorReader, name: str) -> list[str]:
-    """The strings that were stored as `name`.text and `name`.offsets."""
-    return unpack_strings(tensors[f"{name}.text"], tensors[f"{name}.offsets"], tensors.prefix + name)
-
-
-# -- steps -----------------------------------------------------------------------------------------------------------
-
-
 def _plain(array: np.ndarray) -> np.ndarray:
     """Return the array contiguous and little-endian, which is how it is stored."""
     array = np.asarray(array, order="C")
@@ -272,7 +172,98 @@ def _format_trouble(path: str | Path, version: object) -> str:
     return f"{path}: unknown format {version!r}, this labelwright reads {reads}; train the model again"
 
 
-# -- arrays in few bytes ---------------------------------------------------------------------------------------------
+# -- paths, bytes and file objects ------------------------------------------------------------------------------------
+
+
+def name_of(file: Any) -> str:
+    """How errors call a path, bytes or a file object.
+
+    >>> name_of("model.crf"), name_of(b"...")
+    ('model.crf', '<bytes>')
+    """
+    if isinstance(file, str | os.PathLike):
+        return str(os.fspath(file))
+    name = "<bytes>" if isinstance(file, bytes | bytearray | memoryview) else getattr(file, "name", None)
+    return name if isinstance(name, str) else "<file>"
+
+
+def content_of(source: Any) -> bytes:
+    """The bytes of a file, by its path, from a binary file object, or as they are."""
+    if isinstance(source, bytes | bytearray | memoryview):
+        return bytes(source)
+    name = name_of(source)
+    try:
+        content = source.read() if hasattr(source, "read") else _path_of(source, name).read_bytes()
+    except UnicodeDecodeError:
+        content = ""
+    except OSError as error:
+        raise unreadable(ModelFileError, name, error) from error
+    if not isinstance(content, bytes):
+        raise ModelFileError(f"{name}: opened as text, expected a binary file; open it with mode 'rb'")
+    return content
+
+
+def store(target: Any, content: bytes) -> None:
+    """Write bytes to a path, whole or not at all, or to a binary file object."""
+    name = name_of(target)
+    try:
+        if hasattr(target, "write"):
+            target.write(content)
+        else:
+            replace_file(Path(os.path.realpath(_path_of(target, name))), content)
+    except TypeError as error:
+        raise ModelFileError(f"{name}: opened as text, expected a binary file; open it with mode 'wb'") from error
+    except OSError as error:
+        raise ModelFileError(f"{name}: cannot be written: {error.strerror or error}") from error
+
+
+def _path_of(file: Any, name: str) -> Path:
+    """A path that can be a file: no device such as /dev/zero, which has no end."""
+    if not isinstance(file, str | os.PathLike):
+        raise ModelFileError(f"expected a path or a binary file, got {type(file).__name__}")
+    if "\0" in name or any("\ud800" <= character <= "\udbff" for character in name):
+        raise ModelFileError(f"{name!r:.80}: no path can hold this character; name another file")
+    if Path(name).is_char_device():
+        raise ModelFileError(f"{name}: is a device, expected a model file")
+    return Path(name)
+
+
+# -- strings ----------------------------------------------------------------------------------------------------------
+
+
+def pack_strings(strings: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+    """The strings as UTF-8 bytes [B] uint8 and offsets [V+1] int64: string i is bytes[offsets[i]:offsets[i+1]].
+
+    >>> unpack_strings(*pack_strings(["B-NP", "", "é"]))
+    ['B-NP', '', 'é']
+    """
+    encoded = [string.encode("utf-8", "surrogatepass") for string in strings]
+    offsets = np.zeros(len(encoded) + 1, dtype=np.int64)
+    np.cumsum(np.fromiter(map(len, encoded), dtype=np.int64, count=len(encoded)), out=offsets[1:])
+    return np.frombuffer(b"".join(encoded), dtype=np.uint8), offsets
+
+
+def unpack_strings(data: np.ndarray, offsets: np.ndarray, name: str = "strings") -> list[str]:
+    """The strings that `pack_strings` packed; errors call them `name`."""
+    tensors = TensorReader({f"{name}.text": data, f"{name}.offsets": offsets})
+    tensors.array(f"{name}.text", np.uint8, None)
+    tensors.pointers(f"{name}.offsets", None, len(data))
+    try:
+        text = data.tobytes().decode("utf-8", "surrogatepass")
+    except UnicodeDecodeError as error:
+        raise ModelFileError(f"tensor {name}.text: not UTF-8 ({error.reason})") from error
+    # Decoding everything once is much faster than decoding each string: characters are counted by their first bytes.
+    characters = np.zeros(len(data) + 1, dtype=np.int64)
+    np.cumsum((data & 0xC0) != 0x80, out=characters[1:])
+    return [text[start:end] for start, end in itertools.pairwise(characters[offsets].tolist())]
+
+
+def read_strings(tensors: "TensorReader", name: str) -> list[str]:
+    """The strings that were stored as `name`.text and `name`.offsets."""
+    return unpack_strings(tensors[f"{name}.text"], tensors[f"{name}.offsets"], tensors.prefix + name)
+
+
+# -- arrays in few bytes ----------------------------------------------------------------------------------------------
 
 
 def rounded(weights: Array, bits: int) -> Array:
@@ -320,7 +311,12 @@ def _packed(array: Array, is_weights: bool) -> tuple[Array, tuple[str, float] | 
     if array.size == 0 or array.dtype.name not in RESTORED:
         return array, None
     if array.dtype.kind == "i":
-        return _packed_whole(array)
+        candidates = {"whole": _smallest(array)}
+        if array.ndim == 1 and (array[1:] >= array[:-1]).all() and array[0] >= 0:
+            candidates["steps"] = _smallest(np.diff(array, prepend=array.dtype.type(0)))
+        method = min(candidates, key=lambda name: candidates[name].itemsize)
+        small = candidates[method]
+        return (small, (method, 1.0)) if small.itemsize < array.itemsize else (array, None)
     for bits in (8, 16) if is_weights else ():
         q, scale = _scaled(array, bits)
         if q.itemsize < array.itemsize and (_scaled_back(q, scale, array.dtype) == array).all():
@@ -328,22 +324,11 @@ def _packed(array: Array, is_weights: bool) -> tuple[Array, tuple[str, float] | 
     return array, None
 
 
-def _packed_whole(array: Array) -> tuple[Array, tuple[str, float] | None]:
-    candidates = {"whole": _smallest(array)}
-    if array.ndim == 1 and (array[1:] >= array[:-1]).all() and array[0] >= 0:
-        candidates["steps"] = _smallest(np.diff(array, prepend=array.dtype.type(0)))
-    method = min(candidates, key=lambda name: candidates[name].itemsize)
-    small = candidates[method]
-    return (small, (method, 1.0)) if small.itemsize < array.itemsize else (array, None)
-
-
 def _smallest(array: Array) -> Array:
     """The same numbers in the smallest type that holds them."""
     least, most = int(array.min()), int(array.max())
-    for kind in WHOLE:
-        if np.iinfo(kind).min <= least and most <= np.iinfo(kind).max:
-            return array.astype(kind)
-    return array
+    fitting = (kind for kind in WHOLE if np.iinfo(kind).min <= least and most <= np.iinfo(kind).max)
+    return array.astype(next(fitting, array.dtype))
 
 
 def unpacked(arrays: Mapping[str, Array], stored: Any) -> dict[str, Array]:
@@ -377,3 +362,223 @@ def _unpacked(array: Array, name: str, dtype: str, method: str, scale: float) ->
     if whole.size and not np.iinfo(dtype).min <= whole.min() <= whole.max() <= np.iinfo(dtype).max:
         raise ModelFileError(f"tensor {name}: expected numbers that fit into {dtype}")
     return whole.astype(dtype)
+
+
+# -- checks of what was read: kernels check no bounds, and a file may hold anything -----------------------------------
+
+
+class TensorReader(Mapping[str, Array]):
+    """The tensors of a file, or those whose names begin with a prefix.  Every way to read one checks its dtype, its
+    shape (None: any length) and its bounds in linear time; the error is one line that names the tensor."""
+
+    def __init__(self, tensors: Mapping[str, Array], prefix: str = ""):
+        self._tensors, self.prefix = tensors, prefix
+
+    @classmethod
+    def of(cls, tensors: Mapping[str, Array]) -> "TensorReader":
+        """Tensors that may be a reader already."""
+        return tensors if isinstance(tensors, TensorReader) else cls(tensors)
+
+    def __getitem__(self, name: str) -> Array:
+        if self.prefix + name not in self._tensors:
+            raise ModelFileError(f"tensor {self.prefix}{name}: missing")
+        return self._tensors[self.prefix + name]
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and self.prefix + name in self._tensors
+
+    def __iter__(self) -> Iterator[str]:
+        return (name.removeprefix(self.prefix) for name in self._tensors if name.startswith(self.prefix))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def part(self, prefix: str) -> "TensorReader":
+        """The tensors whose names begin with one more prefix."""
+        return TensorReader(self._tensors, self.prefix + prefix)
+
+    def refuse(self, name: str, expected: str) -> ModelFileError:
+        return ModelFileError(f"tensor {self.prefix}{name}: expected {expected}")
+
+    def array(self, name: str, dtype: Any, *shape: int | None) -> Array:
+        array, dtype = self[name], np.dtype(dtype)
+        sound = array.ndim == len(shape) and all(n in (None, m) for n, m in zip(shape, array.shape, strict=True))
+        if array.dtype != dtype or not sound:
+            wanted = ", ".join("any" if n is None else str(n) for n in shape)
+            raise self.refuse(name, f"{dtype.name} [{wanted}], got {array.dtype.name} {list(array.shape)}")
+        return array
+
+    def pointers(self, name: str, n: int | None, end: int | None, least: int = 0, dtype: Any = np.int64) -> Array:
+        """Pointers [n+1] from 0 to `end` that never fall; each part that they mark off has `least` (0 or 1) items or
+        more."""
+        array = self.array(name, dtype, None if n is None else n + 1)
+        wrong = array[1:] <= array[:-1] if least else array[1:] < array[:-1]  # differences could overflow
+        if len(array) == 0 or array[0] != 0 or (end is not None and array[-1] != end) or wrong.any():
+            last = "" if end is None else f" and end with {end}"
+            raise self.refuse(name, f"pointers that begin with 0, {'rise' if least else 'never fall'}{last}")
+        return array
+
+    def indices(self, name: str, dtype: Any, below: Any, *shape: int | None, least: int = 0) -> Array:
+        """Whole numbers from `least` to below `below`, which is a number or an array of the same shape."""
+        array = self.array(name, dtype, *shape)
+        check_indices(self.prefix + name, array, below, least)
+        return array
+
+    def permutation(self, name: str, dtype: Any, n: int) -> Array:
+        """Each of 0..n-1 once."""
+        array = self.indices(name, dtype, n, n)
+        if n and np.bincount(array).max() > 1:
+            raise self.refuse(name, "a permutation, but a number occurs twice")
+        return array
+
+    def numbers(
+        self, name: str, dtype: Any, *shape: int | None, least: float = -math.inf, most: float = math.inf
+    ) -> Array:
+        """Finite numbers from `least` to `most`."""
+        array = self.array(name, dtype, *shape)
+        if not (np.isfinite(array) & (array >= least) & (array <= most)).all():
+            limits = f" from {least:g} to {most:g}" if math.isfinite(least) or math.isfinite(most) else ""
+            raise self.refuse(name, f"finite numbers{limits}")
+        return array
+
+    def weights(self, name: str, dtype: Any, *shape: int | None) -> Array:
+        return self.numbers(name, dtype, *shape, least=-LARGEST_WEIGHT, most=LARGEST_WEIGHT)
+
+    def children(self, name: str) -> Array:
+        """The children of node n are the nodes child[n]:child[n+1]: each node but the first has one parent, before
+        it."""
+        child = self.array(name, np.int32, None)
+        n = len(child) - 1
+        behind = np.arange(1, n + 1)
+        if n < 1 or child[0] != 1 or child[-1] != n or (child[1:] < child[:-1]).any() or (child[:-1] < behind).any():
+            raise self.refuse(name, "a tree in which children stand behind their parents")
+        return child
+
+    def rising(self, name: str, begins: Array) -> None:
+        """Refuse numbers that do not rise within each run; runs begin at these places."""
+        array = self[name]
+        falls = np.zeros(len(array), np.bool_)
+        falls[1:] = array[1:] <= array[:-1]
+        falls[begins[begins < len(array)]] = False
+        if falls.any():
+            raise self.refuse(name, "numbers that rise within each group")
+
+
+def check_indices(name: str, array: Array, below: Any, least: int = 0) -> None:
+    """Refuse whole numbers that are not from `least` to below `below`."""
+    if ((array < least) | (array >= below)).any():
+        limit = below if np.ndim(below) == 0 else "the size of what it points into"
+        raise ModelFileError(f"tensor {name}: expected indices from {least} to below {limit}")
+
+
+def check_distinct(name: str, strings: Sequence[Any]) -> None:
+    """No value twice."""
+    if len(set(strings)) != len(strings):
+        raise ModelFileError(f"tensor {name}: expected distinct values, but one occurs twice")
+
+
+class HeaderReader(Mapping[str, Any]):
+    """An object of the JSON header; what is missing or of another type is an error that names its place."""
+
+    def __init__(self, fields: Any, place: str = "header"):
+        if not isinstance(fields, Mapping):
+            raise ModelFileError(f"{place}: expected an object, got {fields!r:.40}")
+        self._fields, self.place = fields, place
+
+    @classmethod
+    def of(cls, fields: Any) -> "HeaderReader":
+        """A header that may be a reader already."""
+        return fields if isinstance(fields, HeaderReader) else cls(fields)
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._fields:
+            raise ModelFileError(f"{self.place}: {name!r} is missing")
+        return self._fields[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._fields
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._fields)
+
+    def __len__(self) -> int:
+        return len(self._fields)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        return self._fields.get(name, default)
+
+    def refuse(self, name: str, expected: str) -> ModelFileError:
+        return ModelFileError(f"{self.place}: {name}: expected {expected}, got {self[name]!r:.60}")
+
+    def part(self, name: str) -> "HeaderReader":
+        return HeaderReader(self[name], f"{self.place}: {name}")
+
+    def parts(self, name: str) -> "list[HeaderReader]":
+        return [HeaderReader(x, f"{self.place}: {name}[{i}]") for i, x in enumerate(self.listed(name))]
+
+    def listed(self, name: str) -> list[Any]:
+        if not isinstance(self[name], list):
+            raise self.refuse(name, "a list")
+        return list(self[name])
+
+    def text(self, name: str) -> str:
+        if not isinstance(self[name], str):
+            raise self.refuse(name, "a string")
+        return str(self[name])
+
+    def one_of(self, name: str, choices: Sequence[Any]) -> Any:
+        if not any(type(self[name]) is type(choice) and self[name] == choice for choice in choices):
+            raise self.refuse(name, f"one of {', '.join(map(str, choices))}")
+        return self[name]
+
+    def names(self, name: str) -> list[str]:
+        if not all(isinstance(x, str) for x in self.listed(name)):
+            raise self.refuse(name, "a list of strings")
+        return self.listed(name)
+
+    def whole(self, name: str, least: int = 0, most: int = LARGEST_COUNT) -> int:
+        if type(self[name]) is not int or not least <= self[name] <= most:
+            raise self.refuse(name, f"a whole number from {least} to {most}")
+        return int(self[name])
+
+    def number(self, name: str, least: float = -math.inf, most: float = math.inf) -> float:
+        if not is_number(self[name]) or not least <= self[name] <= most:
+            raise self.refuse(name, "a finite number" if least == -math.inf else f"a number from {least:g} to {most:g}")
+        return float(self[name])
+
+    def check_plain(self, name: str, but: Sequence[str] = ()) -> None:
+        """Refuse numbers that are not finite, however deep in a field, but in those of these names; and depths beyond
+        DEEPEST, which no record has and no recursive function likes."""
+        for depth, members in enumerate(_levels(self[name], but)):
+            wrong = [value for _, value in members if type(value) in (int, float) and not is_number(value)]
+            if wrong:
+                raise ModelFileError(f"{self.place}: {name}: expected finite numbers, got {wrong[0]!r:.40}")
+            if members and depth + 1 == DEEPEST:
+                raise ModelFileError(f"{self.place}: {name}: expected {DEEPEST} levels at most")
+
+
+def is_deep(value: Any) -> bool:
+    """Whether lists and objects within each other have more levels than DEEPEST.
+
+    >>> is_deep([{"a": [1]}])
+    False
+    """
+    return len(list(itertools.islice(_levels(value), DEEPEST))) == DEEPEST
+
+
+def _levels(value: Any, but: Sequence[str] = ()) -> Iterator[list[tuple[Any, Any]]]:
+    """What lists and objects within each other hold, level by level: (key, item), without a key in lists; not the
+    numbers under keys of these names."""
+    level = [value]
+    while level:
+        lists = [(None, item) for held in level if isinstance(held, list) for item in held]
+        members = lists + [pair for held in level if isinstance(held, Mapping) for pair in held.items()]
+        members = [(key, item) for key, item in members if not (key in but and type(item) is float)]
+        level = [item for _, item in members]
+        if members:
+            yield members
+
+
+def is_number(value: Any) -> bool:
+    """Is it a finite number of JSON?"""
+    return type(value) in (int, float) and abs(value) <= 1.7e308

@@ -80,26 +80,17 @@ def available_cores() -> int:
         cores = os.process_cpu_count() or 1
     else:
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    quota = _quota_of_process()
+    quota = cpu_quota()
     return cores if quota is None else max(1, min(cores, int(quota)))
 
 
 @cache
-def _quota_of_process() -> float | None:
-    return cpu_quota()
-
-
 def cpu_quota(cgroups: Path = CGROUPS, membership: Path = MEMBERSHIP) -> float | None:
-    """How many CPUs the control groups of a process (version 1 or 2) let it use; None where they set no limit."""
-    quotas = [_quota_of_group(folder) for folder in _group_folders(cgroups, membership)]
-    return min((quota for quota in quotas if quota is not None), default=None)
+    """How many CPUs the control groups of a process (version 1 or 2) let it use; None where they set no limit.
 
-
-def _group_folders(cgroups: Path, membership: Path) -> set[Path]:
-    """The folders of the groups of a process and of all groups above them: each may set a limit.
-
-    A container may see its own group as the root, under whatever path `membership` names."""
-    folders = {cgroups, cgroups / "cpu", cgroups / "cpu,cpuacct"}
+    All groups above that of the process may set a limit, too.  A container may see its own group as the root, under
+    whatever path `membership` names."""
+    folders, quotas = {cgroups, cgroups / "cpu", cgroups / "cpu,cpuacct"}, []
     for line in _read(membership).splitlines():  # 4:cpu,cpuacct:/path of version 1, 0::/path of version 2
         _, controllers, path = [*line.split(":", 2), "", ""][:3]
         if controllers and "cpu" not in controllers.split(","):
@@ -107,17 +98,13 @@ def _group_folders(cgroups: Path, membership: Path) -> set[Path]:
         mounts = [cgroups / "cpu", cgroups / controllers] if controllers else [cgroups, cgroups / "unified"]
         parts = [part for part in PurePosixPath(path).parts if part not in ("/", "..")]
         folders |= {mount.joinpath(*parts[:n]) for mount in mounts for n in range(len(parts) + 1)}
-    return folders
-
-
-def _quota_of_group(folder: Path) -> float | None:
-    """Microseconds of CPU time in each period, by the length of the period."""
-    version_2 = _read(folder / "cpu.max").split()
-    version_1 = _read(folder / "cpu.cfs_quota_us").split() + _read(folder / "cpu.cfs_period_us").split()
-    for numbers in (version_2, version_1):  # without a limit the quota is "max" or -1
-        if len(numbers) == 2 and all(number.isdigit() and int(number) for number in numbers):
-            return int(numbers[0]) / int(numbers[1])
-    return None
+    for folder in folders:  # microseconds of CPU time in each period, and the length of the period
+        version_2 = _read(folder / "cpu.max").split()
+        version_1 = _read(folder / "cpu.cfs_quota_us").split() + _read(folder / "cpu.cfs_period_us").split()
+        for numbers in (version_1, version_2):  # without a limit the quota is "max" or -1
+            if len(numbers) == 2 and all(number.isdigit() and int(number) for number in numbers):
+                quotas.append(int(numbers[0]) / int(numbers[1]))
+    return min(quotas, default=None)
 
 
 def _read(path: Path) -> str:
@@ -208,24 +195,6 @@ def _forget_threads() -> None:
 after_fork(_forget_threads)
 
 
-class _Run(Generic[R]):
-    """Tasks that several threads take one after the other until none is left, or one has failed."""
-
-    def __init__(self, function: Callable[..., R], tasks: Sequence[Sequence[Any]]):
-        self.function, self.tasks = function, tasks
-        self.results: list[Any] = [None] * len(tasks)
-        self.errors: dict[int, BaseException] = {}
-        self.next, self.stopped = itertools.count(), False
-
-    def work(self) -> None:
-        """Take tasks; `next` is atomic."""
-        while not self.stopped and (i := next(self.next)) < len(self.tasks):
-            try:
-                self.results[i] = self.function(*self.tasks[i])
-            except BaseException as error:
-                self.errors[i], self.stopped = error, True
-
-
 class Workers:
     """Some of the threads of the process, which run kernels (these release the GIL) beside the thread that asks."""
 
@@ -233,24 +202,35 @@ class Workers:
         self.n = n_threads(n_jobs)
 
     def run(self, function: Callable[..., R], tasks: Iterable[Sequence[Any]]) -> list[R]:
-        """function(*task) for every task, in order.  May be called inside a task: whoever asks works, too."""
+        """function(*task) for every task, in order; no further ones after one that fails.  May be called inside a task:
+        whoever asks works, too."""
         tasks = list(tasks)
         helpers = min(self.n, len(tasks)) - 1
         if helpers < 1:
             return [function(*task) for task in tasks]
-        run = _Run(function, tasks)
-        helping = _Pool.submit(run.work, helpers, self.n - 1)
+        results: list[Any] = [None] * len(tasks)
+        errors: dict[int, BaseException] = {}
+        numbers = itertools.count()  # of the next task; `next` is atomic
+
+        def work() -> None:
+            while not errors and (i := next(numbers)) < len(tasks):
+                try:
+                    results[i] = function(*tasks[i])
+                except BaseException as error:
+                    errors[i] = error
+
+        helping = _Pool.submit(work, helpers, self.n - 1)
         try:
-            run.work()
-        except BaseException:  # between two tasks: Ctrl-C
-            run.stopped = True
+            work()
+        except BaseException as error:  # between two tasks: Ctrl-C
+            errors[len(tasks)] = error
             raise
         for future in helping:
             if not future.cancel():  # one that has not begun is not waited for
                 future.result()
-        if run.errors:
-            raise run.errors[min(run.errors)]
-        return run.results
+        if errors:
+            raise errors[min(errors)]
+        return results
 
 
 def even_ranges(ptr: "NDArray[np.int64]", pieces: int) -> list[tuple[int, int]]:

@@ -38,8 +38,9 @@ class _Received:
 
     def note(self, number: int) -> None:
         self.number = number
-        if number == HANGUP:
-            _leave_terminals(self.terminals)
+        for terminal in self.terminals if number == HANGUP else ():
+            if not os.isatty(terminal):  # it is gone: a model must not be lost for a line about it
+                _send_nowhere(terminal)
 
 
 _received = _Received()
@@ -129,19 +130,15 @@ class Requests:
             signal.raise_signal(self._first)  # the program ends as it would have ended
 
 
-def _leave_terminals(terminals: list[int]) -> None:
-    """Send what is still written to a terminal that is gone nowhere: a model must not be lost for a line about it."""
-    for number in terminals:
-        if not os.isatty(number):
-            with suppress(OSError):
-                nowhere = os.open(os.devnull, os.O_WRONLY)
-                os.dup2(nowhere, number)
-                os.close(nowhere)
+def _send_nowhere(number: int) -> None:
+    """Send what is still written to this file descriptor nowhere."""
+    with suppress(OSError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, number)
+        os.close(nowhere)
 
 
 def forget_output() -> None:
     """Send what is still buffered for standard output nowhere, so that Python does not complain at exit."""
     with suppress(OSError, ValueError):
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, sys.stdout.fileno())
-        os.close(nowhere)
+        _send_nowhere(sys.stdout.fileno())

@@ -21,7 +21,7 @@ from labelwright.features.extract import EXTRACTORS, collected, learn
 from labelwright.features.incidence import observed_cells
 from labelwright.features.template import parse_template
 from labelwright.features.vocabulary import Columns, Vocabulary, _place, _Reading
-from labelwright.validation import HeaderReader, TensorReader
+from labelwright.modelfile import HeaderReader, TensorReader
 
 pytestmark = pytest.mark.filterwarnings("ignore:.* has the name of line ")  # on purpose
 

@@ -35,6 +35,7 @@ def answers(settings, rows, classes, queries):
     return model.answers(queries), model.neighbours(queries), model.feature_weights_
 
 
+@pytest.mark.cases(5)
 @pytest.mark.parametrize("settings", SETTINGS)
 @pytest.mark.parametrize("dense", [8, 1e9])
 def test_both_engines_find_the_same_neighbours_and_votes(settings, dense, monkeypatch):
@@ -59,6 +60,7 @@ def test_both_engines_find_the_same_neighbours_and_votes(settings, dense, monkey
         np.testing.assert_allclose([each.distance for each in those], [each.distance for each in these], rtol=rounding)
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("engine", ["compiled", "numpy"])
 @pytest.mark.parametrize("settings", [{}, {"k": 3, "weights": "none"}, {"k": 30, "weights": [0.0, 1.0, 2.0, 0.5, 0.0]}])
 def test_postings_find_what_the_trie_finds(engine, settings, monkeypatch):

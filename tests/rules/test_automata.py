@@ -175,6 +175,7 @@ RULES = {
 }
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("scheme", ["iob2", "ioe2", "bioes", "io", None])
 def test_segment_models_under_rules_against_enumeration(scheme):
     model = segmentations.random_model(scheme)

@@ -175,6 +175,7 @@ def test_without_tables_of_keys_the_answers_are_the_same(model, monkeypatch):
             assert other == pytest.approx(row)
 
 
+@pytest.mark.cases(4)
 def test_threads_and_pieces_change_no_answer(model, monkeypatch):
     data = [[*s, *NEW] for s in X] * 40
     one = model.decode(data)
@@ -232,6 +233,7 @@ def test_without_weights_of_triples_it_is_the_first_order(make):
     assert {tuple(y): p for y, p in a} == pytest.approx({tuple(y): p for y, p in b})
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("template", [STATES, TRIPLES])
 @pytest.mark.parametrize("constraints", [None, "scheme"])
 def test_sgd_comes_near_the_optimum(template, constraints):
@@ -311,6 +313,7 @@ def test_latent_states_grow_by_splitting_those_of_a_trained_model(monkeypatch):
     assert grown.training_["loss"] < grown.history_[0]["loss"]
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize("make", [crf, latent], ids=["plain", "latent"])
 @pytest.mark.parametrize("constraints", [None, "scheme"])
 @pytest.mark.parametrize("optimizer", ["lbfgs", "sgd"])
@@ -367,6 +370,7 @@ def test_too_many_triples_are_refused_before_training(monkeypatch):
 # --- files and copies -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.cases(3)
 def test_files_and_copies_keep_everything(model, tmp_path):
     data = [*X, NEW]
     model.save(tmp_path / "model")

@@ -96,6 +96,7 @@ def forward_backward(psi, E, graph, plan):
     return log_z, sums.alpha * sums.beta, arcs
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @many
 @given(cases(), st.integers(0, 5))

@@ -3,8 +3,8 @@
 import pytest
 
 from labelwright.errors import ModelFileError
-from labelwright.taggers.stored_records import FITTED, read_record
-from labelwright.validation import HeaderReader
+from labelwright.modelfile import HeaderReader
+from labelwright.taggers.packing import FITTED, read_record
 
 FULL = {
     "sentences": 3, "tokens": 9, "iterations": 2, "loss": 1.5, "seconds": 0.1, "stopped": "converged",

@@ -459,7 +459,7 @@ def read_recipe(path: str) -> dict[str, Any]:
     """A recipe as it stands in its file."""
     import tomllib
 
-    from labelwright.validation import DEEPEST, is_deep
+    from labelwright.modelfile import DEEPEST, is_deep
 
     try:
         with open(path, "rb") as file:

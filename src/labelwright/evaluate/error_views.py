@@ -5,8 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from labelwright.corpus.tokenizer import joined_text
-from labelwright.html_page import Html, bar, cells, html_page, marked, tag
-from labelwright.wording import align, shortened
+from labelwright.wording import Html, align, bar, cells, html_page, marked, shortened, tag
 
 CONTEXT = 6  # words on each side of an example
 WIDEST = 40  # letters of a phrase in a table

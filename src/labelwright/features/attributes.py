@@ -39,8 +39,7 @@ from labelwright.features.incidence import (
     other_kind,
     packed_strings,
 )
-from labelwright.modelfile import read_strings
-from labelwright.validation import HeaderReader, TensorReader
+from labelwright.modelfile import HeaderReader, TensorReader, read_strings
 from labelwright.wording import shown
 
 SEPARATOR = "="  # between a name and its value

@@ -27,8 +27,8 @@ from labelwright.features.numbers import NO_NUMBERS, Numbers
 from labelwright.features.sources import NO_SOURCES, NOTHING, Given, Sources, with_usual_lines
 from labelwright.features.template import BELOW, Pattern, Template, parse_template
 from labelwright.features.vocabulary import FEW, Columns, Vocabulary, patterns_of, table_of
+from labelwright.modelfile import HeaderReader, TensorReader
 from labelwright.structures.passing import Layered
-from labelwright.validation import HeaderReader, TensorReader
 
 MOST_COLUMNS = 1 << 31  # of arrays
 

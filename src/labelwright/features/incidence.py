@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from labelwright.corpus.offsets import offsets_from
 from labelwright.errors import ModelFileError, OptionError
 from labelwright.kernels import tables
-from labelwright.modelfile import pack_strings, read_strings
-from labelwright.validation import TensorReader, check_distinct
+from labelwright.modelfile import TensorReader, check_distinct, pack_strings, read_strings
 
 Ints = NDArray[np.int32]
 Longs = NDArray[np.int64]

@@ -35,8 +35,8 @@ from labelwright.features.sources import NOTHING, Given
 from labelwright.features.template import BELOW, Cell, Pattern, Reader, Template, apply, parse_template
 from labelwright.features.vocabulary import Columns, Table, Vocabulary, intern_rows, patterns_of, table_of
 from labelwright.kernels import layered as kernels
+from labelwright.modelfile import HeaderReader, TensorReader
 from labelwright.structures.passing import NO_PRODUCTS, NOTHING_BELOW, FeatureValues, Layered, Passed, Products
-from labelwright.validation import HeaderReader, TensorReader
 from labelwright.wording import did_you_mean
 
 Array = NDArray[Any]

@@ -19,8 +19,8 @@ from labelwright.errors import CorpusError, ModelFileError, OptionError
 from labelwright.features.incidence import Fixed, Incidence, Longs, distinct_strings, packed_strings
 from labelwright.features.template import NUMBERS, Template
 from labelwright.features.vocabulary import Columns, check_column
+from labelwright.modelfile import LARGEST_WEIGHT, HeaderReader, TensorReader
 from labelwright.parallel import computed_once
-from labelwright.validation import LARGEST_WEIGHT, HeaderReader, TensorReader
 
 Array = NDArray[Any]
 MISSING = {"", "_", "-", "?", "*", "NA", "nan", "NaN", "None"}  # values of a number column that are no number

@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 from labelwright.corpus.offsets import offsets_from
 from labelwright.errors import ModelFileError, OptionError
 from labelwright.kernels import segments as kernels
-from labelwright.modelfile import pack_strings, unpack_strings
+from labelwright.modelfile import TensorReader, check_distinct, pack_strings, unpack_strings
 from labelwright.parallel import computed_once
-from labelwright.validation import TensorReader, check_distinct
 
 Array = NDArray[Any]
 MOST_WORDS = 1 << 20, 64  # of all phrases in a file: so many, and so many for each node of their tree

@@ -21,9 +21,9 @@ from labelwright.features.phrases import (
     rows_of,
 )
 from labelwright.features.sources import Entities, HeldOut, hold_out
+from labelwright.modelfile import HeaderReader, TensorReader
 from labelwright.structures.passing import Layered
 from labelwright.structures.segments import LONGEST_SEGMENT, Segments, SegmentSpace, check_sentences
-from labelwright.validation import HeaderReader, TensorReader
 
 Phrase = tuple[str, ...]
 MOST_FEATURES = 1 << 31

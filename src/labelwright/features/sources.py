@@ -48,10 +48,9 @@ from labelwright.features.phrases import (
 )
 from labelwright.features.template import NAME, Source, Template, parse_template
 from labelwright.features.vocabulary import Columns
-from labelwright.modelfile import unpack_strings
+from labelwright.modelfile import HeaderReader, TensorReader, unpack_strings
 from labelwright.parallel import computed_once
 from labelwright.structures.segments import read_segments
-from labelwright.validation import HeaderReader, TensorReader
 
 Array = NDArray[Any]
 Phrase = tuple[str, ...]

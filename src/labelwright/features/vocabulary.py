@@ -32,8 +32,8 @@ from labelwright.features.lookup import (
 )
 from labelwright.features.template import NUMBERS, Cell, Pattern, Reader, Template
 from labelwright.kernels import tables
+from labelwright.modelfile import HeaderReader, TensorReader, check_indices
 from labelwright.parallel import computed_once
-from labelwright.validation import HeaderReader, TensorReader, check_indices
 
 LINES = {"state": "U*", "edge": "B*", "triple": "T"}  # the lines of a template for state, pair and triple features
 SHARED_ENOUGH = 3  # a key is worth sharing when it stands for this many tokens on average

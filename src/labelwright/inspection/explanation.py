@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from labelwright.errors import OptionError
-from labelwright.html_page import Html, bar, html_page, marked, table, tag
-from labelwright.wording import plain
+from labelwright.wording import Html, bar, html_page, marked, plain, table, tag
 
 MOST = 40  # features of a token; the others are summed up
 DOUBTFUL = 2.0  # log-odds below which a token is marked

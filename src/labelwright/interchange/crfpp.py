@@ -27,8 +27,8 @@ import numpy as np
 
 from labelwright.errors import ModelFileError
 from labelwright.interchange.observations import Line, Observations, checked_labels, shown, trained_crf
+from labelwright.modelfile import LARGEST_WEIGHT
 from labelwright.taggers.crf import CRF
-from labelwright.validation import LARGEST_WEIGHT
 
 REACH = 8  # the largest row of a template
 MOST_COLUMNS = 10_000

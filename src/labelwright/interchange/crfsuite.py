@@ -31,7 +31,7 @@ from labelwright.corpus.labels import unwritable_label
 from labelwright.corpus.offsets import offsets_from
 from labelwright.errors import ModelFileError
 from labelwright.interchange.chains import ChainModel, check_pairs
-from labelwright.validation import LARGEST_WEIGHT
+from labelwright.modelfile import LARGEST_WEIGHT
 
 Array = NDArray[Any]
 Words = NDArray[np.uint32]

@@ -26,8 +26,8 @@ import numpy as np
 from labelwright.errors import ModelFileError
 from labelwright.features.incidence import Longs
 from labelwright.interchange.observations import Line, Observations, checked_labels, trained_crf
+from labelwright.modelfile import LARGEST_WEIGHT
 from labelwright.taggers.crf import CRF
-from labelwright.validation import LARGEST_WEIGHT
 
 KINDS = b"ub*"
 FAR = 5  # places outside the sentence from here on look the same

@@ -21,11 +21,11 @@ from numpy.typing import NDArray
 
 from labelwright import modelfile
 from labelwright.errors import ModelFileError, OptionError, unforeseen
+from labelwright.modelfile import HeaderReader, TensorReader
 from labelwright.parallel import one_blas_thread
 from labelwright.settings import NOT_NEGATIVE
 from labelwright.signals import Requests
 from labelwright.storage import remove_abandoned
-from labelwright.validation import HeaderReader, TensorReader, check_array, check_weights
 
 Array = NDArray[Any]
 FIRST = 1.0  # seconds of training before the first save
@@ -258,7 +258,7 @@ class Monitor:
         state = self.resume() if self.checkpoint is not None and self.checkpoint.resume else None
         if state is not None and KEPT in state:
             with self._reading():
-                return check_weights(KEPT, check_array(KEPT, state[KEPT], start.dtype, *start.shape))
+                return TensorReader(state).weights(KEPT, start.dtype, *start.shape)
         with self, one_blas_thread():
             weights, place = optimise(state), self.checkpoint
             if place is None or self.interrupted or not (place.is_written or place.due()):
@@ -330,7 +330,7 @@ class Monitor:
                 else:
                     arrays.weights(name, like.dtype, *like.shape)
             if self._best is not None:
-                check_weights("best", check_array("best", self._best, weights.dtype, *weights.shape))
+                TensorReader({"best": self._best}).weights("best", weights.dtype, *weights.shape)
 
     @contextmanager
     def _reading(self) -> Iterator[None]:

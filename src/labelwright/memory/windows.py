@@ -25,8 +25,8 @@ from labelwright.features.template import Cell, Pattern, Template, apply
 from labelwright.features.vocabulary import Columns, intern_rows
 from labelwright.kernels import tables
 from labelwright.memory.instances import Instances, instances
+from labelwright.modelfile import HeaderReader, TensorReader
 from labelwright.structures.passing import Layered, Passed
-from labelwright.validation import HeaderReader, TensorReader
 
 Array = NDArray[Any]
 

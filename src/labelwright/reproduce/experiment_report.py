@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import labelwright
-from labelwright.html_page import html_page
 from labelwright.reproduce.work import AS_PUBLISHED, OURS, VARIANTS, Experiment, Figure, Findings, Row
 from labelwright.storage import replace_file
+from labelwright.wording import html_page
 
 TIMES = ("time", "train time")  # metrics in seconds
 EFFORT = (*TIMES, "iterations", "sequences")  # metrics that are not to be reached

@@ -19,8 +19,8 @@ from labelwright.corpus.offsets import offsets_from
 from labelwright.corpus.schemes import ALIASES, boundaries, convert, detect_scheme, join_label, split_label
 from labelwright.errors import CorpusError, ModelFileError, OptionError
 from labelwright.kernels import segments as kernels
+from labelwright.modelfile import HeaderReader
 from labelwright.structures.dag import Dag, LabelledArcs, LabelledGraph, labelled_graph
-from labelwright.validation import HeaderReader
 
 Array = NDArray[Any]
 MAX_ROWS = 1 << 27  # candidates in the training data, or in sentences encoded at once: each needs about twenty bytes

@@ -23,7 +23,7 @@ from labelwright.inspection import facts
 from labelwright.learn.joint import Joint
 from labelwright.learn.lbfgs import minimised
 from labelwright.learn.monitor import EVERY, Checkpoints, Monitor, ProgressBar, Record
-from labelwright.modelfile import pack_strings
+from labelwright.modelfile import HeaderReader, TensorReader, pack_strings
 from labelwright.parallel import Workers
 from labelwright.settings import AtLeast, Below, Default, Help, OfTheRun, OneOf, RecipeOnly, settings_of
 from labelwright.structures.passing import Passed, certain, joined, mixed, over
@@ -55,9 +55,8 @@ from labelwright.taggers.layers import (
     some,
     stacks,
 )
-from labelwright.taggers.packing import TIMED, Packed, as_json, check_run, read_record, settings_in, stored_settings
+from labelwright.taggers.packing import TIMED, Packed, constructed, header_of, read_record
 from labelwright.taggers.training import labelled_pair, listed_weights
-from labelwright.validation import HeaderReader, TensorReader
 from labelwright.wording import counted, either
 
 Array = NDArray[Any]
@@ -715,18 +714,9 @@ class Cascade(Confidences, Tagger):
             words = self.lexicon_.words
             tensors["lexicon.text"], tensors["lexicon.offsets"] = pack_strings(list(words))
             tensors["lexicon.had"], tensors["lexicon.had.offsets"] = pack_strings(list(words.values()))
-        settings = {k: as_json(v) for k, v in stored_settings(self).items() if k not in ("layers", "shares")}
+        own = {"inputs": list(self.inputs_), "layers": layers}
         records = {name: layer.training_ for name, layer in self.layers_.items()}
-        return tensors, {
-            "kind": type(self).__name__,
-            "labelwright": __version__,
-            "signature": self._signature(),
-            "parameters": settings | {"shares": dict(self.shares) if self.shares else None},
-            "inputs": list(self.inputs_),
-            "layers": layers,
-            "training": self.training_ | {"layers": records},
-            "history": self.history_,
-        }
+        return tensors, header_of(self) | own | {"training": self.training_ | {"layers": records}}
 
     @classmethod
     def unpack(cls, tensors: Mapping[str, Array], header: Mapping[str, Any]) -> Self:
@@ -745,10 +735,7 @@ class Cascade(Confidences, Tagger):
             layers[layer.text("name")] = tagger
         if not layers or len(layers) != len(header.listed("layers")):
             raise header.refuse("layers", "one layer or more, each with a name of its own")
-        check_run(header.part("parameters"))
-        layers_to_train = [(name, model._untrained()) for name, model in layers.items()]
-        cascade = cls(**settings_in(header.part("parameters"), cls) | {"layers": layers_to_train})
-        cascade._check_parameters()
+        cascade: Self = constructed(cls, header, layers=[(name, model._untrained()) for name, model in layers.items()])
         cascade.layers_, cascade.inputs_ = layers, tuple(header.names("inputs"))
         cascade.lexicon_ = read_lexicon(tensors) if "lexicon.text" in tensors else None
         lowest = next(iter(layers.values())).reads()  # which may also read the column of the lexicon

@@ -19,6 +19,7 @@ from labelwright.features.sources import Given
 from labelwright.kernels import compiled
 from labelwright.learn.objective import LogLikelihood
 from labelwright.learn.pruned import PrunedLikelihood, learn_pruning
+from labelwright.modelfile import HeaderReader, TensorReader
 from labelwright.parallel import Workers
 from labelwright.scoring.assembly import Assembly, LatticeScores, bounds_of
 from labelwright.scoring.candidate_scores import CandidateScores, pruned_parameters
@@ -42,7 +43,6 @@ from labelwright.taggers.training import (
     with_outside,
     writes,
 )
-from labelwright.validation import HeaderReader, TensorReader
 
 Array = NDArray[Any]
 SHORT = 0.01  # a share that is missing and worth a warning

@@ -24,6 +24,7 @@ from labelwright.learn.arcs import ArcAssembly, ArcExpectations
 from labelwright.learn.lbfgs import minimised
 from labelwright.learn.monitor import Monitor, ProgressBar, Record
 from labelwright.learn.objective import LogLikelihood
+from labelwright.modelfile import HeaderReader, TensorReader
 from labelwright.parallel import Workers, one_blas_thread
 from labelwright.scoring.parameters import Parameters, Trained, arc_scores, cells_of_arcs, weights_of_arcs
 from labelwright.settings import Help, Signed
@@ -44,7 +45,6 @@ from labelwright.taggers.packing import (
     read_record,
     read_trained,
 )
-from labelwright.validation import HeaderReader, TensorReader
 from labelwright.wording import counted, shown
 
 Array = NDArray[Any]

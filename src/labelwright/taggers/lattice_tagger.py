@@ -25,6 +25,7 @@ from labelwright.learn.joint import LabelsOfArcs
 from labelwright.learn.monitor import Record
 from labelwright.learn.objective import LogLikelihood
 from labelwright.memory.windows import with_label_columns
+from labelwright.modelfile import HeaderReader
 from labelwright.parallel import Workers, sentence_ranges
 from labelwright.scoring.assembly import BLOCK_TOKENS
 from labelwright.scoring.carry import carry_over
@@ -55,7 +56,6 @@ from labelwright.taggers.lattice_crf import (
 )
 from labelwright.taggers.packing import Packed, check_calibration
 from labelwright.taggers.training import labelled, labelled_pair, sample_weights
-from labelwright.validation import HeaderReader
 from labelwright.wording import counted
 
 Array = NDArray[Any]

@@ -68,6 +68,9 @@ class LayerTables(Kind):
         tables = [table for table in value if isinstance(table, dict)] if isinstance(value, list) else []
         return [file for table in tables for file in _files(table, place)]
 
+    def is_stored(self, value: Any) -> bool:
+        return False  # each layer is stored whole
+
 
 def _layer(file: str, number: int, table: Any) -> tuple[str, Any]:
     """One layer, checked by itself."""

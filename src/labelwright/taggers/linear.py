@@ -27,6 +27,7 @@ from labelwright.inspection.facts import StateFeature, TransitionFeature, state_
 from labelwright.inspection.names import by_vocabulary
 from labelwright.inspection.weight_evidence import WeighedSentence
 from labelwright.learn.monitor import EVERY, Checkpoints, Monitor, ProgressBar, Record
+from labelwright.modelfile import HeaderReader, TensorReader
 from labelwright.parallel import Workers
 from labelwright.scoring.carry import pruned
 from labelwright.scoring.parameters import Parameters, Trained
@@ -48,7 +49,6 @@ from labelwright.taggers.packing import (
     template_setting,
 )
 from labelwright.taggers.training import Data, class_weights, codes_among, fingerprint, labelled_pair
-from labelwright.validation import HeaderReader, TensorReader
 from labelwright.wording import counted, percent
 
 Array = NDArray[Any]

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from labelwright.corpus.tabular import frame_names
 from labelwright.decode.record import check_whole
 from labelwright.engine.choice import expect
-from labelwright.errors import CorpusError, ModelFileError, NotFittedError, OptionError
+from labelwright.errors import CorpusError, NotFittedError, OptionError
 from labelwright.inspection import facts
 from labelwright.memory import store
 from labelwright.memory.instances import (
@@ -28,32 +28,16 @@ from labelwright.memory.instances import (
 )
 from labelwright.memory.search import VOTES, Searcher
 from labelwright.memory.store import Answers, IGTree, Memory
-from labelwright.memory.stored import (
-    HEAVIEST,
-    packed_index,
-    packed_values,
-    read_classes,
-    read_index,
-    read_instances,
-    read_often,
-)
+from labelwright.memory.stored import HEAVIEST, Remembered, read_remembered
 from labelwright.memory.weights import METRICS, WEIGHTS, numbers_of
+from labelwright.modelfile import HeaderReader, TensorReader
 from labelwright.parallel import Workers
 from labelwright.settings import AtLeast, Flag, Help, OneOf, OnlyWith, Signed
 from labelwright.taggers import declared
 from labelwright.taggers.estimator import Estimator, InputSchema
 from labelwright.taggers.kinds import Decay, NameByColumn, NameOrNumbers
-from labelwright.taggers.packing import (
-    REMEMBERED,
-    Packed,
-    as_json,
-    constructed,
-    header_of,
-    read_record,
-    stored_settings,
-)
+from labelwright.taggers.packing import REMEMBERED, Packed, constructed, header_of, read_record
 from labelwright.taggers.training import instance_weights
-from labelwright.validation import HeaderReader, TensorReader
 
 Array = NDArray[Any]
 # Without compiled code a query takes as long as so many tokens of a CRF, and one more for so many instances.
@@ -142,15 +126,15 @@ class MemoryBased(Estimator):
     classes_: Array  # [C]  sorted
     n_features_in_: int
     feature_weights_: Array  # [F]
-    index_: Memory | IGTree
     training_: dict[str, Any]
     data_: Instances  # what is remembered,
-    _known: ValueNumbers  # its values,
-    _search: Searcher | None  # of an index that is a Memory
-    targets_: Array  # [N] int32  its classes, in order of first appearance
+    targets_: Array  # [M] int32  its classes, in order of first appearance,
     seen_: list[Any]  # [C]  and what they are
-    often_: Array | None = None  # [N]  how many times each instance counts; None: once
+    often_: Array | None = None  # [M]  how many times each instance counts; None: once
+    index_: Memory | IGTree  # what answers queries
     names_: Sequence[str] | None  # [F]  of columns, for complaints
+    _known: ValueNumbers
+    _search: Searcher | None  # of an index that is a Memory
 
     def __init__(
         self,
@@ -163,14 +147,16 @@ class MemoryBased(Estimator):
         algorithm: Algorithm = "ib1",
         n_jobs: declared.Jobs = None,
     ):
-        self.k = k
-        self.metric = metric
-        self.mvdm_threshold = mvdm_threshold
-        self.weights = weights
-        self.votes = votes
-        self.decay = decay
-        self.algorithm = algorithm
-        self.n_jobs = n_jobs
+        self._store(locals())
+
+    k: int
+    metric: str | Sequence[str]
+    mvdm_threshold: int
+    weights: str | Sequence[float]
+    votes: str
+    decay: tuple[float, float]
+    algorithm: str
+    n_jobs: int | None
 
     # -- learning -----------------------------------------------------------------------------------------------
 
@@ -196,14 +182,11 @@ class MemoryBased(Estimator):
         if not hasattr(self, "data_"):
             return self.fit(X, y, sample_weight)
         self._check_parameters()
-        new = instances(X)
-        self._check_names(X)
-        self._check_width(new)
+        new = self._rows(X)
         seen, targets = numbered_classes(y, len(new.codes))
         index = {label: i for i, label in enumerate(dict.fromkeys([*self.seen_, *seen]))}
         numbers = np.array([index[label] for label in seen], np.int32)
-        often = instance_weights(sample_weight, len(targets))
-        return self._remember_more(new, numbers[targets], list(index), often)
+        return self._remember_more(new, numbers[targets], list(index), instance_weights(sample_weight, len(targets)))
 
     def _remember_more(self, new: Instances, targets: Array, seen: list[Any], often: Array | None) -> Self:
         """Remember further instances with their classes, of which `seen` are the names: old ones, then new ones."""
@@ -227,37 +210,27 @@ class MemoryBased(Estimator):
         if often is not None and not often.all():
             data, targets, often = some_instances(data, often > 0), targets[often > 0], often[often > 0]
         expect(len(data.codes))
-        metrics = self._metrics(len(data.values))
-        weights = self._given_weights(len(data.values))
-        learnt = store.learn(data, targets, len(seen), metrics, self.mvdm_threshold, weights, columns, often)
+        F, C = len(data.values), len(seen)
+        metrics = (self.metric,) * F if isinstance(self.metric, str) else tuple(self.metric)
+        if len(metrics) != F:
+            raise OptionError(f"metric: expected one name, or one for each of {F} columns, got {len(metrics)}")
+        weights = self.weights if isinstance(self.weights, str) else self._given_weights(F)
+        learnt = store.learn(data, targets, C, metrics, self.mvdm_threshold, weights, columns, often)
         index: Memory | IGTree
         if self.algorithm == "igtree":
-            index = store.igtree(data.codes, targets, len(seen), learnt.weights, often)
+            index = store.igtree(data.codes, targets, C, learnt.weights, often)
         else:
-            index = store.memory(learnt, data, targets, len(seen), often)
-        self.index_, self.data_, self.targets_, self.names_ = index, data, targets, columns
-        self.often_ = often
-        self._search = Searcher(index) if isinstance(index, Memory) else None
-        self._known = ValueNumbers(data.values)
-        self.feature_weights_, self.n_features_in_ = learnt.weights, len(data.values)
-        self._name_classes(seen)
+            index = store.memory(learnt, data, targets, C, often)
+        return self._keep(Remembered(data, targets, seen, often, learnt.weights, index), columns)
+
+    def _keep(self, remembered: Remembered, columns: Sequence[str] | None) -> Self:
+        self.data_, self.targets_, self.seen_, self.often_, self.feature_weights_, self.index_ = remembered
+        self._search = Searcher(self.index_) if isinstance(self.index_, Memory) else None
+        self._known, self.names_ = ValueNumbers(self.data_.values), columns
+        self.n_features_in_, self.classes_ = len(self.data_.values), sorted_classes(self.seen_)
         return self
 
-    def _name_classes(self, seen: list[Any]) -> None:
-        self.seen_ = seen
-        self.classes_ = sorted_classes(seen)
-
-    def _metrics(self, n: int) -> tuple[str, ...]:
-        """The metric of each column."""
-        if isinstance(self.metric, str):
-            return (self.metric,) * n
-        if len(self.metric) != n:
-            raise OptionError(f"metric: expected one name, or one for each of {n} columns, got {len(self.metric)}")
-        return tuple(self.metric)
-
-    def _given_weights(self, n: int) -> str | Array:
-        if isinstance(self.weights, str):
-            return self.weights
+    def _given_weights(self, n: int) -> Array:
         try:
             given = np.asarray(self.weights, np.float64)
         except (TypeError, ValueError):
@@ -272,21 +245,6 @@ class MemoryBased(Estimator):
     def _check_fitted(self) -> None:
         if not hasattr(self, "index_"):
             raise NotFittedError(f"this {type(self).__name__} is not trained yet: call fit")
-
-    def _check_names(self, X: Any) -> None:
-        """Refuse a data frame whose columns are others than those of the one that was learnt from."""
-        names = frame_names(X)
-        if names is not None and self.names_ is not None and list(names) != list(self.names_):
-            raise CorpusError(f"X: expected the columns {', '.join(self.names_)}, got {', '.join(names)}")
-
-    def _check_width(self, data: Instances) -> None:
-        """Refuse rows of another length than those that were learnt from, as scikit-learn words it."""
-        width, read = len(data.values), self.n_features_in_
-        if width != read:
-            raise CorpusError(
-                f"X: the model reads {read} columns, got {width}: X has {width} features, but {type(self).__name__} is "
-                f"expecting {read} features as input"
-            )
 
     # -- answers ------------------------------------------------------------------------------------------------
 
@@ -338,12 +296,11 @@ class MemoryBased(Estimator):
     def _answers(self, codes: Array, numbers: Array) -> Answers:
         """The answers to queries, given as `_queries` makes them."""
         self._expect(len(codes))
-        if isinstance(self.index_, IGTree):
+        if self._search is None:
+            assert isinstance(self.index_, IGTree)
             return store.ask(self.index_, codes)
-        assert self._search is not None
-        workers = Workers(self.n_jobs)
-        decay = float(self.decay[0]), float(self.decay[1])
-        return self._search.classify(codes, numbers, int(self.k), self.votes, decay, workers)
+        a, b = self.decay
+        return self._search.classify(codes, numbers, int(self.k), self.votes, (a, b), Workers(self.n_jobs))
 
     def neighbours(self, X: Any, k: int | None = None) -> list[list[Neighbour]]:
         """The instances at the k nearest distances of each row, the nearest first: the explanation of a prediction.
@@ -358,28 +315,34 @@ class MemoryBased(Estimator):
             check_whole("k", k, 1)
         codes, numbers = self._queries(X)
         self._expect(len(codes))
-        workers = Workers(self.n_jobs)
-        nearest = self._search.nearest(codes, numbers, int(k or self.k), workers)
-        pairs = zip(nearest.instances.tolist(), nearest.distance.tolist(), strict=True)
-        neighbours = [self._neighbour(n, distance) for n, distance in pairs]
+        nearest = self._search.nearest(codes, numbers, int(k or self.k), Workers(self.n_jobs))
+        neighbours = []
+        for n, distance in zip(nearest.instances.tolist(), nearest.distance.tolist(), strict=True):
+            values = tuple(known[c] for known, c in zip(self.data_.values, self.data_.codes[n].tolist(), strict=True))
+            neighbours.append(Neighbour(n, distance, self.seen_[self.targets_[n]], values))
         return [neighbours[a:b] for a, b in pairwise(nearest.ptr.tolist())]
 
     def _expect(self, queries: int) -> None:
-        """Say how much work queries will be: each is compared with the instances."""
-        if isinstance(self.index_, IGTree):
-            expect(queries)
-        else:
-            expect(queries * (QUERY_COST + len(self.targets_) / INSTANCES_OF_TOKEN))
+        """Say how much work queries will be: each is compared with the instances, but by a tree."""
+        cost = 1 if self._search is None else QUERY_COST + len(self.targets_) / INSTANCES_OF_TOKEN
+        expect(queries * cost)
 
-    def _neighbour(self, n: int, distance: float) -> Neighbour:
-        values = tuple(known[c] for known, c in zip(self.data_.values, self.data_.codes[n].tolist(), strict=True))
-        return Neighbour(n, distance, self.seen_[self.targets_[n]], values)
+    def _rows(self, X: Any) -> Instances:
+        """Rows with as many columns as those that were learnt from; refused as scikit-learn words it."""
+        rows = X if isinstance(X, Instances) else instances(X)
+        names, width, read = frame_names(X), len(rows.values), self.n_features_in_
+        if names is not None and self.names_ is not None and list(names) != list(self.names_):
+            raise CorpusError(f"X: expected the columns {', '.join(self.names_)}, got {', '.join(names)}")
+        if width != read:
+            raise CorpusError(
+                f"X: the model reads {read} columns, got {width}: X has {width} features, but {type(self).__name__} is "
+                f"expecting {read} features as input"
+            )
+        return rows
 
     def _queries(self, X: Any) -> tuple[Array, Array]:
         """Rows as codes [Q, F] of known values, and as numbers where the metric is numeric."""
-        rows = X if isinstance(X, Instances) else instances(X)
-        self._check_names(X)
-        self._check_width(rows)
+        rows = self._rows(X)
         codes = self._known.translated(rows)
         numbers = np.zeros(codes.shape)
         for i in self.index_.numeric if isinstance(self.index_, Memory) else ():
@@ -391,56 +354,37 @@ class MemoryBased(Estimator):
     def memory_(self) -> dict[str, float]:
         """How much is remembered: instances, distinct rows (of an igtree: nodes), bytes in all, bytes per instance."""
         self._check_fitted()
-        n = len(self.targets_)
+        n, index = len(self.targets_), self.index_
         values = sum(map(sys.getsizeof, {id(value): value for known in self.data_.values for value in known}.values()))
         values += sum(map(sys.getsizeof, self.data_.values))
-        n_bytes = (self._search or self.index_).n_bytes + self.data_.codes.nbytes + self.targets_.nbytes + values
-        rows = self.index_.trie.columns.shape[1] if isinstance(self.index_, Memory) else len(self.index_.code)
-        return {
-            "instances": n,
-            "rows": rows,
-            "bytes": n_bytes,
-            "bytes_per_instance": n_bytes / n,
-        }
+        n_bytes = (self._search or index).n_bytes + self.data_.codes.nbytes + self.targets_.nbytes + values
+        rows = index.trie.columns.shape[1] if isinstance(index, Memory) else len(index.code)
+        return {"instances": n, "rows": rows, "bytes": n_bytes, "bytes_per_instance": n_bytes / n}
 
     # -- files --------------------------------------------------------------------------------------------------
 
     def pack(self) -> Packed:
         """The tensors (memory.stored) and the header of the model file."""
-        header = header_of(self) | {"parameters": settings_as_json(self)}
-        return self._tensors(), header | {"columns": len(self.data_.values), "names": self.names_}
+        learnt = self.data_, self.targets_, self.seen_, self.often_, self.feature_weights_, self.index_
+        return Remembered(*learnt).tensors(), header_of(self) | {"columns": self.n_features_in_, "names": self.names_}
 
     @classmethod
     def unpack(cls, tensors: Mapping[str, Array], header: Mapping[str, Any]) -> Self:
         """The model that `pack` stored, after checking that everything fits together."""
-        tensors, header = TensorReader.of(tensors), HeaderReader.of(header)
-        model: Self = constructed(cls, header, **decay_setting(header))
-        model._restore(tensors, header)
-        of_sentences = "sentences" in header.part("training")  # that of a tagger; fit writes no record
-        model.training_, _ = read_record(header, REMEMBERED if of_sentences else ())
+        fields = HeaderReader.of(header)
+        model: Self = constructed(cls, fields)
+        model._restore(TensorReader.of(tensors), fields)
+        of_sentences = "sentences" in fields.part("training")  # that of a tagger; fit writes no record
+        model.training_, _ = read_record(fields, REMEMBERED if of_sentences else ())
         return model
 
-    def _tensors(self) -> dict[str, Array]:
-        tensors = {"targets": self.targets_, "codes": self.data_.codes, "weights": self.feature_weights_}
-        if self.often_ is not None:
-            tensors["often"] = self.often_
-        for i, values in enumerate(self.data_.values):
-            tensors |= packed_values(f"values{i}", values)
-        return tensors | packed_values("seen", self.seen_) | packed_index(self.index_)
-
     def _restore(self, tensors: TensorReader, header: HeaderReader) -> None:
-        seen, n_columns = read_classes(tensors), header.whole("columns", 1, 1 << 31)
-        self.data_, self.targets_ = read_instances(tensors, n_columns, len(seen))
-        self._known = ValueNumbers(self.data_.values)
-        self.often_ = read_often(tensors, len(self.targets_))
-        self.index_ = read_index(tensors, self.data_, len(seen), self.often_)
-        self._search = Searcher(self.index_) if isinstance(self.index_, Memory) else None
-        self.feature_weights_ = tensors.numbers("weights", np.float64, n_columns, least=0, most=HEAVIEST)
-        self.n_features_in_ = n_columns
-        self.names_ = header.names("names") if header.get("names") is not None else None
-        if self.names_ is not None and len(self.names_) != n_columns:
-            raise header.refuse("names", f"names of {n_columns} columns")
-        self._name_classes(seen)
+        F = header.whole("columns", 1, 1 << 31)
+        remembered = read_remembered(tensors, F)
+        names = header.names("names") if header.get("names") is not None else None
+        if names is not None and len(names) != F:
+            raise header.refuse("names", f"names of {F} columns")
+        self._keep(remembered, names)
 
     def _features_read(self) -> tuple[str, Mapping[str, str] | None]:
         return "columns", None
@@ -464,20 +408,3 @@ class MemoryBased(Estimator):
         tags.input_tags.categorical = True
         tags.input_tags.allow_nan = "numeric" not in self.metric  # else it is a value like any other
         return tags
-
-
-def settings_as_json(model: Estimator) -> dict[str, Any]:
-    """The settings, some of which may be sequences."""
-    settings = stored_settings(model)
-    if callable(settings.get("weighting")):
-        raise ModelFileError("weighting: a function cannot be stored in a model file; name a weighting, or pickle it")
-    lists = {"metric", "weights", "decay", "lengths"}
-    return {
-        name: np.asarray(value).tolist() if name in lists and not isinstance(value, str | None) else as_json(value)
-        for name, value in settings.items()
-    }
-
-
-def decay_setting(header: HeaderReader) -> dict[str, tuple[Any, ...]]:
-    settings = header.part("parameters")
-    return {"decay": tuple(settings.listed("decay"))} if "decay" in settings else {}

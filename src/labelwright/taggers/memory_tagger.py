@@ -20,6 +20,7 @@ from labelwright.inspection.names import by_memory
 from labelwright.inspection.ngram_evidence import RememberedSentence
 from labelwright.memory.search import SEARCHED, settings_with
 from labelwright.memory.windows import NO_VECTORS, Windows, restored, windows
+from labelwright.modelfile import HeaderReader, TensorReader, check_distinct, check_indices
 from labelwright.structures.proposals import Distributions, check_order, gram_name, ngram_classes, propose
 from labelwright.taggers import declared
 from labelwright.taggers.base import NEIGHBOURS
@@ -34,8 +35,6 @@ from labelwright.taggers.memory import (
     Neighbours,
     Threshold,
     Votes,
-    decay_setting,
-    settings_as_json,
 )
 from labelwright.taggers.ngram import (
     InferenceName,
@@ -60,7 +59,6 @@ from labelwright.taggers.packing import (
     template_setting,
 )
 from labelwright.taggers.training import BALANCED, token_weights
-from labelwright.validation import HeaderReader, TensorReader, check_distinct, check_indices
 from labelwright.wording import counted
 
 Array = NDArray[Any]
@@ -201,24 +199,20 @@ class MemoryTagger(NgramModel):
 
     def pack(self) -> Packed:
         """The tensors and the header of the model file: those of the learner, and grams [C, n] and labels."""
-        learner = self.learner_
+        if callable(self.weighting):
+            raise ModelFileError("weighting: a function cannot be stored in a model file; name one, or pickle it")
+        tensors, header = self.learner_.pack()
         labels, kind = pack_labels(self.labels_)
-        tensors = learner._tensors() | {"grams": self.grams_} | labels | self.windows_.tensors()
-        return tensors, header_of(self) | kind | {
-            "parameters": settings_as_json(self),
-            "columns": len(learner.data_.values),
-            "names": learner.names_,
-            "windows": self.windows_.header(),
-            "scheme": self.scheme_,
-            "mark": self.mark_,
-        }
+        own = {"windows": self.windows_.header(), "scheme": self.scheme_, "mark": self.mark_}
+        tensors |= {"grams": self.grams_} | labels | self.windows_.tensors()
+        return tensors, header | header_of(self) | kind | own
 
     @classmethod
     def unpack(cls, tensors: Mapping[str, Array], header: Mapping[str, Any]) -> Self:
         """The model that `pack` stored, after checking that everything fits together."""
         tensors, header = TensorReader.of(tensors), HeaderReader.of(header)
         described = header.part("windows")
-        model: Self = constructed(cls, header, **decay_setting(header), **template_setting(described))
+        model: Self = constructed(cls, header, **template_setting(described))
         model.windows_, model.labels_ = restored(tensors, described), read_labels(tensors, header)
         check_token_labels(tensors, model.labels_)
         if model.windows_.sources.order:
@@ -231,7 +225,7 @@ class MemoryTagger(NgramModel):
         model.learner_ = model._learner()
         model.learner_._restore(tensors, header)
         if model.learner_.seen_ != list(range(len(model.grams_))):
-            raise ModelFileError("tensor seen: expected a class for each of the n-grams")
+            raise tensors.refuse("seen", "a class for each of the n-grams")
         if len(model.windows_.names) != model.learner_.n_features_in_:
             raise described.refuse("names", f"names of {model.learner_.n_features_in_} columns")
         model.training_, _ = read_record(header, REMEMBERED)

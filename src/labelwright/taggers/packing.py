@@ -13,11 +13,11 @@ transitions, weights of the zero-order model, and sparse transitions:
     transitions.ptr [L+1]  transitions.label        pairs of labels by their first
 
 Strings are stored as NAME.text (UTF-8) and NAME.offsets.  Weights that are exactly zero are left out.  Nothing that
-`unpack` is given is trusted: see labelwright.validation.
+`unpack` is given is trusted: TensorReader and HeaderReader (labelwright.modelfile) check all that they read.
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
 from numbers import Real
 from typing import Any, NamedTuple
@@ -29,29 +29,27 @@ from labelwright import __version__
 from labelwright.answers.calibrated import kinds_of
 from labelwright.corpus.labels import READ_LABEL, label_type, text_of, unwritable_label
 from labelwright.corpus.schemes import SCHEMES
-from labelwright.errors import ModelFileError
+from labelwright.corpus.tokenizer import tokenizer_of
+from labelwright.errors import ModelFileError, OptionError
 from labelwright.features.builtin import BUILTIN
 from labelwright.features.extract import EXTRACTORS, Extractor, read_template
 from labelwright.features.segments import SegmentFeatures
-from labelwright.modelfile import pack_strings, read_strings
+from labelwright.modelfile import (
+    BITS,
+    LARGEST_COUNT,
+    LARGEST_WEIGHT,
+    HeaderReader,
+    TensorReader,
+    check_distinct,
+    is_number,
+    pack_strings,
+    read_strings,
+)
 from labelwright.scoring.candidate_scores import PrunedParameters
 from labelwright.scoring.parameters import REACH, Cells, Parameters, Pruning, Trained
 from labelwright.settings import settings_of
 from labelwright.structures.candidates import SparseTransitions, label_space
 from labelwright.structures.states import MAX_ARCS, StateSpace, assembled
-from labelwright.taggers.stored_records import FITTED as FITTED
-from labelwright.taggers.stored_records import REMEMBERED as REMEMBERED
-from labelwright.taggers.stored_records import TIMED as TIMED
-from labelwright.taggers.stored_records import read_record as read_record
-from labelwright.validation import (
-    LARGEST_WEIGHT,
-    HeaderReader,
-    TensorReader,
-    check_distinct,
-    check_pointers,
-    check_rising_within,
-    is_number,
-)
 
 Array = NDArray[Any]
 Packed = tuple[dict[str, Array], dict[str, Any]]
@@ -67,15 +65,10 @@ def header_of(model: Any) -> dict[str, Any]:
         "kind": type(model).__name__,
         "labelwright": __version__,
         "signature": model._signature(),
-        "parameters": {name: as_json(value) for name, value in stored_settings(model).items()},
+        "parameters": {name: as_json(value) for name, value in storable(model.get_params(False), type(model)).items()},
         "training": getattr(model, "training_", {}),
         "history": getattr(model, "history_", []),
     }
-
-
-def stored_settings(model: Any) -> dict[str, Any]:
-    """The settings that a model file holds."""
-    return storable(model.get_params(deep=False), type(model))
 
 
 def storable(values: Mapping[str, Any], kind: type[Any]) -> dict[str, Any]:
@@ -88,33 +81,27 @@ def as_json(value: Any) -> Any:
     """A setting as JSON; templates and phrases of dictionaries are stored with the features."""
     if isinstance(value, Mapping):
         return {str(k): as_json(v) for k, v in value.items() if isinstance(v, Real)} or None
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, list | tuple) and value and all(isinstance(pair, list | tuple) for pair in value):
-        return [[as_json(item) for item in pair] for pair in value]
+    if isinstance(value, np.generic | np.ndarray):
+        value = value.tolist()
+    if isinstance(value, Iterable) and not isinstance(value, str):
+        return [as_json(item) for item in value]
     return value if isinstance(value, bool | int | float | str | None) else None
 
 
 def constructed(kind: type[Any], header: HeaderReader, **given: Any) -> Any:
-    """An untrained model with the settings of a header; those in `given` are taken as they are."""
-    fields = header.part("parameters")
-    model = kind(**settings_in(fields, kind) | given)
-    check_run(fields)
+    """An untrained model with the settings of a header; those in `given` are taken as they are.  Files of earlier
+    versions name files and say how many threads run, too."""
+    fields, declared = header.part("parameters"), settings_of(kind)
+    for name, read in (("random_state", fields.whole), ("template", fields.text)):  # models check them when needed
+        if fields.get(name) is not None:
+            read(name)
+    stored = {
+        name: tuple(value) if isinstance(value, list) and isinstance(declared[name].default, tuple) else value
+        for name, value in storable(fields, kind).items()
+    }
+    model = kind(**stored | given)
     model._check_parameters()
     return model
-
-
-def settings_in(fields: HeaderReader, kind: type[Any]) -> dict[str, Any]:
-    """The settings of a header; files of earlier versions name files and say how many threads run, too."""
-    return storable(fields, kind)
-
-
-def check_run(fields: HeaderReader) -> None:
-    """Settings of a run that models do not check before they need them."""
-    if fields.get("random_state") is not None:
-        fields.whole("random_state")
-    if fields.get("template") is not None:
-        fields.text("template")
 
 
 def read_scheme(header: HeaderReader) -> str | None:
@@ -134,7 +121,7 @@ def read_labels(tensors: TensorReader, header: HeaderReader) -> list[Any]:
     """Labels: one at least, none twice."""
     labels: list[Any] = read_strings(tensors, "labels")
     if not labels:
-        raise ModelFileError(f"tensor {tensors.prefix}labels: expected one label or more")
+        raise tensors.refuse("labels", "one label or more")
     if "label_type" in header:
         kind = header.one_of("label_type", tuple(READ_LABEL))
         try:
@@ -221,12 +208,19 @@ def read_trained(
 
     shape_of : gives the sizes that follow from the space and the extractor; taggers with a structure of their own read
         it there"""
-    space = read_space(tensors, header)
+    space, extractor = _read_space(tensors, header), _read_extractor(tensors, header)
     nothing = Parameters({}, space.n_states, space.graph.order)
-    known = Trained(read_extractor(tensors, header), space, nothing, np.empty(0, np.float32), read_scheme(header))
+    known = Trained(extractor, space, nothing, np.empty(0, np.float32), read_scheme(header))
     shape, known = shape_of(known, header)
-    parameters, weights = read_parameters(tensors, header, known.extractor, shape)
-    return known._replace(parameters=parameters, weights=weights)
+    kinds = header.names("layers")
+    if sorted(kinds) != sorted(extractor.cell_kinds) or not set(kinds) <= set(shape.columns):
+        raise header.refuse("layers", ", ".join(extractor.cell_kinds))
+    # First, since it shows that the file is as large as its header says.
+    plain = [_read_weights(tensors, name, shape.n_states ** (2 + i)) for i, name in enumerate(PLAIN[: shape.order])]
+    cells = {name: _read_cells(tensors, name, extractor.n_features, shape.columns[name]) for name in kinds}
+    weights = [_read_weights(tensors, f"{name}.weights", len(cells[name].column)) for name in kinds]
+    parameters = Parameters(cells, shape.n_states, shape.order)
+    return known._replace(parameters=parameters, weights=np.concatenate([*weights, *plain]))
 
 
 def chain_shape(trained: Trained, header: HeaderReader) -> tuple[Shape, Trained]:
@@ -241,19 +235,18 @@ def check_first_order(trained: Trained, header: HeaderReader) -> None:
         raise header.refuse("order", "1")
 
 
-def read_space(tensors: TensorReader, header: HeaderReader) -> StateSpace:
+def _read_space(tensors: TensorReader, header: HeaderReader) -> StateSpace:
     """The state space; its size is that of tensors that the file holds, checked before anything is made of it."""
     order = header.whole("order", 1, 2) if "order" in header else 1
     labels = read_labels(tensors, header)
-    first = tensors.array("labels.first", np.int32, len(labels) + 1)
+    first = tensors.pointers("labels.first", len(labels), None, least=1, dtype=np.int32)
     S = int(first[-1])
-    check_pointers(f"{tensors.prefix}labels.first", first, S, least=1)
     start, end = (tensors.array(f"space.{name}", np.bool_, S) for name in ("start", "end"))
     arc = tensors.array("space.arc", np.bool_, S, S)
     if S ** (order + 1) > MAX_ARCS:
         raise ModelFileError(f"tensor {tensors.prefix}labels.first: {S:,} states are too many for order {order}")
     if not start.any() or not end.any() or (order == 2 and not arc.any()):
-        raise ModelFileError(f"tensor {tensors.prefix}space.start: expected states that may begin, follow and end")
+        raise tensors.refuse("space.start", "states that may begin, follow and end")
     if order == 2:
         _read_weights(tensors, "triples", S**3)
         twin = np.repeat(first[:-1], np.diff(first))  # [S]  the first state of the same label
@@ -262,29 +255,17 @@ def read_space(tensors: TensorReader, header: HeaderReader) -> StateSpace:
     return assembled(tuple(labels), first, start, arc, end, order)
 
 
-def read_extractor(tensors: TensorReader, header: HeaderReader) -> Extractor:
-    """The extractor of features."""
+def _read_extractor(tensors: TensorReader, header: HeaderReader) -> Extractor:
     extractors = EXTRACTORS | {SegmentFeatures.kind: SegmentFeatures}
     kind = extractors[header.one_of("extractor", tuple(extractors))]
     extractor: Extractor = kind.restore(tensors.part("features."), header.part("features"))
     return extractor
 
 
-def read_parameters(
-    tensors: TensorReader, header: HeaderReader, extractor: Extractor, shape: Shape
-) -> tuple[Parameters, Array]:
-    """The cells of all features, and the weight vector."""
-    kinds = header.names("layers")
-    if sorted(kinds) != sorted(extractor.cell_kinds) or not set(kinds) <= set(shape.columns):
-        raise header.refuse("layers", ", ".join(extractor.cell_kinds))
-    # First, since it shows that the file is as large as its header says.
-    plain = [_read_weights(tensors, name, shape.n_states ** (2 + i)) for i, name in enumerate(PLAIN[: shape.order])]
-    cells, weights = {}, []
-    for name in kinds:
-        column = tensors.indices(f"{name}.column", np.int32, shape.columns[name], None)
-        cells[name] = Cells(tensors.pointers(f"{name}.ptr", extractor.n_features, len(column)), column)
-        weights.append(_read_weights(tensors, f"{name}.weights", len(column)))
-    return Parameters(cells, shape.n_states, shape.order), np.concatenate([*weights, *plain])
+def _read_cells(tensors: TensorReader, name: str, n: int, below: int) -> Cells:
+    """The columns of each of so many features, or labels."""
+    column = tensors.indices(f"{name}.column", np.int32, below, None)
+    return Cells(tensors.pointers(f"{name}.ptr", n, len(column)), column)
 
 
 def _read_weights(tensors: TensorReader, name: str, n: int) -> Array:
@@ -298,70 +279,217 @@ def read_pruned(tensors: TensorReader, header: HeaderReader) -> Trained:
     if header.whole("order", 1, 2) == 2:
         raise ModelFileError(f"{header.place}: pruned labels of order 2 are gone; train again with order=1")
     labels = read_labels(tensors, header)
-    L = len(labels)
-    extractor = read_extractor(tensors, header)
+    L, extractor, fields = len(labels), _read_extractor(tensors, header), header.part("pruning")
     if header.names("layers") != ["state"] or tuple(extractor.cell_kinds) != ("state",):
         raise header.refuse("layers", "state")
-    column = tensors.indices("state.column", np.int32, L, None)
-    ptr = tensors.pointers("state.ptr", extractor.n_features, len(column))
-    check_rising_within(f"{tensors.prefix}state.column", column, ptr[:-1])
-    sparse = _read_transitions(tensors, L)
-    parts = ("state.weights", len(column)), ("transitions", len(sparse.second))
-    weights = [tensors.weights(name, np.float32, size) for name, size in parts]
-    fields = header.part("pruning")
+    cells = _read_cells(tensors, "state", extractor.n_features, L)
+    tensors.rising("state.column", cells.ptr[:-1])
+    second = tensors.indices("transitions.label", np.int32, L, None)
+    sparse = SparseTransitions(tensors.pointers("transitions.ptr", L, len(second)), second)
+    tensors.rising("transitions.label", sparse.ptr[:-1])
+    parts = ("state.weights", len(cells.column)), ("transitions", len(second))
+    weights = np.concatenate([tensors.weights(name, np.float32, size) for name, size in parts])
     pruning = Pruning(
-        tensors.weights("pruning.weights", np.float32, len(column)),
+        tensors.weights("pruning.weights", np.float32, len(cells.column)),
         tensors.weights("pruning.bias", np.float32, L),
         fields.number("cutoff", 0.0, LARGEST_WEIGHT),
         fields.whole("most", 1, L),
         fields.number("share", 0.0, 1.0),
         fields.number("prior", 0.0, LARGEST_WEIGHT) if "prior" in fields else 0.0,
     )
-    parameters: Any = PrunedParameters({"state": Cells(ptr, column)}, L, sparse)
-    space = _pruned_space(tensors, labels)
-    return Trained(extractor, space, parameters, np.concatenate(weights), read_scheme(header), pruning=pruning)
+    space = label_space(labels)
+    if "space.arc" in tensors:
+        start, end = (tensors.array(f"space.{name}", np.bool_, L) for name in ("start", "end"))
+        if not start.any() or not end.any():
+            raise tensors.refuse("space.start", "labels that may begin and end")
+        space = space._replace(start=start, end=end, arc=tensors.array("space.arc", np.bool_, L, L))
+    parameters: Any = PrunedParameters({"state": cells}, L, sparse)
+    return Trained(extractor, space, parameters, weights, read_scheme(header), pruning=pruning)
 
 
-def _read_transitions(tensors: TensorReader, L: int) -> SparseTransitions:
-    """The pairs that have a weight."""
-    second = tensors.indices("transitions.label", np.int32, L, None)
-    ptr = tensors.pointers("transitions.ptr", L, len(second))
-    check_rising_within(f"{tensors.prefix}transitions.label", second, ptr[:-1])
-    return SparseTransitions(ptr, second)
+# -- the record of training: what `inspect` and `calibrate` read of it is checked --------------------------------------
+
+FITTED = ("sentences", "tokens", "iterations", "loss")  # what the record of a trained linear tagger has at least
+TIMED = ("seconds", "labelwright")  # what a record that says why training ended has, too
+REMEMBERED = ("sentences", "tokens", *TIMED)  # what that of a memory-based tagger has
 
 
-def _pruned_space(tensors: TensorReader, labels: list[Any]) -> StateSpace:
-    """The labels, and which transitions are allowed."""
-    space, L = label_space(labels), len(labels)
-    if "space.arc" not in tensors:
-        return space
-    start, end = (tensors.array(f"space.{name}", np.bool_, L) for name in ("start", "end"))
-    if not start.any() or not end.any():
-        raise ModelFileError(f"tensor {tensors.prefix}space.start: expected labels that may begin and end")
-    return space._replace(start=start, end=end, arc=tensors.array("space.arc", np.bool_, L, L))
+def read_record(
+    header: HeaderReader,
+    needed: Sequence[str] = (),
+    of_iteration: Sequence[str] = ("loss",),
+    of_layers: bool = False,
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """The record of training, and that of its iterations.
 
-
-# -- calibration ------------------------------------------------------------------------------------------------------
+    needed : what it must hold, unless it is empty (a model that was not trained), or of another program and has none
+    of_iteration : what the record of each iteration must hold
+    of_layers : whether it is that of a cascade, which is never empty and holds scores of several layers"""
+    training = header.part("training")
+    for name in ("training", "history"):
+        header.check_plain(name, but=("loss", "norm", "merit"))
+    _check_fields(training, OF_LAYERS if of_layers else TRAINING)
+    imported = "imported_from" in training and not any(name in training for name in needed)
+    if of_layers or (len(training) and not imported):
+        _require(training, needed)
+    if "stopped" in training and needed:
+        _require(training, TIMED)
+    history = header.parts("history")
+    for record in history:
+        _require(record, of_iteration)
+        _check_fields(record, ITERATION)
+    return dict(training), [dict(record) for record in history]
 
 
 def check_calibration(training: HeaderReader, weights: Array) -> None:
-    """The calibration of a model: a temperature above 0 that leaves its weights finite, and maps that rise."""
+    """The calibration of a model: a temperature above 0 that leaves its weights finite, and maps that rise, with as
+    many numbers that are right as are said."""
     if training.get("calibration") is None:
         return
-    temperature = training.part("calibration")["temperature"]
-    largest = float(np.abs(weights).max(initial=0.0))
-    most = LARGEST_WEIGHT
+    record = training.part("calibration")
+    temperature, largest, most = record["temperature"], float(np.abs(weights).max(initial=0.0)), LARGEST_WEIGHT
     if not is_number(temperature) or not 0 < temperature <= most or not largest / temperature <= most:
-        raise training.part("calibration").refuse("temperature", "a number above 0 that fits the weights")
-    for kind in kinds_of(training.part("calibration")):
-        _check_map(training.part("calibration").part(kind))
+        raise record.refuse("temperature", "a number above 0 that fits the weights")
+    for fields in map(record.part, kinds_of(record)):
+        n = len(fields.listed("said"))
+        for name in ("said", "right"):
+            numbers = fields.listed(name)
+            if not numbers or not all(is_number(p) and 0 <= p <= 1 for p in numbers) or len(numbers) != n:
+                raise fields.refuse(name, "as many numbers between 0 and 1")
+            if any(a > b for a, b in pairwise(numbers)):
+                raise fields.refuse(name, "numbers that never fall")
 
 
-def _check_map(fields: HeaderReader) -> None:
-    """A monotone map of probabilities: numbers that rise, as many that are right as are said."""
-    said, right = fields.listed("said"), fields.listed("right")
-    for name, numbers in (("said", said), ("right", right)):
-        if not numbers or not all(is_number(p) and 0 <= p <= 1 for p in numbers) or len(numbers) != len(said):
-            raise fields.refuse(name, "as many numbers between 0 and 1")
-        if any(a > b for a, b in pairwise(numbers)):
-            raise fields.refuse(name, "numbers that never fall")
+# A schema names fields and how each is checked; a field with a star must be there.  Fields that are not named may hold
+# anything that JSON has, but no number that is not finite.
+Check = Callable[[HeaderReader, str], Any]
+whole, text, names = HeaderReader.whole, HeaderReader.text, HeaderReader.names
+
+
+def _require(fields: HeaderReader, needed: Sequence[str]) -> None:
+    for name in needed:
+        fields[name]  # an error where it is missing
+
+
+def _check_fields(fields: HeaderReader, schema: Mapping[str, Check]) -> None:
+    _require(fields, [name.rstrip("*") for name in schema if name.endswith("*")])
+    for name, check in schema.items():
+        if name.rstrip("*") in fields:
+            check(fields, name.rstrip("*"))
+
+
+def real(fields: HeaderReader, name: str) -> None:
+    fields.number(name, -LARGEST_COUNT, LARGEST_COUNT)
+
+
+def loss(fields: HeaderReader, name: str) -> None:
+    """A number that need not be finite, since training may have failed."""
+    if type(fields[name]) is not float:
+        real(fields, name)
+
+
+def flag(fields: HeaderReader, name: str) -> None:
+    fields.one_of(name, (False, True))
+
+
+def maybe(check: Check) -> Check:
+    """The same, or null."""
+    return lambda fields, name: fields[name] is None or check(fields, name)
+
+
+def each(check: Check) -> Check:
+    """An object all of whose fields are alike."""
+    return lambda fields, name: [check(fields.part(name), key) for key in fields.part(name)]
+
+
+def record(schema: Mapping[str, Check]) -> Check:
+    return lambda fields, name: _check_fields(fields.part(name), schema)
+
+
+def records(schema: Mapping[str, Check]) -> Check:
+    def check(fields: HeaderReader, name: str) -> None:
+        for part in fields.parts(name):
+            _check_fields(part, schema)
+
+    return check
+
+
+def _tokenizer(training: HeaderReader, name: str) -> None:
+    """The tokenizer of a model that was trained on text."""
+    try:
+        tokenizer_of(training[name])
+    except OptionError as error:
+        raise training.refuse(name, str(error)) from None
+
+
+def _compressed(training: HeaderReader, name: str) -> None:
+    training.part(name).number("prune", 0.0, LARGEST_COUNT)
+    training.part(name).one_of("bits", BITS)
+
+
+def _rounds(training: HeaderReader, name: str) -> None:
+    """The rounds of splitting and merging, one of which was kept."""
+    records({"states*": each(whole), "kept": flag})(training, name)
+    if not any(part.get("kept") for part in training.parts(name)):
+        raise training.refuse(name, "a round that was kept")
+
+
+def _convergence(training: HeaderReader, name: str) -> None:
+    """What a perceptron knows about the data."""
+    record(CONVERGENCE)(training, name)
+    if "mistake_bound" in training.part(name):
+        _require(training.part(name), ("theorem",))
+
+
+def _best(fields: HeaderReader, name: str) -> None:
+    """Where development data chose the weights: the iteration and its score."""
+    (real if name == "best_dev" else whole)(fields, name)
+    _require(fields, ("best_dev", "best_iteration"))
+
+
+CONVERGENCE: dict[str, Check] = {
+    "separable*": real,
+    "strictly_separable": real,
+    "margin": maybe(real),
+    "theorem": maybe(whole),
+    "mistake_bound": maybe(real),
+    "latent": record(
+        {**dict.fromkeys(("plain_margin*", "margin_bound*", "expansion*"), real), "mistake_bound*": maybe(real)}
+    ),
+}
+BEST: dict[str, Check] = {"best_dev": _best, "best_iteration": _best}
+TRAINING: dict[str, Check] = {
+    **dict.fromkeys(("sentences", "tokens", "features", "weights", "arcs", "iterations", "mistakes"), whole),
+    "loss": maybe(loss),
+    "seconds": real,
+    **dict.fromkeys(("stopped", "labelwright", "imported_from", "seen"), text),
+    "interrupted": flag,
+    **BEST,
+    "columns": maybe(names),
+    "label": maybe(text),
+    "tokenizer": _tokenizer,
+    "compressed": _compressed,
+    "dev": real,
+    "restarts": records({"loss*": loss, "merit*": loss}),
+    "rounds": _rounds,
+    "search": record({"settings*": whole, "tried": whole, "score*": real, "stopped*": text}),
+    "pruning": record(dict.fromkeys(("kept", "cutoff", "most", "candidates"), real)),
+    "convergence": _convergence,
+    "joint": record({"iterations*": whole, "loss*": loss, "stopped*": text, **BEST}),
+    "calibration": maybe(
+        record(
+            {
+                "temperature*": real,
+                "sentences*": whole,
+                **dict.fromkeys(("log_likelihood_per_token*", "seconds"), real),
+                "method": text,
+            }
+        )
+    ),
+}
+OF_LAYERS: dict[str, Check] = TRAINING | {"dev": record({"before": each(real), "after": each(real)})}
+ITERATION: dict[str, Check] = {
+    **dict.fromkeys(("iteration", "evaluations", "mistakes"), whole),
+    **dict.fromkeys(("loss", "norm"), loss),
+    **dict.fromkeys(("seconds", "dev", "separable"), real),
+}

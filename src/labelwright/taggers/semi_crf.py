@@ -31,6 +31,7 @@ from labelwright.learn.segments import (
     gold_of,
     segment_parameters,
 )
+from labelwright.modelfile import HeaderReader, TensorReader
 from labelwright.parallel import Workers, sentence_ranges
 from labelwright.scoring.assembly import BLOCK_TOKENS, Rows
 from labelwright.scoring.parameters import Trained
@@ -59,7 +60,6 @@ from labelwright.taggers.chain_structure import Blocks, Constrained
 from labelwright.taggers.linear import LinearTagger
 from labelwright.taggers.packing import Packed, Shape, check_first_order, pack_linear, read_trained
 from labelwright.taggers.training import Data, codes_among, labelled, supervision_of, with_outside, writes
-from labelwright.validation import HeaderReader, TensorReader
 from labelwright.wording import counted
 
 Array = NDArray[Any]

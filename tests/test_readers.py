@@ -5,9 +5,8 @@ import pickle
 import numpy as np
 import pytest
 
-from labelwright import validation
 from labelwright.errors import ModelFileError
-from labelwright.validation import HeaderReader, TensorReader
+from labelwright.modelfile import HeaderReader, TensorReader
 
 LARGE, SMALL = np.iinfo(np.int64).max, np.iinfo(np.int64).min
 
@@ -15,31 +14,37 @@ LARGE, SMALL = np.iinfo(np.int64).max, np.iinfo(np.int64).min
 @pytest.mark.parametrize(
     ("check", "good", "bad"),
     [
-        (lambda a: validation.check_pointers("t", a, 3), [[0, 3], [0, 0, 3, 3]],
+        (lambda t, n: t.pointers("t", None, 3), [[0, 3], [0, 0, 3, 3]],
          [[], [0], [1, 3], [0, 2], [0, 3, 2, 3], [0, 4, 3], [0, LARGE, SMALL, 3], [0, -1, 3]]),
-        (lambda a: validation.check_pointers("t", a, 3, least=1), [[0, 1, 3]], [[0, 0, 3], [0, LARGE, SMALL, 3]]),
-        (lambda a: validation.check_indices("t", a, 3), [[], [0, 2, 1]], [[3], [-1], [LARGE], [SMALL]]),
-        (lambda a: validation.check_indices("t", a, np.array([1, 5]), least=-1), [[0, 4], [-1, -1]], [[1, 0], [0, 5]]),
-        (lambda a: validation.check_permutation("t", a), [[], [0], [2, 0, 1]], [[1], [0, 0], [0, 2], [0, -1]]),
-        (lambda a: validation.check_children("t", a), [[1, 1], [1, 3, 3, 3], [1, 2, 3, 3]],
-         [[], [1], [0, 1], [1, 2], [1, 1, 2], [1, 3, 2, 3], [1, 2, 2, 3]]),
-        (lambda a: validation.check_rising_within("t", a, np.array([0, 2, 9])), [[], [1, 2, 0, 1]],
-         [[1, 1], [1, 2, 3, 3]]),
+        (lambda t, n: t.pointers("t", n - 1, 3, least=1), [[0, 1, 3]], [[0, 0, 3], [0, LARGE, SMALL, 3]]),
+        (lambda t, n: t.pointers("t", None, None), [[0, 2], [0, 0]], [[0, 2, 1], [0, -1]]),
+        (lambda t, n: t.indices("t", np.int64, 3, n), [[], [0, 2, 1]], [[3], [-1], [LARGE], [SMALL]]),
+        (lambda t, n: t.indices("t", np.int64, np.array([1, 5]), n, least=-1), [[0, 4], [-1, -1]], [[1, 0], [0, 5]]),
+        (lambda t, n: t.permutation("t", np.int64, n), [[], [0], [2, 0, 1]], [[1], [0, 0], [0, 2], [0, -1]]),
+        (lambda t, n: t.rising("t", np.array([0, 2, 9])), [[], [1, 2, 0, 1]], [[1, 1], [1, 2, 3, 3]]),
     ],
 )  # fmt: skip
 def test_checks_of_whole_numbers(check, good, bad):
     for numbers in good:
-        check(np.array(numbers, np.int64))
+        check(TensorReader({"t": np.array(numbers, np.int64)}), len(numbers))
     for numbers in bad:
         with pytest.raises(ModelFileError, match=r"^tensor t: expected [^\n]+$"):
-            check(np.array(numbers, np.int64))
+            check(TensorReader({"t": np.array(numbers, np.int64)}), len(numbers))
+
+
+def test_checks_of_trees():
+    for numbers in ([1, 1], [1, 3, 3, 3], [1, 2, 3, 3]):
+        TensorReader({"t": np.array(numbers, np.int32)}).children("t")
+    for numbers in ([], [1], [0, 1], [1, 2], [1, 1, 2], [1, 3, 2, 3], [1, 2, 2, 3]):
+        with pytest.raises(ModelFileError, match="tensor t: expected a tree"):
+            TensorReader({"t": np.array(numbers, np.int32)}).children("t")
 
 
 def test_checks_of_numbers():
-    validation.check_numbers("t", np.array([0.0, -1e30, 3.0], np.float32))
+    TensorReader({"t": np.array([0.0, -1e30, 3.0], np.float32)}).weights("t", np.float32, 3)
     for bad in (np.nan, np.inf, -np.inf, 4.0, -0.1):
         with pytest.raises(ModelFileError, match="tensor t: expected finite numbers from 0 to 3"):
-            validation.check_numbers("t", np.array([1.0, bad]), 0, 3)
+            TensorReader({"t": np.array([1.0, bad])}).numbers("t", np.float64, 2, least=0, most=3)
 
 
 @pytest.mark.parametrize(
@@ -54,7 +59,7 @@ def test_checks_of_numbers():
 )
 def test_arrays_of_other_types_and_shapes_are_refused(array, shape):
     with pytest.raises(ModelFileError, match=r"^tensor t: expected int32 \[(3|any)\], got (u?int|float)\d+ \["):
-        validation.check_array("t", array, np.int32, *shape)
+        TensorReader({"t": array}).array("t", np.int32, *shape)
 
 
 def test_tensors_are_read_by_prefix_and_named_in_full():
