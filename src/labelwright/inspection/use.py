@@ -223,12 +223,11 @@ def _candidate_use(sentence: Any, n_labels: int) -> tuple[int, PieceUse]:
     """The number of tokens of a sentence whose labels are pruned, and the probabilities of its candidates."""
     if sentence is None:
         return 0, _sparse(np.zeros((0, 0)), np.zeros((0, 0)))
-    local = sentence.possible.local
-    expected = _sparse(np.zeros((0, 0)), _expected_transitions(local.chain.lattice, local.chain.posterior()))
-    codes = np.append(local.codes, n_labels)
-    token, label, share = sentence.candidate_marginals()
-    ends = codes[expected.first], codes[expected.second]
-    return len(local.chain.lattice.node), PieceUse(token, label, share, *ends, expected.often)
+    ptr, arc, before, label = sentence.pairs  # arcs by their token, with the label before
+    p, token = sentence._sums.arcs[arc], np.repeat(np.arange(len(sentence)), np.diff(ptr))
+    at_end = token == len(sentence) - 1
+    first, second = np.append(before, label[at_end]), np.append(label, np.full(at_end.sum(), n_labels))
+    return len(sentence), PieceUse(token, label, p, first, second, np.append(p, p[at_end]))
 
 
 def _joined(uses: Sequence[tuple[int, PieceUse]]) -> PieceUse:
