@@ -230,17 +230,17 @@ def _reproduce(o: Any) -> None:
     corpora_at = None if place is None else Path(place)
     works = [Work(each, corpora_at, folder, o.quick, say, o.fresh) for each in experiments]  # all corpora are there
     for work in works:
-        _run_experiment(work, folder)
+        _run_experiment(work)
 
 
 reproduce_command = Command(REPRODUCE_HELP, REPRODUCE_OPTIONS, _reproduce)
 
 
-def _run_experiment(work: "Work", folder: Path) -> None:
+def _run_experiment(work: "Work") -> None:
     """Run one experiment, or the rest of it, and write its report."""
-    from labelwright.reproduce.experiment_report import Run, write_report
+    from labelwright.reproduce.experiment_report import write_report
 
-    experiment, quick = work.experiment, work.quick
+    experiment = work.experiment
     try:
         findings = work.run()
     except KeyboardInterrupt:
@@ -248,8 +248,6 @@ def _run_experiment(work: "Work", folder: Path) -> None:
         say(f"{experiment.name}: {done}; the same command resumes there")
         raise click.exceptions.Exit(signals.exit_status()) from None
     asked = ["labelwright", "reproduce", experiment.name, *(["--corpora", "CORPORA"] if experiment.corpora else [])]
-    line = shlex.join([*asked, "-o", "DIR", *(["--quick"] if quick else [])])
-    seconds = sum(result["step_seconds"] for result in work.results.values())
-    run = Run(line, seconds, sorted(work.machines), quick)
-    for path in write_report(experiment, findings, folder, run):
+    command = shlex.join([*asked, "-o", "DIR", *(["--quick"] if work.quick else [])])
+    for path in write_report(work, findings, command):
         show(str(path))

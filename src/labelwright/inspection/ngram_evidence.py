@@ -100,11 +100,9 @@ class ProposedSentence(Evidence):
         for s, i, j in np.argwhere(weights > 0).tolist():
             gram, tokens = grams[s, i : j + 1], slice(s + i - self.half, s + j - self.half + 1)
             one, two = (float(weights[s, i, j] * (codes[tokens] == gram).all()) for codes in (self.codes, other))
-            made.append(self._contribution(f"{_text(self._gram(gram))} by {self._word(s)}", tokens, one, two))
+            name = f"{_text(self._gram(gram))} by {self._word(s)}"
+            made.append(contribution(name, "constraint", tokens.start, tokens.stop, one, two))
         return made
-
-    def _contribution(self, name: str, tokens: slice, one: float, other: float) -> Contribution:
-        return contribution(name, "constraint", tokens.start, tokens.stop, one, other)
 
     # -- votes and shares ---------------------------------------------------------------------------------------------
 
@@ -136,8 +134,9 @@ class ProposedSentence(Evidence):
         if not rivals:
             return None
         rival = max(rivals, key=lambda label: rivals[label])
-        tokens = slice(t, t + 1)
-        made = [self._contribution(who, tokens, x * (label == mine), x * (label == rival)) for who, label, x in votes]
+        made = []
+        for who, label, vote in votes:
+            made.append(contribution(who, "constraint", t, t + 1, vote * (label == mine), vote * (label == rival)))
         return Alternative(self.model.labels_[rival], sums.get(mine, 0.0) - sums.get(rival, 0.0), None, made)
 
     def _shares(self, t: int) -> dict[int, float]:
@@ -191,7 +190,7 @@ class RememberedSentence(ProposedSentence):
     ):
         super().__init__(model, predictions, words, asked)
         self.instances, self.can_flip = instances, asked.constraints is None
-        self.names, self._sources = list(model.windows_.names), Sources(model)
+        self.names, self._bounds = list(model.windows_.names), _bounds(model)
 
     def details(self, t: int) -> dict[str, Any]:
         """The predictions, what is read of the token, and its neighbours."""
@@ -220,7 +219,7 @@ class RememberedSentence(ProposedSentence):
             )
             row["instances"].append(near.instance)
         for row in rows.values():
-            row["places"] = [self._sources.place(instance) for instance in row["instances"][:SOURCES]]
+            row["places"] = [_place(self.model, self._bounds, instance) for instance in row["instances"][:SOURCES]]
         return list(rows.values())
 
     def without_each(self, made: Sequence[Explanation]) -> Iterator[tuple[tuple[str, str, int], list[Any]]]:
@@ -262,38 +261,31 @@ def _spliced(whole: Distributions, answers: Distributions, begin: int, tokens: l
     return Distributions(best[row], new_ptr, classes[entry], weights[entry])
 
 
-class Sources:
-    """The training sentences, as far as a memory still holds them: where an instance comes from."""
-
-    def __init__(self, model: Any):
-        self._learner, self._word = model.learner_, _column(model, 0)
-        starts = _starts(model)
-        self._bounds = None if starts is None else np.append(np.flatnonzero(starts), len(self._learner.targets_))
-
-    def place(self, instance: int) -> dict[str, Any]:
-        """The number of the sentence of an instance, its place there, and the words; None where they are not known."""
-        if self._bounds is None:
-            return {"sentence": None, "token": None, "words": None}
-        number = int(np.searchsorted(self._bounds, instance, side="right")) - 1
-        begin, end = self._bounds[number : number + 2].tolist()
-        words, data, column = None, self._learner.data_, self._word
-        if column is not None:
-            words = [str(data.values[column][code]) for code in data.codes[begin:end, column].tolist()]
-        return {"sentence": number, "token": instance - begin, "words": words}
+def _place(model: Any, bounds: Array | None, instance: int) -> dict[str, Any]:
+    """The number of the training sentence of an instance, its place there, and the words, as far as a memory still
+    holds them; None where they are not known."""
+    if bounds is None:
+        return {"sentence": None, "token": None, "words": None}
+    number = int(np.searchsorted(bounds, instance, side="right")) - 1
+    begin, end = bounds[number : number + 2].tolist()
+    words, data, column = None, model.learner_.data_, _column(model, 0)
+    if column is not None:
+        words = [str(data.values[column][code]) for code in data.codes[begin:end, column].tolist()]
+    return {"sentence": number, "token": instance - begin, "words": words}
 
 
-def _starts(model: Any) -> Array | None:
-    """Which instances are the first of a sentence [M]: those whose label n-gram, or window, begins outside."""
+def _bounds(model: Any) -> Array | None:
+    """Where training sentences begin [N+1]: at instances whose label n-gram, or window, begins outside."""
     half, learner = model.grams_.shape[1] // 2, model.learner_
-    if half:
-        before: Array = model.grams_[np.array(learner.seen_)[learner.targets_], half - 1]
-        return before < 0
     column = _column(model, -1)
-    if column is None:
+    if half:
+        starts = model.grams_[np.array(learner.seen_)[learner.targets_], half - 1] < 0
+    elif column is not None:
+        values = learner.data_.values[column]
+        starts = learner.data_.codes[:, column] == (values.index(OUTSIDE) if OUTSIDE in values else -1)
+    if (not half and column is None) or not starts[0]:
         return None
-    values = learner.data_.values[column]
-    first: Array = learner.data_.codes[:, column] == (values.index(OUTSIDE) if OUTSIDE in values else -1)
-    return first if first[0] else None
+    return np.append(np.flatnonzero(starts), len(learner.targets_))
 
 
 def _column(model: Any, row: int) -> int | None:

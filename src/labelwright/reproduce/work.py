@@ -231,6 +231,11 @@ class Work:
         """All of these, or the first n of them in a quick run."""
         return choices[:n] if self.quick else choices
 
+    def claim(self, name: str, kept: bool | None, **figures: Any) -> Claim:
+        """A claim of the paper, its text and evidence with these figures."""
+        text, evidence = (form.format(**figures) for form in self.task.texts[name])
+        return Claim(text, kept, evidence)
+
     # -- what steps leave for later steps ---------------------------------------------------------------------------
 
     def keep_model(self, name: str, model: Any) -> None:

@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labelwright.answers.batch import Batch, check_lengths, passed_by
-from labelwright.answers.graphs import LabelledLattice
-from labelwright.answers.protocol import DECODERS
+from labelwright.answers.graphs import DECODERS, GraphSentence, lattice_sentence
 from labelwright.corpus.offsets import offsets_from
 from labelwright.corpus.partial_labels import check_complete
 from labelwright.corpus.schemes import detect_scheme, pairs_of_codes
@@ -425,9 +424,9 @@ class LatticeTagger(LatticeModel, Tagger):
         scored = scored_lattices(trained, data.lattices)
 
         def block(begin: int, end: int) -> list[R]:
-            sentences = list[LabelledLattice | None]()
+            sentences = list[GraphSentence | None]()
             for n in range(begin, end):
-                sentence = LabelledLattice(scored[n], writing, data.tokens_of(n)) if len(scored[n]) else None
+                sentence = lattice_sentence(scored[n], writing, data.tokens_of(n)) if len(scored[n]) else None
                 if sentence is not None and permitted is not None:
                     sentence = sentence.restricted(permitted[offsets[n] : offsets[n + 1]])
                 sentences.append(sentence)
