@@ -81,11 +81,9 @@ def _jsonl(items: Sequence[ToAnnotate], names: Sequence[str]) -> bytes:
 
 
 def _doccano(items: Sequence[ToAnnotate], names: Sequence[str]) -> bytes:
-    lines = []
-    for item in items:
-        text, entities = item.written()
-        lines.append(dumped({"text": text, "label": [list(each[:3]) for each in entities], **item.facts}) + b"\n")
-    return b"".join(lines)
+    written = [(*item.written(), item.facts) for item in items]
+    records = [{"text": text, "label": [list(e[:3]) for e in entities], **facts} for text, entities, facts in written]
+    return b"".join(dumped(record) + b"\n" for record in records)
 
 
 def _label_studio(items: Sequence[ToAnnotate], names: Sequence[str]) -> bytes:

@@ -257,30 +257,30 @@ class WeighedSentence(Evidence):
     # -- the runner-up ------------------------------------------------------------------------------------------------
 
     def alternatives(self, tokens: Sequence[int]) -> list[Alternative | None]:
-        forced = [self._forced(t) for t in tokens]
+        forced = []  # known labels that leave each token the others, or the one that is asked for
+        for t in tokens:
+            label, against = self.labels[t], self.asked.against
+            others = [against] if against not in (None, label) else [y for y in self.model.classes_ if y != label]
+            forced.append([others if s == t else None for s in range(self.length)])
         try:
             decoded: list[Any] = self._decoded(without(self.data, self.listed, [None] * len(forced)), forced)
         except OptionError:  # at some token no other label is possible
             decoded = [self._decoded_if_possible(known) for known in forced]
-        return [self._alternative(t, other) for t, other in zip(tokens, decoded, strict=True)]
-
-    def _forced(self, t: int) -> list[Any]:
-        """Known labels that leave a token the others, or the one that is asked for."""
-        label, against = self.labels[t], self.asked.against
-        wanted = [against] if against not in (None, label) else [each for each in self.model.classes_ if each != label]
-        return [wanted if s == t else None for s in range(self.length)]
+        made: list[Alternative | None] = []
+        for t, other in zip(tokens, decoded, strict=True):
+            if other is None:
+                made.append(None)
+                continue
+            contributions = self._contributions(self._counts(other.labels))
+            difference = float(self.best.score - other.score)
+            made.append(Alternative(other.labels[t], difference, other.labels, contributions))
+        return made
 
     def _decoded_if_possible(self, known: list[Any]) -> Any:
         try:
             return self._decoded(self.data, [known])[0]
         except OptionError:
             return None
-
-    def _alternative(self, t: int, other: Any) -> Alternative | None:
-        if other is None:
-            return None
-        difference = float(self.best.score - other.score)
-        return Alternative(other.labels[t], difference, other.labels, self._contributions(self._counts(other.labels)))
 
     # -- contributions ------------------------------------------------------------------------------------------------
 
@@ -293,8 +293,14 @@ class WeighedSentence(Evidence):
                 feature, place = int(found.feature[k]), self.place_of(kind, int(found.row[k]))
                 both, below = (float(scores[kind][k]), float(others[kind][k])), feature in self._below
                 made.append(contribution(self.name(feature), kind, *place, *both, below))
-        entropy = contribution("entropy of the latent paths", "entropy", None, None, one.entropy, other.entropy)
-        return [*made, *self._transitions(one, other), *self._biases(one, other), entropy]
+        made += self._transitions(one, other)
+        pruning = self.trained.pruning
+        if pruning is not None:  # its zero-order model
+            bias = pruning.prior * pruning.bias.astype(np.float64)
+            sides = [bias[counts.features["state"].column].tolist() for counts in (one, other)]
+            for t, (a, b) in enumerate(zip(*sides, strict=True)):
+                made.append(contribution("bias of the label", "bias", t, t + 1, a, b))
+        return [*made, contribution("entropy of the latent paths", "entropy", None, None, one.entropy, other.entropy)]
 
     def place_of(self, kind: str, row: int) -> tuple[int, int]:
         """The first token that a row is about, and the token after the last."""
@@ -312,7 +318,12 @@ class WeighedSentence(Evidence):
 
     def _into_tokens(self, counts: LabelCounts) -> dict[int, tuple[float, str]]:
         """For each token the score of the transitions into it, and their labels."""
-        parameters, names, scores = self.trained.parameters, self._label_names(), dict[int, tuple[float, str]]()
+        trained, scores = self.trained, dict[int, tuple[float, str]]()
+        parameters = trained.parameters
+        if trained.segments is not None:
+            names = [*map(str, trained.segments.types), OUTSIDE]
+        else:
+            names = [str(trained.space.labels[code]) for code in trained.space.label_of.tolist()]
         for part, uses in counts.transitions.items():  # triples, whose names are the longer ones, come last
             place = parameters.places(part, uses.column)
             weights = np.where(place >= 0, np.append(self.weights[self.parts[part]], 0.0)[place], 0.0)
@@ -324,23 +335,6 @@ class WeighedSentence(Evidence):
             for t, codes, score in zip(uses.row.tolist(), states, (weights * uses.amount).tolist(), strict=True):
                 scores[t] = scores.get(t, (0.0, ""))[0] + score, " → ".join(names[s] for s in codes)
         return scores
-
-    def _label_names(self) -> list[str]:
-        """The label (or type of segment) of each state of transitions."""
-        trained = self.trained
-        if trained.segments is not None:
-            return [*map(str, trained.segments.types), OUTSIDE]
-        return [str(trained.space.labels[code]) for code in trained.space.label_of.tolist()]
-
-    def _biases(self, one: LabelCounts, other: LabelCounts) -> list[Contribution]:
-        """What the zero-order model of a pruned one adds to labels."""
-        pruning = self.trained.pruning
-        if pruning is None:
-            return []
-        bias = pruning.prior * pruning.bias.astype(np.float64)
-        both = [bias[counts.features["state"].column].tolist() for counts in (one, other)]
-        pairs = enumerate(zip(*both, strict=True))
-        return [contribution("bias of the label", "bias", t, t + 1, a, b) for t, (a, b) in pairs]
 
     # -- removed features ---------------------------------------------------------------------------------------------
 

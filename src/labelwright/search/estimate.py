@@ -5,8 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from labelwright.search.progressive import without_calibration
-from labelwright.search.samples import fitted, looked_at, without_warnings
+from labelwright.search.samples import fitted, looked_at, without_calibration, without_warnings
 from labelwright.taggers.estimator import uninterrupted, untrained
 
 SAMPLE = 3000  # tokens to measure on
