@@ -110,7 +110,10 @@ def doubts(
     if by is not None and by not in UNITS:
         raise OptionError(f"by: expected one of {', '.join(UNITS)}, got {by!r}")
     check_whole("folds", folds, 2)
-    _check_sure(model)
+    if not getattr(model, "can", frozenset()) & {PROBABILITY, CONFIDENCE}:
+        kind = f"a {type(model).__name__} has no probabilities"
+        lacks = model._lacks(PROBABILITY) if hasattr(model, "_lacks") else kind
+        raise OptionError(f"model: {lacks}; use another tagger, as a CRF")
     data = looked_at(X, y, least=folds, asker=f"{folds}-fold cross-validation")
     sentences: list[Held | None] = [None] * data.n
     gold: list[list[Any]] = []
@@ -130,14 +133,6 @@ def doubts(
     done = [held for held in sentences if held is not None]
     listed = sorted((each for held in done for each in held.doubts), key=lambda each: (each.score, each.probability))
     return Doubts(by or "token", listed, done)
-
-
-def _check_sure(model: Any) -> None:
-    """Refuse a tagger that cannot say how probable labels are."""
-    if not getattr(model, "can", frozenset()) & {PROBABILITY, CONFIDENCE}:
-        kind = f"a {type(model).__name__} has no probabilities"
-        lacks = model._lacks(PROBABILITY) if hasattr(model, "_lacks") else kind
-        raise OptionError(f"model: {lacks}; use another tagger, as a CRF")
 
 
 def _trained(model: Any, data: SearchData, rows: Array) -> Any:

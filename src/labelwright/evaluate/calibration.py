@@ -172,19 +172,16 @@ def judged(entities: Sequence[Sequence[Span]], gold: Sequence[Sequence[Any]], la
         known_labels = ["O" if label is None else label for label in row]
         true = spans_of(known_labels) if chunks else [Span(t, t + 1, label) for t, label in enumerate(row)]
         unknown = {t for t, label in enumerate(row) if label is None}
-        if unknown:
-            true, spans = (_without(some, unknown, int(chunks)) for some in (true, spans))
+        if unknown:  # nor may one be beside them: a chunk may go on there
+            true, spans = (
+                [span for span in some if unknown.isdisjoint(range(span.start - chunks, span.end + chunks))]
+                for some in (true, spans)
+            )
         known = {span[:3] for span in true}
         n_gold += len(known)
         said += [float(span.probability or 0.0) for span in spans]
         right += [span[:3] in known for span in spans]
     return Judged(np.array(said, np.float64), np.array(right, np.bool_), "entity" if chunks else "token", n_gold)
-
-
-def _without(spans: Sequence[Span], unknown: set[int], beside: int) -> list[Span]:
-    """The spans that do not touch unknown tokens, nor have one among so many tokens before and after them: a chunk may
-    go on there."""
-    return [span for span in spans if unknown.isdisjoint(range(span.start - beside, span.end + beside))]
 
 
 def reliability(seen: Judged, bins: int | None = None, measure: str = "probability") -> CalibrationReport:

@@ -156,6 +156,8 @@ def analysis_of(
     if model is not None and X is not None and errors and model._outputs[layer]._is_sure:
         errors = _with_probabilities(errors, X, model, layer, chunks=rules.roles is not None)
     kinds = Counter(error.kind for error in errors)
+    both = [(error.gold.type, error.predicted.type) for error in errors if error.gold and error.predicted]
+    confused = Counter((one, other) for one, other in both if one != other)
     known = TOKEN_KINDS if rules.roles is None else CHUNK_KINDS
     return ErrorAnalysis(
         unit="token" if rules.roles is None else "chunk",
@@ -164,7 +166,7 @@ def analysis_of(
         total=score_of(len(gold.first), len(predicted.first), int(right.sum())),
         kinds={kind: kinds[kind] for kind in known},
         per_type=_per_type(types, gold, predicted, right, errors, list(known)),
-        confusions=_confusions(errors),
+        confusions=[Confusion(*each) for each in _ranked(confused)],
         phrases={} if words is None else _phrases(errors, list(known), types, (gold, predicted), words),
         boundaries=[] if words is None else _boundaries(errors, words),
         vocabulary=None if unseen is None else _vocabulary(unseen, gold, predicted, right),
@@ -321,15 +323,6 @@ def _per_type(
             rows[name] = dict(zip(("gold", "predicted", "correct"), numbers, strict=True))
             rows[name] |= {kind: by_kind[name, kind] for kind in kinds}
     return rows
-
-
-def _confusions(errors: list[Error]) -> list[Confusion]:
-    counts = Counter(
-        (error.gold.type, error.predicted.type)
-        for error in errors
-        if error.gold is not None and error.predicted is not None and error.gold.type != error.predicted.type
-    )
-    return [Confusion(*each) for each in _ranked(counts)]
 
 
 def _ranked(counts: Mapping[Any, int]) -> list[tuple[Any, ...]]:

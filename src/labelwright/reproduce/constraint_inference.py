@@ -41,19 +41,17 @@ def _read(folder: Path, name: str, columns: str) -> Parts:
     def part(which: str) -> Corpus:
         corpus = read_part(folder, name, which, columns)
         corpus = corpus.select([*(each for each in inputs if each != "chunk"), label], label=label)
-        return _with_whole_labels(corpus) if inputs == ["letter"] else corpus.with_scheme("iob1")
+        if inputs != ["letter"]:
+            return corpus.with_scheme("iob1")
+        if not any("|" in label for label in corpus.values(label)):
+            return corpus
+        whole = [[label.replace("|", "¦") for label in y] for y in corpus.y]  # te2|te3 is one class, not one of two
+        return Corpus.from_sequences(corpus.X, whole)
 
     train = part("train")
     n = len(train) * 9 // 10
     train, test = (train.take(slice(0, n)), train.take(slice(n, None))) if name == "jnlpba" else (train, part("test"))
     return Parts(train, train, test, train)
-
-
-def _with_whole_labels(corpus: Corpus) -> Corpus:
-    """The same corpus; a class such as te2|te3 is one label, not one of two."""
-    if not any("|" in label for label in corpus.values(corpus.label or "")):
-        return corpus
-    return Corpus.from_sequences(corpus.X, [[label.replace("|", "¦") for label in y] for y in corpus.y])
 
 
 def _parts(name: str, work: Work) -> tuple[Corpus, Corpus, str]:
