@@ -23,7 +23,7 @@ from labelwright.taggers.estimator import uninterrupted, untrained
 Array = NDArray[Any]
 UNITS = ("span", "token", "sentence")
 LIKELY = 0.01  # alternatives to a span that are less probable are not looked at
-HELD_OUT = 10  # one sentence of so many calibrates a model without probabilities
+HELD_OUT = 10  # one sentence in ten calibrates a model without probabilities
 
 
 class Doubt(NamedTuple):
@@ -213,7 +213,7 @@ class Annotated:
         return float(np.exp(min(0.0, self.sentence.log_z_of(permitted) - self.sentence.log_z())))
 
     def excludes(self, span: Span, tokens: Sequence[int]) -> bool:
-        """Does one of these tokens have a known label that it has not in this span?"""
+        """Is the known label of one of these tokens another than its label in this span?"""
         if not any(map(is_partial, self.gold)):
             return True
         labels = labels_of([span._replace(probability=None)], len(self.gold), self.scheme or "iob2")

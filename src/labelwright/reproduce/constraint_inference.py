@@ -83,7 +83,7 @@ def _drawn(name: str, work: Work) -> Corpus:
 
 def _searched(name: str, system: str, work: Work) -> Result:
     """The best settings for one row: a progressive search on drawn sequences; then these and similar ones, with other
-    votes and more neighbours, for which more data have room, on all of the training data but a held-out part."""
+    votes and more neighbours, which more data can support, on all of the training data but a held-out part."""
     begun = time.perf_counter()
     (train, _, metric), drawn = _parts(name, work), _drawn(name, work)
     search = ProgressiveSearch(
@@ -96,10 +96,10 @@ def _searched(name: str, system: str, work: Work) -> Result:
     ).fit(drawn)
     if search.stopped_ == "interrupted":
         raise KeyboardInterrupt
-    found = dict(search.best_params_)
-    at = NEIGHBOURS.index(found["k"])
-    more = [found | {"k": k, "votes": votes} for k in NEIGHBOURS[at : at + 3] if k > 1 for votes in VOTES]
-    similar = [found, *(each for each in more if each != found)]
+    chosen = dict(search.best_params_)
+    at = NEIGHBOURS.index(chosen["k"])
+    more = [chosen | {"k": k, "votes": votes} for k in NEIGHBOURS[at : at + 3] if k > 1 for votes in VOTES]
+    similar = [chosen, *(each for each in more if each != chosen)]
     order = np.random.default_rng(1).permutation(len(train))
     n = 40 if work.quick else 2000 if metric == WORDS else 600
     rest, part = (train.take(np.sort(rows)) for rows in (order[:n], order[n:]))
