@@ -193,45 +193,34 @@ class Chain:
 
     # -- answers ------------------------------------------------------------------------------------------------------
 
-    def decode(
-        self,
-        decoder: str,
-        *,
-        number: int = 0,
-        rules: Any = None,
-        words: Any = None,
-        names: tuple[str, ...] | None = None,
-        **options: Any,
-    ) -> Decoding:
-        """The labelling that a decoder finds; with rules, the best one that keeps them.
+    standing = None  # no arc stands for a span
 
-        names : the labels that rules may name, where a lattice has only some of them"""
-        if rules:
-            record = self._decode_with_rules(decoder, number, rules, words, names or self.labels, options)
-        else:
-            find = DECODERS[decoder]
-            known: dict[str, Any] = {"path": lambda: self._path, "sums": lambda: self._sums}
-            reused = {name: known[name] for name in _reused(decoder)}
-            record = find(self.lattice, self.chains.space, **reused, **options)
-            if record.score == -np.inf and self._sums.log_z == -np.inf:
-                raise impossible(number)
-        if not self.chains.by_paths:
-            return record
-        proven = record.status in (None, "optimal")  # the score of a labelling is that of its best path
-        return record._replace(log_probability=None, exact=proven, gap=0.0 if proven else None)
+    def decode(self, decoder: str, *, number: int = 0, **options: Any) -> Decoding:
+        """The labelling that a decoder finds."""
+        known: dict[str, Any] = {"path": lambda: self._path, "sums": lambda: self._sums}
+        reused = {name: known[name] for name in _reused(decoder)}
+        record = DECODERS[decoder](self.lattice, self.chains.space, **reused, **options)
+        if record.score == -np.inf and self._sums.log_z == -np.inf:
+            raise impossible(number)
+        return self._by_paths(record) if self.chains.by_paths else record
 
-    def _decode_with_rules(
-        self, decoder: str, number: int, rules: Any, words: Any, names: tuple[str, ...], options: dict[str, Any]
-    ) -> Decoding:
+    def decode_ruled(self, ruled: Any, decoder: str, number: int = 0, **options: Any) -> Decoding:
+        """The best labelling that keeps rules, which may name all labels of a sentence with pruned ones."""
         from labelwright.rules.formulas import Sentence
         from labelwright.rules.lattices import candidates_of, solve_lattice
 
-        space = self.chains.space
-        tokens = None if words is None else words[number]
-        sentence = Sentence(candidates_of(self.lattice, space), names, tokens, number, self.chains.scheme)
+        space, tokens = self.chains.space, None if ruled.words is None else ruled.words[number]
+        sentence = Sentence(candidates_of(self.lattice, space), ruled.labels, tokens, number, self.chains.scheme)
         if self.chains.by_paths:
-            options = {**options, "probabilities": False}
-        return solve_lattice(self.lattice, space, rules, sentence=sentence, sums=decoder == "exact", **options)
+            options["probabilities"] = False
+        sums = decoder == "exact"
+        record = solve_lattice(self.lattice, space, ruled.rules, sentence=sentence, sums=sums, **options)
+        return self._by_paths(record) if self.chains.by_paths else record
+
+    def _by_paths(self, record: Decoding) -> Decoding:
+        """What is known where the score of a labelling is that of its best path."""
+        proven = record.status in (None, "optimal")
+        return record._replace(log_probability=None, exact=proven, gap=0.0 if proven else None)
 
     def best(self, n: int, max_expansions: int | None = None) -> Ranked:
         """Up to n labellings in order; of latent models by exact search."""

@@ -193,10 +193,11 @@ def _used(sentence: Any, S: int, probabilistic: bool) -> SentenceUse:
 
 def _used_candidates(sentence: Any, S: int, probabilistic: bool) -> SentenceUse:
     """The same of a sentence whose labels are pruned: of its candidates."""
-    local = sentence.possible.local
-    first, second, often = _cells(_expected_transitions(local.chain.lattice, local.chain.posterior()))
-    codes = np.append(local.codes, S)
-    return SentenceUse(len(sentence), sentence.candidate_marginals(), (codes[first], codes[second], often))
+    ptr, arc, before, label = sentence.pairs  # arcs by their token, with the label before
+    p, token = sentence._sums.arcs[arc], np.repeat(np.arange(len(sentence)), np.diff(ptr))
+    at_end = token == len(sentence) - 1
+    first, second = np.append(before, label[at_end]), np.append(label, np.full(at_end.sum(), S))
+    return SentenceUse(len(sentence), (token, label, p), (first, second, np.append(p, p[at_end])))
 
 
 def _expected_transitions(lattice: Lattice, sums: Posterior) -> Array:

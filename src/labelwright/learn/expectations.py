@@ -14,7 +14,8 @@ from labelwright.parallel import sentence_ranges
 from labelwright.scoring.assembly import Assembly, Plain, padded
 from labelwright.scoring.parameters import Parameters
 from labelwright.structures import timeorder
-from labelwright.structures.lattice import Lattice, Posterior, covariance, posterior, posterior_arcs
+from labelwright.structures.dag import chain_covariance
+from labelwright.structures.lattice import Lattice, Posterior, posterior, posterior_arcs
 from labelwright.structures.passing import Candidates
 from labelwright.structures.states import StateSpace, first_order
 from labelwright.structures.supervision import COMPLETE, PLAIN, UNLABELLED, Supervision
@@ -363,7 +364,7 @@ class Expectations:
         for rank, (lattice, _) in again.items():
             where = data.plan.rows_of(rank)
             by_arc = gains.arcs_of(where, self.graph.n_arcs)
-            cov_nodes, cov_arcs = covariance(lattice, gains.nodes[where].astype(np.float64), by_arc)
+            cov_nodes, cov_arcs = chain_covariance(lattice, gains.nodes[where].astype(np.float64), by_arc)
             on_nodes[where] = cov_nodes
             if len(on_arcs) > 1:
                 on_arcs[where] = cov_arcs

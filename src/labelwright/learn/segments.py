@@ -31,10 +31,8 @@ from labelwright.structures.segments import (
     arcs_for,
     arcs_of,
     label_of_role,
-    permitted_arcs,
     row_offsets,
     rows_of,
-    wrong_labels,
 )
 from labelwright.structures.states import state_space
 from labelwright.structures.supervision import Supervision
@@ -237,11 +235,12 @@ class PartialSegmentExpectations(SegmentExpectations):
         allowed, (_, of_sentences, of_tokens) = supervision.allowed(len(space.labels)), supervision
         self._said = list[Said]()
         for n, (a, b) in enumerate(pairwise(offsets.tolist())):
-            arcs, cost = self._arcs.of(b - a, space), None
+            arcs, cost = self._arcs.of(b - a), None
             if of_tokens is not None:
                 with np.errstate(divide="ignore"):
-                    cost = wrong_labels(space, arcs, allowed[codes[a:b]], np.maximum(np.log(of_tokens[a:b]), -1e30))
-            right = np.flatnonzero(permitted_arcs(space, arcs, allowed[codes[a:b]])).astype(np.int32)
+                    wrong = np.maximum(np.log(of_tokens[a:b]), -1e30)
+                cost = arcs.reading.sums(np.where(allowed[codes[a:b]], 0.0, wrong[:, None]), len(arcs.first))
+            right = np.flatnonzero(arcs.reading.permitted(allowed[codes[a:b]], len(arcs.first))).astype(np.int32)
             if _agreeing(arcs, np.zeros(len(arcs.first)), right).log_z == -np.inf:
                 raise CorpusError(
                     f"training labels: sentence {n}: no segments of up to {space.max_length} tokens have labels within "
@@ -259,7 +258,7 @@ class PartialSegmentExpectations(SegmentExpectations):
         inner = np.empty((int(np.diff(offsets).max()) + 1, space.n_long))
         nothing, no_transition = np.zeros_like(rows["segment"]), np.zeros_like(scores)
         for n, (a, b) in enumerate(pairwise((offsets - offsets[0]).tolist()), first):
-            arcs = self._arcs.of(b - a, space)
+            arcs = self._arcs.of(b - a)
             score, gain = np.empty((2, len(arcs.first)))
             kernels.arc_scores(rows["state"], a, rows["segment"], row, scores, *shape, b - a, inner, score)
             if len(gold):  # only probabilities are asked for

@@ -70,34 +70,6 @@ def entropy_of(probabilities: Array) -> float:
     return float(-(positive @ np.log(positive)))
 
 
-def covariance(lattice: Lattice, on_nodes: Array, on_arcs: Array) -> tuple[Array, Array]:
-    """Covariance of every node [T, Q] and arc [T, A] with the gain of a path, the sum of on_nodes [T, Q] and on_arcs
-    [T, A] along it.
-
-    For scores of any size; batches go through structures.covariances.  Messages are means: of the gain so far given
-    where the path is, and of the gain to come."""
-    sums = posterior(lattice)
-    nodes, arcs = sums.nodes, posterior_arcs(lattice, sums)
-    source, target = lattice.graph.ends
-    width = nodes.shape[1]
-    known = np.zeros_like(nodes)
-    np.divide(1, nodes, out=known, where=nodes > np.finfo(nodes.dtype).tiny)  # that of a smaller number is infinite
-    so_far, to_come = np.zeros_like(nodes), np.zeros_like(nodes)
-    so_far[0] = on_nodes[0]
-    for t in range(1, len(nodes)):
-        gain = arcs[t] * (so_far[t - 1][source] + on_arcs[t])
-        so_far[t] = np.bincount(target, gain, width) * known[t] + on_nodes[t]
-    for t in range(len(nodes) - 1, 0, -1):
-        gain = arcs[t] * (to_come[t] + on_nodes[t])[target] + arcs[t] * on_arcs[t]
-        to_come[t - 1] = np.bincount(source, gain, width) * known[t - 1]
-    mean = nodes[-1] @ so_far[-1]
-    of_arcs = np.zeros_like(arcs)
-    for t in range(1, len(nodes)):
-        whole = so_far[t - 1][source] + on_arcs[t] + (on_nodes[t] + to_come[t])[target]
-        of_arcs[t] = arcs[t] * (whole - mean)
-    return nodes * (so_far + to_come - mean), of_arcs
-
-
 def best_path(lattice: Lattice) -> tuple[Array, float]:
     """The best nodes [T] and their score."""
     path = np.empty(len(lattice.node), np.int32)

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labelwright.answers.batch import check_lengths
-from labelwright.answers.candidate_chains import PrunedChains
 from labelwright.answers.chains import Chains
+from labelwright.answers.pruned_sentences import PrunedChains
 from labelwright.corpus.schemes import detect_scheme, pairs_of_codes, validate
 from labelwright.errors import CorpusError, OptionError
 from labelwright.features.extract import ColumnFeatures, Encoded, Extractor, learn

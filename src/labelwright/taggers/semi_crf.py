@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labelwright.answers.batch import Batch, check_lengths, passed_by
-from labelwright.answers.graphs import SegmentGraph
-from labelwright.answers.protocol import DECODERS
+from labelwright.answers.graphs import DECODERS, SegmentSentence
 from labelwright.corpus.offsets import offsets_from
 from labelwright.corpus.schemes import detect_scheme, pairs_of_codes
 from labelwright.corpus.table import Corpus, taken
@@ -47,7 +46,6 @@ from labelwright.structures.segments import (
     cut_segments,
     grown_space,
     label_of_role,
-    permitted_arcs,
     read_segment_space,
     row_offsets,
     segment_space,
@@ -340,24 +338,23 @@ class SegmentScores:
         sizes = np.maximum(np.diff(self.offsets), np.diff(self._row_offsets) // ROWS_PER_TOKEN)
         return sentence_ranges(offsets_from(sizes), BLOCK_TOKENS)
 
-    def sentences(self, begin: int, end: int, permitted: Array | None) -> list[SegmentGraph | None]:
+    def sentences(self, begin: int, end: int, permitted: Array | None) -> list[SegmentSentence | None]:
         """The graphs of the sentences begin:end; None where there are no tokens."""
         space, rows = self.space, self._row_offsets[begin : end + 1]
         first = int(self.offsets[begin])
         tokens = self._rows.of("state", first, int(self.offsets[end]))
         segments = self._rows.of("segment", int(rows[0]), int(rows[-1]))
-        inner, graphs = np.empty((self._longest + 1, space.n_long)), list[SegmentGraph | None]()
+        inner, graphs = np.empty((self._longest + 1, space.n_long)), list[SegmentSentence | None]()
         for n, (t0, t1) in enumerate(pairwise(self.offsets[begin : end + 1].tolist())):
             if t0 == t1:
                 graphs.append(None)
                 continue
-            arcs = self._arcs.of(t1 - t0, space)
+            arcs = self._arcs.of(t1 - t0)
             scores = np.empty(len(arcs.first))
             places = t0 - first, segments, rows[n] - rows[0]
             kernels.arc_scores(tokens, *places, self._transitions, *space.shape, t1 - t0, inner, scores)
-            if permitted is not None:
-                scores[~permitted_arcs(space, arcs, permitted[t0:t1])] = -np.inf
-            graphs.append(SegmentGraph(arcs, scores, space))
+            sentence = SegmentSentence(arcs, scores)
+            graphs.append(sentence if permitted is None else sentence.restricted(permitted[t0:t1]))
         return graphs
 
 
