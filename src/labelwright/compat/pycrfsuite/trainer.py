@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from labelwright.compat.pycrfsuite.log import HeldOut, TrainingLog, TrainLogParser
+from labelwright.compat.pycrfsuite.log import TrainingLog, TrainLogParser
 from labelwright.compat.pycrfsuite.tagger import ItemError, ItemSequence, items_of, text_of
 from labelwright.engine.choice import expect_much
 from labelwright.errors import CorpusError, LabelwrightError, ModelFileError, OptionError
@@ -352,8 +352,8 @@ class BaseTrainer:
             if "\0" in name or name != name.encode("utf-8", "ignore").decode():
                 raise ValueError(f"{name!r}: an attribute or a label with a character that a model file cannot hold")
         groups = np.array(self._groups, np.int64)
-        held_out = HeldOut(*self._part(groups == holdout))
-        log = TrainingLog(self.message, self._algorithm, self._settings, list(self._label_numbers), held_out)
+        held_out, labels = self._part(groups == holdout), list(self._label_numbers)
+        log = TrainingLog(self.message, self._algorithm, self._settings, labels, held_out)
         log.start(holdout)
         X, y = self._part(groups != holdout)
         if any(y):
