@@ -8,9 +8,9 @@ from labelwright.corpus import Corpus, detect_scheme
 from labelwright.modelfile import HeaderReader, TensorReader
 from labelwright.settings import Above, Help, Signed
 from labelwright.structures.states import state_space
+from labelwright.taggers.arguments import labelled
 from labelwright.taggers.chain import ChainTagger, LabelScores
 from labelwright.taggers.packing import constructed, header_of, read_record, read_scheme
-from labelwright.taggers.training import labelled
 
 
 class MostFrequent(ChainTagger):

@@ -13,9 +13,9 @@ from labelwright.corpus.schemes import is_chunk_label
 from labelwright.errors import CorpusError, OptionError
 from labelwright.inspection.warnings import sample_of
 from labelwright.settings import OfTheRun
+from labelwright.taggers.arguments import writes
 from labelwright.taggers.estimator import is_interrupted
 from labelwright.taggers.registry import name_of
-from labelwright.taggers.training import writes
 from labelwright.wording import counted
 
 if TYPE_CHECKING:

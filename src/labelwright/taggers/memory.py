@@ -34,10 +34,10 @@ from labelwright.modelfile import HeaderReader, TensorReader
 from labelwright.parallel import Workers
 from labelwright.settings import AtLeast, Flag, Help, OneOf, OnlyWith, Signed
 from labelwright.taggers import declared
+from labelwright.taggers.arguments import instance_weights
 from labelwright.taggers.estimator import Estimator, InputSchema
 from labelwright.taggers.kinds import Decay, NameByColumn, NameOrNumbers
 from labelwright.taggers.packing import REMEMBERED, Packed, constructed, header_of, read_record
-from labelwright.taggers.training import instance_weights
 
 Array = NDArray[Any]
 # Without compiled code a query takes as long as so many tokens of a CRF, and one more for so many instances.

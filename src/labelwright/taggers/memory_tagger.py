@@ -23,6 +23,7 @@ from labelwright.memory.windows import NO_VECTORS, Windows, restored, windows
 from labelwright.modelfile import HeaderReader, TensorReader, check_distinct, check_indices
 from labelwright.structures.proposals import Distributions, check_order, gram_name, ngram_classes, propose
 from labelwright.taggers import declared
+from labelwright.taggers.arguments import BALANCED, token_weights
 from labelwright.taggers.base import NEIGHBOURS
 from labelwright.taggers.estimator import InputSchema, Summary
 from labelwright.taggers.memory import (
@@ -58,7 +59,6 @@ from labelwright.taggers.packing import (
     read_scheme,
     template_setting,
 )
-from labelwright.taggers.training import BALANCED, token_weights
 from labelwright.wording import counted
 
 Array = NDArray[Any]

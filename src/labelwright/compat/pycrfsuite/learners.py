@@ -11,9 +11,9 @@ from labelwright.engine.choice import expect_much
 from labelwright.errors import OptionError
 from labelwright.learn.monitor import Monitor
 from labelwright.scoring.parameters import Cells, Parameters
+from labelwright.taggers.arguments import Data
 from labelwright.taggers.crf import CRF
 from labelwright.taggers.perceptron import Perceptron
-from labelwright.taggers.training import Data
 
 Array = NDArray[Any]
 SLACK = {0: "none", 1: "linear", 2: "quadratic"}  # by the type of passive-aggressive updates
