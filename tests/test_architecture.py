@@ -50,7 +50,7 @@ SHARED_NAMES = {  # segments have features and learning of their own
 
 # The longest parameter list of a kernel.
 BUDGETS = {  # the most lines and files of each package: raising one is a decision; the aim is 51,700 lines, 237 files
-    ("corpus",): (5600, 20),
+    ("corpus",): (5268, 20),
     ("features",): (4766, 15),
     ("structures",): (3400, 11),
     ("kernels", "engine"): (10070, 42),  # with loops for the bounds of pruned labels: 10 times as fast
@@ -59,12 +59,12 @@ BUDGETS = {  # the most lines and files of each package: raising one is a decisi
     ("answers", "decode"): (3260, 17),
     ("rules", "constraints"): (2940, 9),
     ("learn",): (3440, 14),
-    ("taggers",): (9340, 23),
+    ("taggers",): (9140, 22),
     ("inspection", "evaluate"): (3950, 17),
     ("search", "active"): (2000, 10),
     ("interchange", "compat"): (3250, 17),
     ("reproduce",): (1700, 9),
-    ("cli",): (7450, 24),
+    ("cli",): (6450, 23),
     ("top level",): (2150, 11),
 }
 DEEPEST = 4  # of our classes from an estimator to `object`

@@ -93,12 +93,12 @@ class GraphSentence:
     # -- the best labellings ------------------------------------------------------------------------------------------
 
     def _codes_of(self, path: Array) -> Array:
-        return self.reading.codes(path, len(self.scores)).astype(np.int32)
+        return self.reading.codes(path).astype(np.int32)
 
     @computed_once
     def _path(self) -> tuple[Array, float]:
         """The best path, and its score."""
-        return dag.best_path(self.graph, self.scores)
+        return dag.best_path_of(self.graph, self.scores)
 
     def decode(self, decoder: str, *, number: int = 0, probabilities: bool = True, **options: Any) -> Decoding:
         """The labels of the best path, which is proven to be the most probable labelling."""
@@ -130,7 +130,7 @@ class GraphSentence:
 
     @computed_once
     def _sums(self) -> dag.Sums:
-        return dag.sums(self.graph, self.scores)
+        return dag.sums_of(self.graph, self.scores)
 
     def log_z(self) -> float:
         return self._sums.log_z
@@ -146,7 +146,7 @@ class GraphSentence:
     def log_z_of(self, permitted: Array) -> float:
         kept, graph = np.flatnonzero(self._permitted(permitted)), self.graph
         part = graph._replace(source=graph.source[kept], target=graph.target[kept])
-        return dag.sums(part, self.scores[kept]).log_z
+        return dag.sums_of(part, self.scores[kept]).log_z
 
     def weight_of(self, codes: Array) -> float:
         """The weight of a labelling; minus infinity for one that is no path."""
@@ -217,18 +217,19 @@ class GraphSentence:
         """All spans at least as probable as `least`, in order."""
         spans = list[Span]()
         if self.standing is not None:
-            arc, *named = self.standing
-            rows, number = np.unique(np.stack(named), axis=1, return_inverse=True)  # several arcs may stand for one
-            shares = np.minimum(1.0, np.bincount(number.reshape(-1), self._sums.arcs[arc], rows.shape[1]))
-            likely = np.flatnonzero(shares >= least)
-            for (start, end, kind), share in zip(rows[:, likely].T.tolist(), shares[likely].tolist(), strict=True):
-                spans.append(Span(start, end, self.span_types[kind], share))
+            arc, start, end, kinds = self.standing  # several may stand for one span
+            K, W = len(self.span_types), int((end - start).max(initial=0)) + 1
+            table = np.bincount((start * W + end - start) * K + kinds, self._sums.arcs[arc])
+            likely = np.flatnonzero((table >= least) & (table > 0))
+            rows = likely // K // W, likely // K % W, likely % K, np.minimum(1.0, table[likely])
+            for begin, length, k, share in zip(*(x.tolist() for x in rows), strict=True):
+                spans.append(Span(begin, begin + length, self.span_types[k], share))
         elif self.of_labels is not None:
             for kind in self.span_types:
                 graph = self._of_type(kind)
-                for start in range(len(self)):
-                    ends = enumerate(graph._ends(kind, start, least), start + 1)
-                    spans += [Span(start, end, kind, min(1.0, share)) for end, share in ends if share >= least]
+                for begin in range(len(self)):
+                    shares = enumerate(graph._ends(kind, begin, least), begin + 1)
+                    spans += [Span(begin, stop, kind, min(1.0, share)) for stop, share in shares if share >= least]
         return sorted(spans)
 
     def _of_type(self, kind: str) -> "GraphSentence":

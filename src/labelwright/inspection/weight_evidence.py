@@ -293,14 +293,14 @@ class WeighedSentence(Evidence):
                 feature, place = int(found.feature[k]), self.place_of(kind, int(found.row[k]))
                 both, below = (float(scores[kind][k]), float(others[kind][k])), feature in self._below
                 made.append(contribution(self.name(feature), kind, *place, *both, below))
-        made.append(contribution("entropy of the latent paths", "entropy", None, None, one.entropy, other.entropy))
+        made += self._transitions(one, other)
         pruning = self.trained.pruning
         if pruning is not None:  # its zero-order model
             bias = pruning.prior * pruning.bias.astype(np.float64)
-            both_biases = [bias[counts.features["state"].column].tolist() for counts in (one, other)]
-            for t, (a, b) in enumerate(zip(*both_biases, strict=True)):
+            sides = [bias[counts.features["state"].column].tolist() for counts in (one, other)]
+            for t, (a, b) in enumerate(zip(*sides, strict=True)):
                 made.append(contribution("bias of the label", "bias", t, t + 1, a, b))
-        return [*made, *self._transitions(one, other)]
+        return [*made, contribution("entropy of the latent paths", "entropy", None, None, one.entropy, other.entropy)]
 
     def place_of(self, kind: str, row: int) -> tuple[int, int]:
         """The first token that a row is about, and the token after the last."""

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from labelwright.errors import OptionError
 from labelwright.kernels import dag as kernels
+from labelwright.kernels.arrays import ranges
 from labelwright.structures.lattice import Lattice
 
 Array = NDArray[Any]
@@ -368,23 +369,20 @@ def from_chain(lattice: Lattice) -> Chain:
     node, arc, graph = lattice
     T, Q = node.shape
     r, s = graph.ends  # nodes of each arc of the lattice
-    every = np.arange(Q)
-    begin, end = 0, 1 + T * Q  # (t, q) is 1 + tQ + q
+    every, t = np.arange(Q), np.arange(T)[:, None]
+    begin, end = 0, 1 + T * Q
+    place = 1 + t * Q + every  # [T, Q]  the node of (t, q)
     lost, stuck = np.setdiff1d(every, s), np.setdiff1d(every, r)
-    parts = list[tuple[Any, ...]]()  # source, target, score, token, node, arc
-
-    def add(source: Any, target: Any, score: Any, token: int, to: Any, number: Any) -> None:
-        parts.append(np.broadcast_arrays(source, target, score, token, to, number))
-
-    add(begin, 1 + every, node[0], 0, every, -1)
-    for t in range(1, T):
-        here = 1 + t * Q
-        add(begin, here + lost, -np.inf, t, lost, -1)
-        add(here - Q + r, here + s, arc[t if len(arc) > 1 else 0] + node[t, s], t, s, np.arange(len(s)))
-    for t in range(T - 1):
-        add(1 + t * Q + stuck, end, -np.inf, T, -1, -1)
-    add(end - Q + every, end, 0.0, T, -1, -1)
-    source, target, score, token, to, number = map(np.concatenate, zip(*parts, strict=True))
+    scores = (arc[1:] if len(arc) > 1 else arc) + node[1:, s]
+    parts: list[tuple[Any, ...]] = [  # source, target, score, token, node, arc
+        (begin, place[0], node[0], 0, every, -1),
+        (begin, place[1:, lost], -np.inf, t[1:], lost, -1),
+        (place[:-1, r], place[1:, s], scores, t[1:], s, np.arange(len(s))),
+        (place[:-1, stuck], end, -np.inf, T, -1, -1),
+        (place[-1], end, 0.0, T, -1, -1),
+    ]
+    columns = zip(*(np.broadcast_arrays(*part) for part in parts), strict=True)
+    source, target, score, token, to, number = (np.concatenate([x.reshape(-1) for x in column]) for column in columns)
     ends = (np.array([node], np.int32) for node in (begin, end))
     return Chain(Dag(source.astype(np.int32), target.astype(np.int32), T * Q + 2, *ends), score, token, to, number)
 
@@ -407,19 +405,20 @@ def chain_covariance(lattice: Lattice, on_nodes: Array, on_arcs: Array) -> tuple
 
 
 class Reading(NamedTuple):
-    """The labels that arcs give to tokens, as runs of tokens with one label: a path is a labelling."""
+    """The labels that arcs give to tokens, as runs of tokens with one label: a path is a labelling.
+
+    Along a path, tokens are read from left to right."""
 
     arc: Array  # [R]  rising
     begin: Array  # [R]  the first token of a run
     end: Array  # [R]  the token after its last
     label: Array  # [R]  code
 
-    def codes(self, path: Array, n_arcs: int) -> Array:
+    def codes(self, path: Array) -> Array:
         """The labels [T] of a path."""
-        on_path = _marked(path, n_arcs)[self.arc]
-        begin, end, label = self.begin[on_path], self.end[on_path], self.label[on_path]
-        order = np.argsort(begin)
-        return np.repeat(label[order], (end - begin)[order])
+        first = np.searchsorted(self.arc, path)
+        run = ranges(first, np.searchsorted(self.arc, path, side="right") - first)
+        return np.repeat(self.label[run], self.end[run] - self.begin[run])
 
     def sums(self, table: Array, n_arcs: int) -> Array:
         """The sum of a table [T, L] over what each arc reads [A]."""
@@ -436,14 +435,12 @@ class Reading(NamedTuple):
 
     def marginals(self, p: Array, T: int, L: int) -> Array:
         """P(label at t) [T, L] from P(arc) [A]."""
-        p, short = p[self.arc], self.end - self.begin == 1
-        rows = np.bincount((self.begin * L + self.label)[short], p[short], T * L).reshape(T, L)
-        if not short.all():
-            long = ~short
-            label, p = self.label[long], p[long]
-            opened, closed = (np.bincount(token[long] * L + label, p, (T + 1) * L) for token in (self.begin, self.end))
-            rows += np.cumsum((opened - closed).reshape(T + 1, L), axis=0)[:T]
-        return np.clip(rows, 0.0, 1.0)
+        p = p[self.arc]
+        opened: Array = np.bincount(self.begin * L + self.label, p, (T + 1) * L).reshape(T + 1, L)
+        if (self.end - self.begin > 1).any():
+            opened -= np.bincount(self.end * L + self.label, p, (T + 1) * L).reshape(T + 1, L)
+            opened = np.cumsum(opened, axis=0)
+        return np.clip(opened[:T], 0.0, 1.0)
 
 
 def reading_of(arc: Array, first: Array, length: Array, labels: Array) -> Reading:
