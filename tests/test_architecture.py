@@ -64,7 +64,7 @@ BUDGETS = {  # the most lines and files of each package: raising one is a decisi
     ("search", "active"): (2000, 10),
     ("interchange", "compat"): (3250, 17),
     ("reproduce",): (1700, 9),
-    ("cli",): (6450, 23),
+    ("cli",): (6240, 23),
     ("top level",): (2150, 11),
 }
 DEEPEST = 4  # of our classes from an estimator to `object`
