@@ -72,6 +72,7 @@ def test_calibrate_a_perceptron_and_labels_without_chunks(run, place: Path, tmp_
     assert json.loads(out)["unit"] == "token"
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize(
     ("model", "measure"), [("crf", "probability"), ("perceptron", "confidence"), ("memory", "confidence")]
 )
@@ -119,6 +120,7 @@ def test_calibrate_a_cascade(run, folder: Path, tmp_path: Path) -> None:
     assert all("ece" in facts["calibration"] for facts in json.loads(out)["layers"].values())
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("model", ["crf", "perceptron", "memory"])
 def test_train_calibrates(run, place: Path, tmp_path: Path, model: str) -> None:
     train = ["train", place / "train.txt", "-o", tmp_path / "m", "--model", model, "--threads", 1]

@@ -31,7 +31,13 @@ OPTIONS = [
     MAX_INPUT,
 ]
 OF_OUTPUT = [
-    option("-o --output FILE", "The trained model, or lattices with their paths.", OUTPUT, not_with="score", shown="-"),
+    option(
+        "-o --output FILE",
+        "The trained model, or lattices with paths.",
+        OUTPUT,
+        not_with="score",
+        shown="standard output",
+    ),
     option(
         "--nbest N",
         "With --model: the N best paths of each lattice.",
