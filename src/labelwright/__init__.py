@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from labelwright.taggers.lattice_crf import LatticeCRF as LatticeCRF
     from labelwright.taggers.lattice_tagger import LatticeTagger as LatticeTagger
     from labelwright.taggers.memory import MemoryBased as MemoryBased
-    from labelwright.taggers.memory_tagger import MemoryTagger as MemoryTagger
+    from labelwright.taggers.memory import MemoryTagger as MemoryTagger
     from labelwright.taggers.ngram import NgramTagger as NgramTagger
     from labelwright.taggers.perceptron import LatentPerceptron as LatentPerceptron
     from labelwright.taggers.perceptron import Perceptron as Perceptron
@@ -57,8 +57,7 @@ _NAMES = {  # by the module that has them
     "taggers.crf": "CRF LatentCRF",
     "taggers.lattice_crf": "LatticeCRF",
     "taggers.lattice_tagger": "LatticeTagger",
-    "taggers.memory": "MemoryBased",
-    "taggers.memory_tagger": "MemoryTagger",
+    "taggers.memory": "MemoryBased MemoryTagger",
     "taggers.ngram": "NgramTagger",
     "taggers.perceptron": "LatentPerceptron Perceptron",
     "taggers.registry": "load",

@@ -41,6 +41,7 @@ def planted():
     return chunks, found
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize(
     "model",
     [CRF(TAGS, **QUICK), SemiCRF(TAGS, **QUICK), Perceptron(TAGS, max_iter=5, n_jobs=1)],
@@ -158,6 +159,7 @@ def test_what_is_refused():
 # --- labels that are known in part ------------------------------------------------------------------------------------
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("unknown", [None, "_"])
 @pytest.mark.parametrize("by", ["token", "span", "sentence"])
 def test_unknown_labels_are_never_doubted(planted, by, unknown):

@@ -43,6 +43,7 @@ def enumerated(model, sentence):
     return rows, np.exp(log_p)
 
 
+@pytest.mark.cases(3)
 def test_the_entropy_is_that_of_all_labellings(model):
     exact = not isinstance(model, LatentCRF)
     for sentence, found in zip(SHORT, model.sequence_entropies(SHORT), strict=True):

@@ -417,13 +417,13 @@ def test_expected_counts_against_enumeration(tiny) -> None:
 
     assert [question(sentence.lattice) for sentence in tiny.scored(X)] == pytest.approx([1.0] * 3)
     use = inspection.expected_use(tiny, [X])
-    assert use.transitions == pytest.approx(moves)
+    assert use.after.table() == pytest.approx(moves)
     assert use.states == pytest.approx(moves[:S].sum(axis=1))
     assert use.states.sum() == pytest.approx(7)
     corpus = labelwright.corpus.Corpus.from_sequences(X)
     words = inspection.expected_use(tiny, [corpus, corpus])
     assert words.values == ["a", "b", "c"]
-    assert words.words.sum(axis=1) == pytest.approx([6, 6, 2])
+    assert words.words_of(0, tiny._space.n_states) == pytest.approx([6, 6, 2])
     assert words.states == pytest.approx(2 * use.states)
     views = inspection.latent_states(tiny, words)
     assert {view.state for view in views} == set(state_names(tiny._space))
@@ -435,9 +435,9 @@ def test_no_way_leads_on_from_a_forbidden_state(tiny) -> None:
     X, y = [["a", "b", "c"], ["b", "c", "a"]], [["B-X", "I-X", "O"], ["B-X", "O", "O"]]
     model = labelwright.LatentCRF(n_latent=2, n_jobs=1, max_iter=5, constraints="scheme").fit(X, y)
     use = inspection.expected_use(model, [X])
-    assert use.transitions.sum() == pytest.approx(8)
+    assert use.after.table().sum() == pytest.approx(8)
     names = state_names(model._space)
-    assert use.transitions[names.index("O#1"), names.index("I-X#1")] == 0
+    assert use.after.table()[names.index("O#1"), names.index("I-X#1")] == 0
     views = inspection.latent_states(model)
     assert all(name.startswith(("B-X", "I-X")) for v in views if v.label == "I-X" for name, _ in v.before)
 

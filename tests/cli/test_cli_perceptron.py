@@ -507,10 +507,10 @@ def test_counts_of_best_paths(order: int) -> None:
     corpus = labelwright.corpus.Corpus.from_sequences(X)
     use = inspection.expected_use(model, [corpus])
     assert use.states.sum() == 6
-    assert use.transitions.sum() == 9
-    assert use.transitions[-1].sum() == use.transitions[:, -1].sum() == 3
-    assert use.transitions[:, :-1].sum(axis=0).tolist() == use.states.tolist()
-    assert use.words.sum(axis=1).tolist() == [3, 3]
+    assert use.after.table().sum() == 9
+    assert use.after.table()[-1].sum() == use.after.table()[:, -1].sum() == 3
+    assert use.after.table()[:, :-1].sum(axis=0).tolist() == use.states.tolist()
+    assert use.words_of(0, 3).tolist() == [3, 3]
     with pytest.raises(labelwright.LabelwrightError, match="has scores, not probabilities: its paths have none"):
         inspection.path_mass(model, X)
 

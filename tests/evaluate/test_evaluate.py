@@ -236,6 +236,7 @@ def test_counts_of_the_pairs_that_occur_are_those_of_full_tables(pair):
     assert np.array_equal(denominator, (tables[0] + tables[1]).sum(axis=1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reading", ["conlleval", "strict", "token"])
 def test_memory_is_linear_in_the_number_of_types(reading):
     """One table of all sentences and types, or of all pairs of labels, would take 16 MB or more."""
@@ -370,6 +371,7 @@ def test_bootstrap_knows_a_difference_from_none():
     assert same[1:] == (0, (0, 0), 1, 100)
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("samples", [1, 19, 20, 39, 40, 999, 1000])
 def test_the_interval_has_no_0_exactly_where_p_is_below_a_twentieth(samples):
     gold = made_up(30)

@@ -43,6 +43,7 @@ def test_no_family_of_rows_crowds_the_slots(family, seed):
     assert steps(_hash(FAMILIES[family].T, base), 1 << 16) < 4
 
 
+@pytest.mark.slow
 def test_rows_that_share_a_slot_of_a_fixed_hash_are_spread():
     n, wanted = 1 << 13, 4000
     rng = np.random.default_rng(0)

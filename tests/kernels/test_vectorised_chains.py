@@ -163,6 +163,7 @@ def problems(template, order, sizes, dtype):
     return Problem(X, y, template, sizes=sizes, order=order, dtype=dtype)
 
 
+@pytest.mark.cases(18)
 @pytest.mark.parametrize(("template", "order"), ORDERS, ids=NAMES)
 @pytest.mark.parametrize("sizes", [1, 2, [1, 3, 2]], ids=["plain", "latent", "uneven"])
 @pytest.mark.parametrize(("dtype", "digits"), [(np.float64, 1e-11), (np.float32, 3e-5)], ids=["64", "32"])

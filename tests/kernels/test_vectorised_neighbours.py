@@ -34,6 +34,7 @@ def answers(settings, rows, classes, queries):
     return model.answers(queries), model.neighbours(queries), model.feature_weights_
 
 
+@pytest.mark.cases(5)
 @pytest.mark.parametrize("settings", SETTINGS)
 def test_both_engines_find_the_same_neighbours_and_votes(settings):
     rounding = 1e-15 if settings.get("metric") in LOGARITHMIC else 0.0
@@ -55,6 +56,7 @@ def test_both_engines_find_the_same_neighbours_and_votes(settings):
         np.testing.assert_allclose([each.distance for each in those], [each.distance for each in these], rtol=rounding)
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("engine", ["compiled", "numpy"])
 @pytest.mark.parametrize("settings", [{}, {"k": 3, "weights": "none"}, {"k": 30, "weights": [0.0, 1.0, 2.0, 0.5, 0.0]}])
 def test_postings_find_what_the_trie_finds(engine, settings, monkeypatch):

@@ -183,6 +183,7 @@ class Count:
             raise KilledError
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize(
     "make",
     [

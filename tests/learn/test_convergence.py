@@ -151,6 +151,7 @@ SEPARABLE = [
 ]
 
 
+@pytest.mark.cases(12)
 @pytest.mark.parametrize("averaging", ["none", "avg"])
 @pytest.mark.parametrize(
     ("template", "order"),

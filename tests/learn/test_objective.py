@@ -54,6 +54,7 @@ CASES = {  # data, template, cells, scheme, order
 both = pytest.mark.parametrize(("template", "order"), ORDERS, ids=NAMES)
 
 
+@pytest.mark.cases(10)
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("n_sentences", [1, pytest.param(12, marks=pytest.mark.slow)])
 def test_loss_and_gradient(case, n_sentences):
@@ -116,6 +117,7 @@ def test_float32_agrees_with_float64(template, order):
     np.testing.assert_allclose(gradient32, gradient, atol=2e-5 * np.abs(gradient).max())
 
 
+@pytest.mark.cases(4)
 @both
 @pytest.mark.parametrize("scheme", [None, "iob2"])
 @pytest.mark.parametrize("scale", [300.0, *(pytest.param(s, marks=pytest.mark.slow) for s in (10, 30, 100, 1e3, 1e4))])
@@ -159,6 +161,7 @@ def test_threads_change_no_bit(template, order, monkeypatch):
     np.testing.assert_allclose(results[0][1], gradient, atol=2e-5 * np.abs(gradient).max())
 
 
+@pytest.mark.cases(6)
 @both
 @pytest.mark.parametrize("frequent", [5, 10, 10**9])
 def test_features_without_shared_keys_count_the_same(template, order, frequent, monkeypatch):
@@ -192,6 +195,7 @@ def test_without_weights_of_triples_the_second_order_is_the_first(template, size
     np.testing.assert_allclose(other[:n], gradient, atol=1e-9)
 
 
+@pytest.mark.cases(24)
 @both
 @pytest.mark.parametrize("scheme", [None, "iob2"])
 @pytest.mark.parametrize("scale", [1.0, 1e3])
@@ -211,6 +215,7 @@ def test_a_step_of_sgd_follows_the_gradient(template, order, scheme, scale, cell
     np.testing.assert_allclose((weights - moved) / eta, gradient, atol=1e-4 * scale)
 
 
+@pytest.mark.cases(12)
 @both
 @pytest.mark.parametrize("scheme", [None, "iob2", "bioes"])
 @pytest.mark.parametrize("latent", [False, True], ids=["plain", "latent"])
@@ -258,6 +263,7 @@ def test_a_sentence_of_ten_thousand_tokens(dtype, template, order):
     np.testing.assert_allclose(gradient[at], expected, rtol=1e-3 if dtype == np.float32 else 1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n", "order"), [(200, 1), (40, 2)])
 def test_many_labels(n, order):
     labels = [f"l{i}" for i in range(n)]

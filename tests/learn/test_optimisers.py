@@ -83,6 +83,7 @@ def penalised(model):
     return model.history_[-1]["loss"]
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("l2", [0.3, 3.0])
 @pytest.mark.parametrize("make", [words, dicts])
 def test_sgd_gets_close_to_the_optimum(make, l2):
@@ -233,6 +234,7 @@ def test_a_run_killed_at_any_iteration_resumes_to_the_same_weights(kind, tmp_pat
         assert [r["loss"] for r in resumed.history_] == [r["loss"] for r in whole.history_]
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_run_may_be_prolonged(kind, tmp_path):
     X, y = words(60, seed=11)
@@ -354,6 +356,7 @@ def test_second_interrupt_stops_at_once():
 WEAK = {"lbfgs": {"l2": 1e-4}, "owlqn": {"l1": 1e-3, "l2": 1e-4}}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", WEAK)
 def test_a_weak_penalty_is_followed_to_the_optimum(kind, monkeypatch):
     """Where float32 has no more to give, training goes on in float64."""
@@ -402,6 +405,7 @@ def test_owlqn_learns_curvature_under_a_weak_penalty(seed):
     assert (weights == 0).any()
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("kind", WEAK)
 def test_a_run_resumes_to_the_same_weights_in_either_precision(kind, tmp_path):
     X, y = words(6, seed=1)
@@ -412,6 +416,7 @@ def test_a_run_resumes_to_the_same_weights_in_either_precision(kind, tmp_path):
         assert resumed.weights_.tobytes() == whole.weights_.tobytes()
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("kind", KINDS)
 def test_one_job_uses_one_core(kind):
     """No thread of BLAS works, or waits busily, beside the one that trains."""

@@ -59,6 +59,7 @@ GIVEN = {
 }
 
 
+@pytest.mark.cases(9)
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("given", GIVEN)
 def test_loss_and_gradient(case, given):
@@ -187,6 +188,7 @@ def tokens_in_entities(problem, weights):
     return expected
 
 
+@pytest.mark.cases(9)
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("given", GIVEN)
 @pytest.mark.parametrize("scale", [1.0, 300.0])

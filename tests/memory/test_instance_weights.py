@@ -112,6 +112,7 @@ def test_what_cannot_grow_says_so() -> None:
         model.set_params(class_weight=None, ngram=5).partial_fit(CORPUS)
 
 
+@pytest.mark.slow
 def test_classifiers_of_others_take_weights_or_say_that_they_do_not() -> None:
     trees, neighbours = pytest.importorskip("sklearn.tree"), pytest.importorskip("sklearn.neighbors")
     X, y = [["a"], ["a"], ["b"]], [["N"], ["V"], ["N"]]

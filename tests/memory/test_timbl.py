@@ -10,9 +10,12 @@ from memory_twin import grouped
 
 from labelwright import MemoryBased, read_columns
 
-pytestmark = pytest.mark.skipif(
-    timbl.COMMAND is None, reason="timbl is not installed (Debian: apt-get install timbl): agreement is not tested"
-)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        timbl.COMMAND is None, reason="timbl is not installed (Debian: apt-get install timbl): agreement is not tested"
+    ),
+]
 METRICS = "overlap", "mvdm", "jeffrey", "jensen-shannon"
 SYMBOLS = 3, 4, 12, 30  # values of the columns of generated data
 
@@ -38,7 +41,6 @@ def reasons(folder, train, queries, same_weights=False, **words):
     return Counter(found.reason for found in different) + Counter(equal=len(queries) - len(different))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize("votes", list(timbl.VOTES))
 def test_symbols(tmp_path, metric, votes):
@@ -88,7 +90,6 @@ def test_the_habit_of_inverse_linear_votes(tmp_path):
     assert not all(like_ours[first + 1 :])
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("digits", [0, 2])
 @pytest.mark.parametrize(
     "metric",

@@ -12,11 +12,11 @@ from labelwright import CRF, Corpus
 from labelwright.cli import main
 from labelwright.errors import OptionError
 from labelwright.reproduce import PAPERS, experiment
-from labelwright.reproduce.experiment_report import Run, write_report
+from labelwright.reproduce.experiment_report import write_report
 from labelwright.reproduce.measured import claimed, difference, trained
 from labelwright.reproduce.work import Claim, Experiment, Figure, Findings, Panel, Row, Step, Work
 
-RUN = Run("labelwright reproduce small", 75.0, ["arm, 2 cores"])
+COMMAND = "labelwright reproduce small"
 
 
 def small(calls: list[str], fails: bool = False) -> Experiment:
@@ -95,7 +95,8 @@ def test_damaged_results_are_made_again(tmp_path: Path) -> None:
 def test_the_report_has_the_same_figures_in_every_form(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     made = small([])
-    paths = write_report(made, Work(made, None, tmp_path, False, print).run(), tmp_path, RUN)
+    work = Work(made, None, tmp_path, False, print)
+    paths = write_report(work, work.run(), COMMAND)
     assert [path.name for path in paths] == ["small.results.json", "small.md", "small.html", "small.figure-1.png"]
     record = json.loads(paths[0].read_text())
     assert record["experiment"] == "small"
@@ -127,7 +128,8 @@ def test_the_report_has_the_same_figures_in_every_form(tmp_path: Path) -> None:
 def test_without_matplotlib_the_report_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("labelwright.reproduce.experiment_report.can_draw", lambda: False)
     made = small([])
-    paths = write_report(made, Work(made, None, tmp_path, False, print).run(), tmp_path, RUN._replace(quick=True))
+    work = Work(made, None, tmp_path, True, print)
+    paths = write_report(work, work.run(), COMMAND)
     assert [path.name for path in paths] == ["small.quick.results.json", "small.quick.md", "small.quick.html"]
     assert "these figures mean nothing" in paths[1].read_text()
     assert "matplotlib is missing" in paths[1].read_text()
@@ -144,7 +146,8 @@ def test_misses_name_their_table_and_leave_out_other_data(tmp_path: Path) -> Non
     ]
 
     def misses(rows: list[Row], quick: bool = False) -> list[str]:
-        text = write_report(small([]), Findings(rows), tmp_path, RUN._replace(quick=quick))[1].read_text()
+        work = Work(small([]), None, tmp_path, quick, print)
+        text = write_report(work, Findings(rows), COMMAND)[1].read_text()
         section = text.partition("## Figures below the paper's\n\n")[2].partition("\n\n")[0]
         assert ("It was checked." in text) is not quick
         return section.splitlines()
@@ -229,6 +232,7 @@ def test_a_model_that_was_interrupted_is_none() -> None:
     assert trained(CRF(n_jobs=1), Corpus.from_sequences(X, y))[0].predict(X) == y
 
 
+@pytest.mark.slow
 def test_a_whole_experiment_runs_and_resumes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     command = ["reproduce", "latperc-synthetic", "-o", str(tmp_path), "--quick"]
     assert main(command) == 0

@@ -14,7 +14,7 @@ from oracles import Scores, log_sum
 
 import labelwright
 from labelwright.answers.chains import Chain, Chains
-from labelwright.answers.ruled import under_rules
+from labelwright.answers.ruled import RuledSentence
 from labelwright.constraints import agree, at_least, at_most, exactly, forbid, forbid_pattern, once, require, soft
 from labelwright.corpus import builtin_corpus
 from labelwright.corpus.spans import Span, spans_of
@@ -52,7 +52,7 @@ def weights_under(case, rules):
 def test_the_n_best_under_rules_against_enumeration(drawn):
     case, rules = drawn
     wanted = weights_under(case, rules)
-    sentence = under_rules(chain_of(case), rules, None, -1)
+    sentence = RuledSentence(chain_of(case), rules, None, -1)
     if not wanted:
         with pytest.raises(OptionError, match="sentence -1: no labelling satisfies"):
             sentence.best(3)
@@ -71,7 +71,7 @@ def test_the_n_best_under_rules_against_enumeration(drawn):
 def test_sums_under_rules_against_enumeration(drawn):
     case, rules = drawn
     wanted = weights_under(case, rules)
-    sentence = under_rules(chain_of(case), rules, None, -1)
+    sentence = RuledSentence(chain_of(case), rules, None, -1)
     log_z = log_sum(list(wanted.values()))
     assert sentence.log_z() == pytest.approx(log_z, abs=10 * case.digits)
     if not wanted:
@@ -99,7 +99,7 @@ def test_sums_of_what_is_probable_are_as_precise_as_they_say(drawn, share):
     case, rules = drawn
     wanted = weights_under(case, rules)
     log_z = log_sum(list(wanted.values()))
-    sentence = under_rules(chain_of(case), rules, None, -1)
+    sentence = RuledSentence(chain_of(case), rules, None, -1)
     made = sentence.paths._likely(share)
     kept = dag.sums(made.dag, made.score).log_z if len(made.arc) else -np.inf
     if not wanted:
@@ -146,23 +146,23 @@ def test_every_label_at_most_once_needs_only_the_rules_that_are_broken():
     assert len(runs) == len(set(runs))
     assert (found.status, found.exact, found.method) == ("optimal", True, "automaton")
     with pytest.raises(OptionError, match="sentence 0: the rules leave too many possibilities in 20 tokens for prob"):
-        under_rules(chain_of(case), once(), None, 0).marginals()
-    assert under_rules(chain_of(case), once("l1"), None, 0).marginals().sum() == pytest.approx(20)
+        RuledSentence(chain_of(case), once(), None, 0).marginals()
+    assert RuledSentence(chain_of(case), once("l1"), None, 0).marginals().sum() == pytest.approx(20)
 
 
 def test_n_best_where_automata_are_too_large(monkeypatch):
     case = hard(6, labels=3, latent=1)
-    wanted = under_rules(chain_of(case), [exactly(2, "l1")], None, 0).best(3).weights
+    wanted = RuledSentence(chain_of(case), [exactly(2, "l1")], None, 0).best(3).weights
     monkeypatch.setattr(product, "MOST_ARCS", -1)
-    assert under_rules(chain_of(case), [exactly(2, "l1")], None, 0).best(3).weights == pytest.approx(wanted)
+    assert RuledSentence(chain_of(case), [exactly(2, "l1")], None, 0).best(3).weights == pytest.approx(wanted)
     monkeypatch.setattr("labelwright.answers.ruled.LISTED", 1)
     with pytest.raises(OptionError, match="none of the 1 best labellings satisfies the rules; use decode"):
-        under_rules(chain_of(case), [agree(0, 1, 2, 3, 4, 5)], None, 0).best(1)
+        RuledSentence(chain_of(case), [agree(0, 1, 2, 3, 4, 5)], None, 0).best(1)
 
 
 def test_n_best_of_latent_perceptrons_are_distinct_labellings():
     case = hard(5, labels=3, latent=2)
-    ranked = under_rules(chain_of(case, by_paths=True), [once("l0")], None, 0).best(6)
+    ranked = RuledSentence(chain_of(case, by_paths=True), [once("l0")], None, 0).best(6)
     assert len({codes.tobytes() for codes in ranked.codes}) == 6
     assert ranked.weights == sorted(ranked.weights, reverse=True)
 
@@ -175,6 +175,7 @@ RULES = {
 }
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("scheme", ["iob2", "ioe2", "bioes", "io", None])
 def test_segment_models_under_rules_against_enumeration(scheme):
     model = segmentations.random_model(scheme)

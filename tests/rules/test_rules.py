@@ -308,6 +308,7 @@ def test_lattices_against_enumeration(drawn):
         assert found.log_probability == pytest.approx(case.truth.weights[at] - case.truth.log_z, abs=10 * case.digits)
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("few", [(), (1,), (3,)], ids=["none", "one", "three"])
 @drawn(80)
 @given(lattices_with_rules(most_latent=2))

@@ -66,6 +66,7 @@ def test_a_tagger_keeps_rules(tagger, corpus):
     assert tagger.decode(some.take([1, 2]), constraints=rules) == found[1:3]
 
 
+@pytest.mark.cases(2)
 def test_rules_that_the_best_labelling_keeps_change_nothing(tagger, corpus):
     for before, d in zip(tagger.decode(corpus), tagger.decode(corpus, constraints=at_least(0, "NP")), strict=True):
         assert d.labels == before.labels

@@ -31,6 +31,7 @@ def models():
     return lambda name: made.setdefault(name, small_models.trained(name))
 
 
+@pytest.mark.cases(4)
 @pytest.mark.parametrize("name", list(small_models.MODELS))
 def test_without_loss_the_file_is_smaller_and_the_answers_are_the_same(models, name):
     model, X = models(name), small_models.asked(name)
@@ -41,6 +42,7 @@ def test_without_loss_the_file_is_smaller_and_the_answers_are_the_same(models, n
     assert len(stored(small)) <= len(content)
 
 
+@pytest.mark.cases(4)
 @pytest.mark.parametrize("name", KINDS)
 def test_features_without_weights_change_nothing(models, name):
     """Pruning is setting weights to zero: the reduced vocabulary finds the same features for all others."""
@@ -65,6 +67,7 @@ def test_features_without_weights_change_nothing(models, name):
             assert [p for _, p in x] == pytest.approx([p for _, p in y], rel=1e-4)
 
 
+@pytest.mark.cases(8)
 @pytest.mark.parametrize("bits", [16, 8])
 @pytest.mark.parametrize("name", KINDS)
 def test_bits(models, name, bits):

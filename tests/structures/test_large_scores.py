@@ -141,6 +141,7 @@ def test_latent_paths_of_a_labelling_add_up_to_one(engine, scale, order):
     np.testing.assert_allclose(pairs[1:].sum(axis=(1, 2)), 1, rtol=1e-9)
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("scale", [1.0, *SCALES])
 def test_arcs_of_more_paths_than_a_float_can_count(engine, scale):
     n = 4000

@@ -16,10 +16,10 @@ from labelwright.decode import DECODERS
 from labelwright.decode.paths import best_paths
 from labelwright.errors import OptionError
 from labelwright.structures import states
+from labelwright.structures.dag import chain_covariance
 from labelwright.structures.lattice import (
     Lattice,
     best_path,
-    covariance,
     label_marginals,
     posterior,
     posterior_arcs,
@@ -301,7 +301,7 @@ def test_covariances_where_probabilities_are_almost_zero():
     """A probability below the least normal number has no finite inverse."""
     graph = state_space(["A", "B"]).graph
     node = np.array([[0.0, -720.0], [0.0, -1.0], [-740.0, 0.0]])
-    nodes, arcs = covariance(Lattice(node, np.zeros((1, graph.n_arcs)), graph), node, np.zeros((3, graph.n_arcs)))
+    nodes, arcs = chain_covariance(Lattice(node, np.zeros((1, graph.n_arcs)), graph), node, np.zeros((3, graph.n_arcs)))
     p = np.exp(-1) / (1 + np.exp(-1))
     np.testing.assert_allclose(nodes, [[0, 0], [p * (1 - p), -p * (1 - p)], [0, 0]], atol=1e-12)
     assert np.isfinite(arcs).all()

@@ -23,7 +23,8 @@ from labelwright.kernels import compiled
 from labelwright.scoring import assembly
 from labelwright.structures import states
 from labelwright.structures.states import state_names
-from labelwright.taggers.learning import Likelihood, Noise
+from labelwright.taggers.crf import Likelihood
+from labelwright.taggers.linear import Noise
 
 TRIPLES = ARCS + "\nT:%x[-1,0]\nT2:%x[0,0]"
 
@@ -175,6 +176,7 @@ def test_without_tables_of_keys_the_answers_are_the_same(model, monkeypatch):
             assert other == pytest.approx(row)
 
 
+@pytest.mark.cases(4)
 def test_threads_and_pieces_change_no_answer(model, monkeypatch):
     data = [[*s, *NEW] for s in X] * 40
     one = model.decode(data)
@@ -232,6 +234,7 @@ def test_without_weights_of_triples_it_is_the_first_order(make):
     assert {tuple(y): p for y, p in a} == pytest.approx({tuple(y): p for y, p in b})
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("template", [STATES, TRIPLES])
 @pytest.mark.parametrize("constraints", [None, "scheme"])
 def test_sgd_comes_near_the_optimum(template, constraints):
@@ -311,6 +314,7 @@ def test_latent_states_grow_by_splitting_those_of_a_trained_model(monkeypatch):
     assert grown.training_["loss"] < grown.history_[0]["loss"]
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize("make", [crf, latent], ids=["plain", "latent"])
 @pytest.mark.parametrize("constraints", [None, "scheme"])
 @pytest.mark.parametrize("optimizer", ["lbfgs", "sgd"])
@@ -367,6 +371,7 @@ def test_too_many_triples_are_refused_before_training(monkeypatch):
 # --- files and copies -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.cases(3)
 def test_files_and_copies_keep_everything(model, tmp_path):
     data = [*X, NEW]
     model.save(tmp_path / "model")
@@ -398,7 +403,7 @@ def test_a_look_inside(model):
     for path, p in zip(truth.paths.tolist(), truth.p, strict=True):
         for r, s in itertools.pairwise([S, *path, S]):
             transitions[r, s] += p
-    assert use.transitions == pytest.approx(transitions, abs=1e-12)
+    assert use.after.table() == pytest.approx(transitions, abs=1e-12)
     assert use.states == pytest.approx(transitions[:S].sum(axis=1))
     mass = inspection.path_mass(model, [NEW], 10)
     assert mass == pytest.approx(np.cumsum(np.sort(truth.p)[::-1][:10]))

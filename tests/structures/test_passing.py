@@ -14,7 +14,8 @@ from labelwright import CRF, Cascade, LatentCRF, SemiCRF
 from labelwright.errors import OptionError
 from labelwright.features.layered import LayeredFeatures
 from labelwright.parallel import Workers
-from labelwright.structures.lattice import covariance, label_marginals, posterior, sample
+from labelwright.structures.dag import chain_covariance as covariance
+from labelwright.structures.lattice import label_marginals, posterior, sample
 from labelwright.structures.passing import Layered, certain, joined, likely, mixed, part
 from labelwright.taggers.linear import LinearTagger
 

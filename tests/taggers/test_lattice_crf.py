@@ -19,7 +19,7 @@ import labelwright
 from labelwright import CRF, FeatureLattice, LatticeCRF, SemiCRF
 from labelwright.errors import CorpusError, ModelFileError, NotFittedError, OptionError
 from labelwright.parallel import Workers
-from labelwright.taggers.lattice_crf import true_path
+from labelwright.taggers.lattice_crf import objective, prepared, true_path
 
 X, Y = random_lattices(12, seed=3)
 
@@ -28,7 +28,7 @@ def with_random_weights(model, X, seed=0):
     """The model, prepared for these lattices, with weights that are far from any optimum."""
     model._check_parameters()
     paths = [lattices.all_paths(lattice)[0] for lattice in X]
-    model._trained = model._prepare(X, paths)[2]
+    model._trained = prepared(model, X, paths)[2]
     weights = np.random.default_rng(seed).normal(size=len(model.weights_))
     model._trained = model._trained._replace(weights=weights)
     return model
@@ -103,8 +103,8 @@ def test_lattices_without_arcs():
 @pytest.mark.parametrize("cells", ["observed", "all"])
 def test_the_loss_is_that_of_enumeration_and_its_gradient_that_of_differences(transitions, cells):
     model = LatticeCRF(transitions, cells, n_jobs=1)
-    data, gold, model._trained = model._prepare(X, Y)
-    problem = model._objective(model._trained, data, gold, Workers(1), np.float64)
+    data, gold, model._trained = prepared(model, X, Y)
+    problem = objective(model._trained, data, gold, Workers(1), np.float64)
     n = len(model.weights_)
     weights, gradient = np.random.default_rng(1).normal(size=n), np.empty(n)
     loss = problem(weights, gradient)

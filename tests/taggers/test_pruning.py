@@ -8,7 +8,7 @@ from contract import CHECKS
 
 import labelwright
 from labelwright import CRF, Cascade
-from labelwright.answers.candidate_chains import PrunedChains
+from labelwright.answers.pruned_sentences import PrunedChains
 from labelwright.corpus import validate
 from labelwright.engine.choice import using
 from labelwright.errors import ModelFileError, OptionError

@@ -15,7 +15,7 @@ Settles and Craven (2008), An Analysis of Active Learning Strategies for Sequenc
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,9 +27,7 @@ from labelwright.corpus.token_records import listed
 from labelwright.decode.record import check_whole
 from labelwright.errors import OptionError
 from labelwright.taggers.base import CONFIDENCE, NBEST, PROBABILITY
-
-if TYPE_CHECKING:
-    from labelwright.answers.batch import Batch
+from labelwright.wording import did_you_mean
 
 NEGLIGIBLE = 1e-3  # spans that are less probable add next to nothing
 WITHOUT_PROBABILITIES = "margin"  # the measure of taggers that have scores alone
@@ -40,10 +38,6 @@ Array = NDArray[Any]
 # -- measures ---------------------------------------------------------------------------------------------------------
 
 
-def _sequence(tagger: Any, batch: Batch) -> list[float]:
-    return batch.sure.entropies()
-
-
 def _sequence_mean(tagger: Any, batch: Batch) -> list[float]:
     lengths = [1 if sentence is None else len(sentence) for sentence in batch]
     return [entropy / length for entropy, length in zip(batch.sure.entropies(), lengths, strict=True)]
@@ -51,10 +45,6 @@ def _sequence_mean(tagger: Any, batch: Batch) -> list[float]:
 
 def _token(tagger: Any, batch: Batch) -> list[float]:
     return [float(tokens.mean()) if len(tokens) else 0.0 for tokens in batch.sure.token_entropies()]
-
-
-def _token_max(tagger: Any, batch: Batch) -> list[float]:
-    return [float(tokens.max(initial=0.0)) for tokens in batch.sure.token_entropies()]
 
 
 def _span(tagger: Any, batch: Batch) -> list[float]:
@@ -77,10 +67,10 @@ def _margin(tagger: Any, batch: Batch) -> list[float]:
 
 
 MEASURES: dict[str, Measure] = {
-    "sequence": _sequence,
+    "sequence": lambda tagger, batch: batch.sure.entropies(),
     "sequence-mean": _sequence_mean,
     "token": _token,
-    "token-max": _token_max,
+    "token-max": lambda tagger, batch: [float(each.max(initial=0.0)) for each in batch.sure.token_entropies()],
     "span": _span,
     "least-confidence": _least_confidence,
     WITHOUT_PROBABILITIES: _margin,
@@ -98,8 +88,6 @@ def binary_entropy(p: float) -> float:
 
 def check_measure(tagger: Any, by: str) -> None:
     """Refuse a measure that there is not, or that this tagger has no answer to."""
-    from labelwright.wording import did_you_mean
-
     if by not in MEASURES:
         raise OptionError(f"by: expected one of {', '.join(MEASURES)}, got {by!r}{did_you_mean(by, MEASURES)}")
     if by == WITHOUT_PROBABILITIES and (tagger._is_sure or NBEST in tagger.can):
@@ -193,7 +181,7 @@ def rank(
     out.
 
     by : the measure of uncertainty, one of labelwright.active.MEASURES
-    top : only so many
+    top : how many; None: all
     diverse : each sentence shall also be unlike those before it (by its words): uncertainty x dissimilarity
     layer : of a cascade, the layer that is asked [the highest]
 
@@ -208,7 +196,7 @@ def rank(
     check_measure(model._outputs[asked], by)
     bags = bags_of(X) if diverse else []
 
-    def question(name: str, tagger: Any, batch: "Batch") -> list[tuple[float, list[str]]]:
+    def question(name: str, tagger: Any, batch: Batch) -> list[tuple[float, list[str]]]:
         if name != asked:
             return []
         labels = [d.labels for d in batch.decode(tagger._default_decoder, probabilities=False)]

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,16 +15,15 @@ from labelwright.corpus.partial_labels import is_partial, left_open, written
 from labelwright.corpus.spans import Span, labels_of, spans_of
 from labelwright.decode.record import check_whole
 from labelwright.errors import OptionError
-from labelwright.search.folds import parts, trained_on
-from labelwright.search.progressive import without_calibration
-from labelwright.search.samples import SearchData, looked_at, with_gold
+from labelwright.search.folds import parts
+from labelwright.search.samples import SearchData, fitted, gold_of, looked_at, without_calibration
 from labelwright.taggers.base import CONFIDENCE, PROBABILITY
-from labelwright.taggers.estimator import untrained
+from labelwright.taggers.estimator import uninterrupted, untrained
 
 Array = NDArray[Any]
 UNITS = ("span", "token", "sentence")
 LIKELY = 0.01  # alternatives to a span that are less probable are not looked at
-HELD_OUT = 10  # one sentence of so many calibrates a model without probabilities
+HELD_OUT = 10  # one sentence in ten calibrates a model without probabilities
 
 
 class Doubt(NamedTuple):
@@ -110,7 +110,10 @@ def doubts(
     if by is not None and by not in UNITS:
         raise OptionError(f"by: expected one of {', '.join(UNITS)}, got {by!r}")
     check_whole("folds", folds, 2)
-    _check_sure(model)
+    if not getattr(model, "can", frozenset()) & {PROBABILITY, CONFIDENCE}:
+        kind = f"a {type(model).__name__} has no probabilities"
+        lacks = model._lacks(PROBABILITY) if hasattr(model, "_lacks") else kind
+        raise OptionError(f"model: {lacks}; use another tagger, as a CRF")
     data = looked_at(X, y, least=folds, asker=f"{folds}-fold cross-validation")
     sentences: list[Held | None] = [None] * data.n
     gold: list[list[Any]] = []
@@ -119,8 +122,9 @@ def doubts(
         trained = _trained(model, data, train)
         name = chosen_output(trained, layer)
         by = by or ("token" if trained._outputs[name].scheme_ is None else "span")
-        gold = gold or left_open(_gold(data, name))
-        answers = _asked(trained, name, data.take(test)[0], [gold[number] for number in test.tolist()], by)
+        gold = gold or left_open(gold_of(data.X, data.y, name))
+        annotated = [gold[number] for number in test.tolist()]
+        answers = trained._ask_outputs(data.take(test)[0], partial(_held, name, annotated, by))[name]
         for number, held in zip(test.tolist(), answers, strict=True):
             sentences[number] = held._replace(doubts=[each._replace(sentence=number) for each in held.doubts])
         if progress is not None:
@@ -131,48 +135,24 @@ def doubts(
     return Doubts(by or "token", listed, done)
 
 
-def _check_sure(model: Any) -> None:
-    """Refuse a tagger that cannot say how probable labels are."""
-    can: frozenset[str] = getattr(model, "can", frozenset())
-    if not can & {PROBABILITY, CONFIDENCE}:
-        lacks = (
-            model._lacks(PROBABILITY) if hasattr(model, "_lacks") else f"a {type(model).__name__} has no probabilities"
-        )
-        raise OptionError(f"model: {lacks}; use another tagger, as a CRF")
-
-
 def _trained(model: Any, data: SearchData, rows: Array) -> Any:
     """The model, trained on these sentences, so that it is sure or calibrated."""
     if PROBABILITY in model.can or not hasattr(model, "calibrate"):
-        return trained_on(untrained(model, part=True), *data.take(rows))
+        return uninterrupted(fitted(untrained(model, part=True), *data.take(rows)))
     held_out = rows[::HELD_OUT]
-    trained = trained_on(without_calibration(untrained(model, part=True)), *data.take(np.setdiff1d(rows, held_out)))
+    rest = data.take(np.setdiff1d(rows, held_out))
+    trained = uninterrupted(fitted(without_calibration(untrained(model, part=True)), *rest))
     X, y = data.take(held_out)
     return trained.calibrate(X) if y is None else trained.calibrate(X, y)
 
 
-def _gold(data: SearchData, name: str) -> Any:
-    """The annotated labels of all sentences, of one layer of a cascade."""
-    if name:
-        return data.X.column(name) if data.y is None else data.y[name]
-    return with_gold(data.X, data.y)[1]
-
-
-def _asked(model: Any, asked: str, X: Any, gold: Sequence[Sequence[Any]], by: str) -> list[Held]:
-    """What a model says of sentences with gold labels that it has not seen."""
-
-    def question(name: str, tagger: Any, batch: Batch) -> list[Held]:
-        if name != asked:
-            return []
-        if not tagger._is_sure:
-            raise OptionError(f"model: {tagger._lacks(PROBABILITY)}; use another tagger, as a CRF")
-        return _held(tagger, batch, gold[batch.first : batch.first + len(batch)], by)
-
-    answers: list[Held] = model._ask_outputs(X, question)[asked]
-    return answers
-
-
-def _held(tagger: Any, batch: Batch, gold: Sequence[Sequence[Any]], by: str) -> list[Held]:
+def _held(asked: str, all_gold: Sequence[Sequence[Any]], by: str, name: str, tagger: Any, batch: Batch) -> list[Held]:
+    """What the output that is asked for says of a batch of sentences with gold labels that it has not seen."""
+    if name != asked:
+        return []
+    if not tagger._is_sure:
+        raise OptionError(f"model: {tagger._lacks(PROBABILITY)}; use another tagger, as a CRF")
+    gold = all_gold[batch.first : batch.first + len(batch)]
     sure = batch.sure
     best = [record.labels for record in batch.decode(tagger._checked_decoder(None), probabilities=False)]
     spans = sure.likely_spans(LIKELY) if by == "span" else [[]] * len(batch)
@@ -184,12 +164,15 @@ def _held(tagger: Any, batch: Batch, gold: Sequence[Sequence[Any]], by: str) -> 
             continue
         known = Annotated(sentence, list(labels), tagger.scheme_)
         if by == "span":
-            found = _of_spans(known, likely) + _of_tokens(known, is_partial)
+            doubted = _of_spans(known, likely) + _of_tokens(known, is_partial)
         elif by == "token":
-            found = _of_tokens(known)
-        else:
-            found = _of_sentence(known, predicted, float(np.exp(log_p)))
-        answers.append(Held(predicted, known.probabilities, found))
+            doubted = _of_tokens(known)
+        elif all(known.agrees(t, label) for t, label in enumerate(predicted)):
+            doubted = []
+        else:  # the labels of the sentence are not the best ones
+            p = float(np.exp(log_p))
+            doubted = [Doubt(0, p, Span(0, len(known.gold), "", p), None, 0.0)]
+        answers.append(Held(predicted, known.probabilities, doubted))
     return answers
 
 
@@ -230,7 +213,7 @@ class Annotated:
         return float(np.exp(min(0.0, self.sentence.log_z_of(permitted) - self.sentence.log_z())))
 
     def excludes(self, span: Span, tokens: Sequence[int]) -> bool:
-        """Does one of these tokens have a known label that it has not in this span?"""
+        """Is the known label of one of these tokens another than its label in this span?"""
         if not any(map(is_partial, self.gold)):
             return True
         labels = labels_of([span._replace(probability=None)], len(self.gold), self.scheme or "iob2")
@@ -243,26 +226,19 @@ def _members(label: Any) -> Any:
 
 def _of_tokens(known: Annotated, wanted: Callable[[Any], bool] = lambda label: True) -> list[Doubt]:
     """Tokens with a label, or a set of labels, to which another is preferred."""
-    labels, found = known.sentence.labels, list[Doubt]()
+    labels, doubted = known.sentence.labels, list[Doubt]()
     best, highest = known.rows.argmax(axis=1).tolist(), known.rows.max(axis=1).tolist()
     for t, (gold, p) in enumerate(zip(known.gold, known.probabilities, strict=True)):
         other = labels[best[t]]
         if p is not None and wanted(gold) and not known.agrees(t, other) and highest[t] > p:
-            there = Span(t, t + 1, str(written(gold)), p)
-            found.append(Doubt(0, p, there, Span(t, t + 1, other, highest[t]), highest[t]))
-    return found
-
-
-def _of_sentence(known: Annotated, predicted: Sequence[str], p: float) -> list[Doubt]:
-    """A sentence whose labels are not the best ones."""
-    if all(known.agrees(t, label) for t, label in enumerate(predicted)):
-        return []
-    return [Doubt(0, p, Span(0, len(known.gold), "", p), None, 0.0)]
+            annotated = Span(t, t + 1, str(written(gold)), p)
+            doubted.append(Doubt(0, p, annotated, Span(t, t + 1, other, highest[t]), highest[t]))
+    return doubted
 
 
 def _of_spans(known: Annotated, likely: Sequence[Span]) -> list[Doubt]:
     """Spans to which others, or none, are preferred; and spans that are probable where none is annotated."""
-    annotated, found = known.spans(), list[Doubt]()
+    annotated, doubted = known.spans(), list[Doubt]()
     for span in annotated:
         p = known.probability(span)
         within = range(span.start, span.end)
@@ -272,18 +248,13 @@ def _of_spans(known: Annotated, likely: Sequence[Span]) -> list[Doubt]:
         preferred = None if best is None or none >= _probability(best) else best
         against = none if preferred is None else _probability(preferred)
         if against > p:
-            found.append(Doubt(0, p, span._replace(probability=p), preferred, against))
+            doubted.append(Doubt(0, p, span._replace(probability=p), preferred, against))
     for span in likely:
         free = not any(_overlap(span, each) for each in annotated)
         if _probability(span) > 0.5 and free and known.excludes(span, range(span.start, span.end)):
-            found.append(Doubt(0, 1.0 - _probability(span), None, span, _probability(span)))
-    return _once(found)
-
-
-def _once(found: Sequence[Doubt]) -> list[Doubt]:
-    """One doubt for each suggestion, which may concern several spans: the least probable one."""
-    kept: dict[Any, Doubt] = {}
-    for number, each in enumerate(found):
+            doubted.append(Doubt(0, 1.0 - _probability(span), None, span, _probability(span)))
+    kept: dict[Any, Doubt] = {}  # one doubt for each suggestion, which may concern several spans: the least probable
+    for number, each in enumerate(doubted):
         suggestion = each.suggested or number
         if suggestion not in kept or each.score < kept[suggestion].score:
             kept[suggestion] = each

@@ -133,10 +133,10 @@ class Batch:
         rules : a rule, or a list of them
         words : the sentences, for rules that read them
         """
-        from labelwright.answers.ruled import under_rules
+        from labelwright.answers.ruled import RuledSentence
 
         def ruled(number: int, sentence: Scored) -> Scored:
-            return under_rules(cast(Any, sentence), rules, words, self.first + number)
+            return RuledSentence(cast(Any, sentence), rules, words, self.first + number)
 
         batch = Batch(self._each(ruled, cast(Any, None)), self.first, self.probabilistic, self.calibration)
         batch.ruled, batch._maps = True, self._maps
@@ -193,15 +193,21 @@ class Batch:
             raise OptionError(f"{question}: this tagger has scores, not probabilities; ask its `calibrated` batch")
         return self.sure
 
+    def _each_probable(self, name: str, question: Callable[["Batch", Scored], R], empty: R) -> list[R]:
+        """question(batch, sentence) for every sentence, of the batch whose probabilities users see."""
+        sure = self._probable(name)
+
+        def asked(number: int, sentence: Scored) -> R:
+            sure._check_possible(number, sentence)
+            return question(sure, sentence)
+
+        return sure._each(asked, empty)
+
     def marginals(self) -> list[list[dict[str, float]]]:
         """The probability of every label at every token."""
-        return self._probable("marginals")._marginals()
+        return self._each_probable("marginals", Batch._label_rows, [])
 
-    def _marginals(self) -> list[list[dict[str, float]]]:
-        return self._each(self._label_rows, [])
-
-    def _label_rows(self, number: int, sentence: Scored) -> list[dict[str, float]]:
-        self._check_possible(number, sentence)
+    def _label_rows(self, sentence: Scored) -> list[dict[str, float]]:
         rows = self.label_probabilities(sentence).tolist()
         return [dict(zip(sentence.labels, row, strict=True)) for row in rows]
 
@@ -246,7 +252,8 @@ class Batch:
             return [labelled_spans(row) for row in labellings]
 
         def question(number: int, sentence: Scored) -> list[Span]:
-            rows = zip(labellings[number], sure._label_rows(number, sentence), strict=True)
+            sure._check_possible(number, sentence)
+            rows = zip(labellings[number], sure._label_rows(sentence), strict=True)
             return [Span(t, t + 1, label, row[label]) for t, (label, row) in enumerate(rows)]
 
         return sure._each_summed(question, lambda n: labelled_spans(labellings[n]), [])
@@ -275,15 +282,13 @@ class Batch:
         """
         if len(spans) != len(self):
             raise OptionError(f"spans: expected one list for each of {len(self)} sentences, got {len(spans)}")
-        return self._probable("span_probabilities")._span_probabilities(spans)
-
-    def _span_probabilities(self, spans: Sequence[Sequence[Span]]) -> list[list[Span]]:
+        sure = self._probable("span_probabilities")
         for number, sentence in enumerate(self.sentences):
             if sentence is None and spans[number]:
                 span = spans[number][0]
                 place = f"sentence {self.first + number}: {span.start}:{span.end}"
                 raise OptionError(f"spans: {place} is not a span of 0 tokens")
-        return self._each(lambda n, sentence: self._spans_of(n, sentence, spans[n]), [])
+        return sure._each(lambda n, sentence: sure._spans_of(n, sentence, spans[n]), [])
 
     def _spans_of(self, number: int, sentence: Scored, spans: Sequence[Span]) -> list[Span]:
         """Spans of one sentence with their probabilities."""
@@ -310,10 +315,8 @@ class Batch:
             labellings that agree with what is given
         """
         check_lengths(labellings, [0 if s is None else len(s) for s in self], self.first)
-        return self._probable("log_probabilities")._log_probabilities(labellings)
-
-    def _log_probabilities(self, labellings: Sequence[PartialLabels]) -> list[float]:
-        return self._each(lambda n, sentence: self._log_probability(sentence, labellings[n]), 0.0)
+        sure = self._probable("log_probabilities")
+        return sure._each(lambda n, sentence: sure._log_probability(sentence, labellings[n]), 0.0)
 
     def _log_probability(self, sentence: Scored, labels: PartialLabels) -> float:
         if not self._index:
@@ -328,58 +331,43 @@ class Batch:
         types : one type, or several
         """
         wanted = [types] if isinstance(types, str) else list(types)
-        return self._probable("occurrences")._occurrences(wanted)
 
-    def _occurrences(self, types: list[str]) -> list[float]:
-        def question(number: int, sentence: Scored) -> float:
-            self._check_possible(number, sentence)
-            others = ~labels_with(types, sentence.labels)
+        def question(_: Batch, sentence: Scored) -> float:
+            others = ~labels_with(wanted, sentence.labels)
             without = sentence.log_z_of(np.broadcast_to(others, (len(sentence), len(others))))
             return min(1.0, max(0.0, -float(np.expm1(without - sentence.log_z()))))
 
-        return self._each(question, 0.0)
+        return self._each_probable("occurrences", question, 0.0)
 
     def entropies(self) -> list[float]:
         """The entropy of all labellings of each sentence in nats; estimated by samples where a labelling is the sum of
         latent paths, exact otherwise."""
-        return self._probable("entropies")._entropies()
-
-    def _entropies(self) -> list[float]:
-        def question(number: int, sentence: Scored) -> float:
-            self._check_possible(number, sentence)
-            return sentence.entropy()
-
-        return self._each(question, 0.0)
+        return self._each_probable("entropies", lambda _, sentence: sentence.entropy(), 0.0)
 
     def token_entropies(self) -> list[Array]:
         """The entropy [T] of the labels of each token of each sentence in nats."""
-        return self._probable("token_entropies")._token_entropies()
 
-    def _token_entropies(self) -> list[Array]:
-        def question(number: int, sentence: Scored) -> Array:
-            self._check_possible(number, sentence)
-            p = self.label_probabilities(sentence)
+        def question(batch: Batch, sentence: Scored) -> Array:
+            p = batch.label_probabilities(sentence)
             entropies: Array = -(p * np.log(np.where(p > 0, p, 1.0))).sum(axis=1)
             return entropies
 
-        return self._each(question, np.zeros(0))
+        return self._each_probable("token_entropies", question, np.zeros(0))
 
     def likely_spans(self, least: float) -> list[list[Span]]:
         """All spans of each sentence that are at least as probable as `least`, with their probabilities.
 
         least : a probability
         """
-        return self._probable("likely_spans")._likely_spans(least)
 
-    def _likely_spans(self, least: float) -> list[list[Span]]:
-        def question(number: int, sentence: Scored) -> list[Span]:
-            self._check_possible(number, sentence)
-            if self._maps is None:
+        def question(batch: Batch, sentence: Scored) -> list[Span]:
+            maps = batch._maps
+            if maps is None:
                 return sentence.likely_spans(least)
-            spans = sentence.likely_spans(self._maps.span_threshold(least))
-            return [span._replace(probability=self._maps.span_probability(span.probability or 0.0)) for span in spans]
+            spans = sentence.likely_spans(maps.span_threshold(least))
+            return [span._replace(probability=maps.span_probability(span.probability or 0.0)) for span in spans]
 
-        return self._each(question, [])
+        return self._each_probable("likely_spans", question, [])
 
     def sample(self, n: int, random_state: int | None = 0) -> list[list[tuple[list[str], float]]]:
         """n labellings of each sentence, drawn from their probabilities; equal ones once, with their share.
@@ -389,18 +377,15 @@ class Batch:
         n : how many
         random_state : the seed
         """
-        return self._probable("sample")._sample(n, random_state)
 
-    def _sample(self, n: int, random_state: int | None) -> list[list[tuple[list[str], float]]]:
-        def question(number: int, sentence: Scored) -> list[tuple[list[str], float]]:
-            self._check_possible(number, sentence)
+        def question(_: Batch, sentence: Scored) -> list[tuple[list[str], float]]:
             seed = zlib.crc32(np.ascontiguousarray(sentence.fingerprint).data)
             codes = sentence.sample(n, np.random.default_rng([random_state or 0, seed]))
             rows, counts = np.unique(codes, axis=0, return_counts=True)
             labels = np.array(sentence.labels, dtype=object)
             return [(labels[row].tolist(), count / n) for row, count in zip(rows, counts.tolist(), strict=True)]
 
-        return self._each(question, [([], 1.0)])
+        return self._each_probable("sample", question, [([], 1.0)])
 
     def check_possible(self) -> None:
         """Refuse sentences without any labelling that is allowed, and rules that leave too many for sums."""

@@ -13,17 +13,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labelwright.answers.chains import DRAWN
-from labelwright.answers.protocol import GraphSentence, NoSumsError, Ranked, Scored, spans_within
+from labelwright.answers.graphs import GraphSentence
+from labelwright.answers.protocol import NoSumsError, Ranked, Scored
 from labelwright.corpus.spans import Span
 from labelwright.decode import RULED_DECODERS
 from labelwright.decode.record import Decoding
 from labelwright.errors import OptionError
 from labelwright.parallel import computed_once
-from labelwright.rules.formulas import Sentence, labels_named, span_formula
+from labelwright.rules.formulas import Sentence
 from labelwright.rules.product import Path, Product, RuledPaths, TooLargeError, contradiction_in
 from labelwright.rules.rules import Bound, bind
 from labelwright.structures import dag
-from labelwright.structures.dag import LabelledArcs, LabelledGraph
+from labelwright.structures.dag import LabelledArcs, LabelledGraph, Reading
+from labelwright.structures.segments import SpanArcs
 
 Array = NDArray[Any]
 LISTED = 1000  # labellings that are examined where a labelling has many paths
@@ -43,27 +45,28 @@ class Structured(Scored, Protocol):
         """What a labelling is worth: its "only" path, its "best" one, or the "sum" of several."""
         ...
 
+    @property
+    def standing(self) -> SpanArcs | None:
+        """The arcs of its graph that stand for spans; None: a span is made by the labels of neighbouring tokens."""
+        ...
+
     def labelled_graphs(self) -> Iterator[LabelledGraph]:
         """Its labellings as paths of a graph; then of larger ones, for rules that no labelling of the first keeps."""
         ...
 
-
-def under_rules(sentence: Structured, rules: Any, words: Any, number: int) -> "RuledSentence":
-    """The sentence under rules.
-
-    words : all sentences, for rules that read them; this is the one with this number"""
-    return RuledSentence(sentence, rules, words, number)
+    def decode_ruled(self, ruled: "RuledSentence", decoder: str, **options: Any) -> Decoding:
+        """The best labelling that keeps rules."""
+        ...
 
 
 class RuledSentence(GraphSentence):
-    """One sentence, the labellings of which satisfy rules."""
+    """One sentence, the labellings of which satisfy rules.
+
+    words : all sentences, for rules that read them; this is the one with this number"""
 
     def __init__(self, base: Structured, rules: Any, words: Any, number: int):
-        self.base, self.labels, self.number = base, base.labels, number
-        self.rules, self.words = rules, words
-
-    def __len__(self) -> int:
-        return len(self.base)
+        self.base, self.labels, self.number, self.T = base, base.labels, number, len(base)
+        self.rules, self.words, self.of_labels = rules, words, base.of_labels
 
     @property
     def decoders(self) -> tuple[str, ...]:  # type: ignore[override]
@@ -106,7 +109,7 @@ class RuledSentence(GraphSentence):
     def decode(self, decoder: str, **options: Any) -> Decoding:
         """The best labelling, by the way that its structure has for rules; its probability is that without the
         rules."""
-        return self.base.decode(decoder, **{**options, "number": self.number}, rules=self.rules, words=self.words)
+        return self.base.decode_ruled(self, decoder, **{**options, "number": self.number})
 
     def best_by_automata(self, probabilities: bool) -> Decoding:
         """The best labelling, proven; its probability is that without the rules."""
@@ -174,12 +177,9 @@ class RuledSentence(GraphSentence):
             ) from None
 
     @computed_once
-    def _labellings(self) -> LabelledGraph:
-        """The graph of the labellings that satisfy the rules."""
-        made, arcs = self._product, self.paths.graph.arcs.taken(self._product.arc)
-        source, target = made.dag.source.astype(np.int64), made.dag.target.astype(np.int64)
-        ruled = LabelledArcs(source, target, made.score, arcs.label, arcs.token)
-        return LabelledGraph(ruled, made.dag.n_nodes, made.dag.sinks)
+    def _arcs(self) -> LabelledArcs:
+        """The arcs of the sentence's own graph that are those of the product."""
+        return self.paths.graph.arcs.taken(self._product.arc)
 
     @property
     def graph(self) -> dag.Dag:  # type: ignore[override]
@@ -189,27 +189,25 @@ class RuledSentence(GraphSentence):
     def scores(self) -> Array:  # type: ignore[override]
         return self._product.score
 
-    def codes_of(self, path: Array) -> Array:
-        labels: Array = self._labellings.arcs.label[path]
-        return labels[labels >= 0]
+    @computed_once
+    def reading(self) -> Reading:
+        return self._arcs.reading
 
-    def permitted_arcs(self, permitted: Array) -> Array:
-        arcs = self._labellings.arcs
-        reads, allowed = np.flatnonzero(arcs.label >= 0), np.ones(len(arcs.label), np.bool_)
-        allowed[reads] = permitted[arcs.token[reads], arcs.label[reads]]
-        return allowed
+    @computed_once
+    def standing(self) -> SpanArcs | None:
+        base = self.base.standing
+        if base is None:
+            return None
+        number = np.full(int(self._arcs.whole.max(initial=-1)) + 2, -1)  # the last: of no arc
+        number[base.arc[base.arc < len(number) - 1]] = np.flatnonzero(base.arc < len(number) - 1)
+        of = number[self._arcs.whole]
+        arc = np.flatnonzero(of >= 0)
+        return SpanArcs(arc, *(values[of[arc]] for values in base[1:]))
 
     def tempered(self, temperature: float) -> "RuledSentence":  # type: ignore[override]
         """The scores are divided by the temperature; the prices of soft rules are not."""
         tempered = cast(Structured, self.base.tempered(temperature))
         return RuledSentence(tempered, self.rules, self.words, self.number)
-
-    def marginals(self) -> Array:
-        """P(label at t) [T, L]."""
-        rows, arcs = np.zeros((len(self), len(self.labels))), self._labellings.arcs
-        reads = np.flatnonzero(arcs.label >= 0)
-        np.add.at(rows, (arcs.token[reads], arcs.label[reads]), self._sums.arcs[reads])
-        return np.clip(rows, 0.0, 1.0)
 
     def weight_of(self, codes: Array) -> float:
         """The weight of a labelling; minus infinity where it breaks a hard rule."""
@@ -220,16 +218,8 @@ class RuledSentence(GraphSentence):
         return self.base.spans_in(labels)
 
     @property
-    def span_types(self) -> tuple[str, ...]:
+    def span_types(self) -> tuple[str, ...]:  # type: ignore[override]
         return self.base.span_types
-
-    def span(self, span: Span) -> float:
-        """The probability of exactly this span: the share of the labellings that have it."""
-        sentence = Sentence([[]] * len(self), self.labels, scheme=self.base.of_labels)
-        wanted = "span", span_formula(span, sentence, runs=self.base.of_labels is None)
-        paths = RuledPaths.of(self._labellings, Bound([wanted], []), self.labels, len(self))
-        product = self._whole(paths)
-        return float(np.exp(min(0.0, dag.sums(product.dag, product.score).log_z - self.log_z())))
 
     def entropy(self) -> float:
         """Exact where a labelling is one path; otherwise less the entropy of the paths of a labelling, as the mean over
@@ -240,20 +230,9 @@ class RuledSentence(GraphSentence):
         seed = zlib.crc32(np.ascontiguousarray(self.fingerprint).data)
         codes, counts = np.unique(self.sample(DRAWN, np.random.default_rng(seed)), axis=0, return_counts=True)
         every = np.arange(len(self.labels))
-        rows = (np.where(self.permitted_arcs(row[:, None] == every), self.scores, -np.inf) for row in codes)
+        rows = (np.where(self._permitted(row[:, None] == every), self.scores, -np.inf) for row in codes)
         within = [dag.entropy(self.graph, scores) for scores in rows]
         return max(0.0, of_paths - float(counts @ within) / DRAWN)
-
-    def likely_spans(self, least: float) -> list[Span]:
-        """All spans at least as probable as `least`, in order: their tokens have labels of the type at least as
-        often."""
-        if self.base.of_labels is None:
-            return []
-        sentence, rows, shares = Sentence([[]] * len(self), self.labels), self.marginals(), {}
-        for kind in self.span_types:
-            inside = labels_named([kind], sentence, "span")
-            shares[kind] = rows[:, [label in inside for label in self.labels]].sum(axis=1)
-        return spans_within(shares, least, self.span)
 
 
 def _contradictory(paths: RuledPaths) -> bool:

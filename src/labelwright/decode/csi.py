@@ -15,7 +15,7 @@ from labelwright.errors import OptionError
 from labelwright.kernels import csi as kernels
 from labelwright.parallel import Workers, sentence_ranges
 from labelwright.structures import dag
-from labelwright.structures.proposals import Proposals, part
+from labelwright.structures.proposals import Proposals, arc_counts, part
 
 Array = NDArray[Any]
 BLOCK_TOKENS = 4096  # sentences of one piece of work
@@ -93,9 +93,9 @@ def best_labellings(
     best = csi(one, allowed)
     if best.scores[0] == -np.inf:
         return [], []
-    graph, scores, label = labelling_graph(one, allowed)
-    if not len(label):
+    if not len(one.sizes):
         return [best.labels], [0.0]
+    graph, scores, label, _ = labelling_graph(one, allowed)
     paths, path_scores = dag.best_paths(graph, scores, n)
     rows, values = [best.labels], [float(best.scores[0])]
     for path, value in zip(paths, path_scores.tolist(), strict=True):
@@ -105,11 +105,11 @@ def best_labellings(
     return rows[:n], values[:n]
 
 
-def labelling_graph(one: Proposals, allowed: Allowed) -> tuple[dag.Dag, Array, Array]:
-    """All labellings of one sentence as paths: the graph, the gain and the label of each arc [A]."""
+def labelling_graph(one: Proposals, allowed: Allowed) -> tuple[dag.Dag, Array, Array, Array]:
+    """All labellings of one sentence as paths: the graph; the gain, the label and the token of each arc [A]."""
     _sizes(one)
     source, target, score, label = kernels.arcs(one, allowed)
-    return dag.dag(source, target), score, label
+    return dag.dag(source, target), score, label, np.repeat(np.arange(len(one.sizes)), arc_counts(one).astype(np.int64))
 
 
 def _scratch(m: int, longest: int) -> kernels.StateScratch:

@@ -50,7 +50,7 @@ def label_changes(lower: Versions, upper: Versions) -> list[LabelChange]:
                 raise CorpusError(f"{layer}, {name}: expected as many labels in every sentence as the gold labels have")
     seen: dict[tuple[str, str], Counter[str]] = {}
     for low, high in zip(zip(*lower, strict=True), zip(*upper, strict=True), strict=True):
-        gains = _gains(*high)
+        gains = [(b == g) - (a == g) for g, a, b in zip(*high, strict=True)]  # 1: became right, -1: became wrong
         for t, (gold, before, after) in enumerate(zip(*low, strict=True)):
             if before == after:
                 continue
@@ -61,12 +61,3 @@ def label_changes(lower: Versions, upper: Versions) -> list[LabelChange]:
             counts["broken"] += before == gold
     changes = [LabelChange(*pair, *(counts[name] for name in LabelChange._fields[2:])) for pair, counts in seen.items()]
     return sorted(changes, key=lambda change: (-change.n, change.before, change.after))
-
-
-def _gains(gold: Sequence[str], before: Sequence[str], after: Sequence[str]) -> list[int]:
-    """1 where a label became right, -1 where it became wrong, else 0.
-
-    >>> _gains("ABCD", "AXCX", "ABXX")
-    [0, 1, -1, 0]
-    """
-    return [(b == g) - (a == g) for g, a, b in zip(gold, before, after, strict=True)]

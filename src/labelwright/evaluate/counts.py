@@ -191,28 +191,53 @@ def rules_for(tokens: Tokens, reading: str, scheme: str | None) -> Rules:
     return Rules(reading, scheme, roles)
 
 
+class Units(NamedTuple):
+    """What is counted of one system, in the order of the tokens: chunks, or all tokens."""
+
+    first: np.ndarray  # [U]  its first token,
+    end: np.ndarray  # [U]  and the one after its last
+    type: np.ndarray  # [U]  index into types: chunk types, or labels
+
+
+def units_of(tokens: Tokens, rules: Rules, system: int) -> Units:
+    """The chunks of a system (a row of `tokens.codes`) as they are read, or all its tokens."""
+    codes = tokens.codes[system]
+    if rules.roles is None:
+        every = np.arange(len(codes))
+        return Units(every, every + 1, codes)
+    before, after = _neighbours(codes, tokens)
+    # Every start has its end: a chunk opens only where none runs on, and closes before the next.
+    first, last = np.flatnonzero(rules.roles.starts(before, codes)), np.flatnonzero(rules.roles.ends(codes, after))
+    if rules.reading == "strict":
+        misspelt = offsets_from(_misspelt(tokens, rules, system))
+        intact = misspelt[last + 1] == misspelt[first]
+        first, last = first[intact], last[intact]
+    return Units(first, last + 1, rules.roles.type_of[codes[first]])
+
+
+def matched(units: Units, others: Units) -> np.ndarray:
+    """Which units [U] are among the others: same limits, same type."""
+    if not len(others.first):
+        return np.zeros(len(units.first), dtype=bool)
+    place = np.minimum(np.searchsorted(others.first, units.first), len(others.first) - 1)
+    same = [ours == theirs[place] for ours, theirs in zip(units, others, strict=True)]
+    return np.asarray(same[0] & same[1] & same[2])
+
+
 def count_system(tokens: Tokens, rules: Rules, system: int) -> Counts:
     """Count one system (a row of `tokens.codes`) against row 0."""
-    gold, predicted = tokens.codes[0], tokens.codes[system]
+    gold, predicted = units_of(tokens, rules, 0), units_of(tokens, rules, system)
+    types = list(tokens.labels if rules.roles is None else rules.roles.types)
+    correct = matched(gold, predicted)
     lengths = np.diff(tokens.offsets)
     sentence = np.repeat(np.arange(len(lengths)), lengths)  # [T]
-    same = gold == predicted
-    if rules.roles is None:
-        types, gold_type, predicted_type = tokens.labels, gold, predicted
-        in_gold = in_predicted = np.ones(len(gold), dtype=bool)
-        correct = same
-    else:
-        types, gold_type, predicted_type = rules.roles.types, rules.roles.type_of[gold], rules.roles.type_of[predicted]
-        gold_last, predicted_last = chunk_ends(tokens, rules, 0), chunk_ends(tokens, rules, system)
-        in_gold, in_predicted = gold_last >= 0, predicted_last >= 0
-        correct = in_gold & (gold_last == predicted_last) & (gold_type == predicted_type)
-
-    counted = (in_gold, gold_type), (in_predicted, predicted_type), (correct, gold_type)
-    pairs = [sentence[chosen] * len(types) + kind[chosen] for chosen, kind in counted]
+    counted = (gold.first, gold.type), (predicted.first, predicted.type), (gold.first[correct], gold.type[correct])
+    pairs = [sentence[first] * len(types) + kind for first, kind in counted]
     distinct = np.unique(np.concatenate(pairs))  # [P]
     places = (np.searchsorted(distinct, each) for each in pairs)
+    same = tokens.codes[0] == tokens.codes[system]
     return Counts(
-        types=list(types),
+        types=types,
         sentence=distinct // max(len(types), 1),
         type=distinct % max(len(types), 1),
         chunks=np.stack([np.bincount(place, minlength=len(distinct)) for place in places], axis=1),
@@ -221,34 +246,6 @@ def count_system(tokens: Tokens, rules: Rules, system: int) -> Counts:
         reading=rules.reading,
         scheme=rules.scheme,
     )
-
-
-def gold_chunks_found(tokens: Tokens, rules: Rules, system: int) -> np.ndarray:
-    """Return for every gold chunk, in order, whether the prediction has it: same limits, same type."""
-    if rules.roles is None:
-        raise OptionError("unit: 'chunk' needs chunk labels such as B-NP; use 'token' or 'sentence'")
-    type_of = rules.roles.type_of
-    gold_last, last = chunk_ends(tokens, rules, 0), chunk_ends(tokens, rules, system)
-    first = np.flatnonzero(gold_last >= 0)
-    same_type = type_of[tokens.codes[0, first]] == type_of[tokens.codes[system, first]]
-    return np.asarray((gold_last[first] == last[first]) & same_type)
-
-
-def chunk_ends(tokens: Tokens, rules: Rules, system: int) -> np.ndarray:
-    """Return [T] the last token of the chunk that starts at each token, -1 where none starts."""
-    assert rules.roles is not None
-    codes = tokens.codes[system]
-    before, after = _neighbours(codes, tokens)
-    # Every start has its end: a chunk opens only where none runs on, and closes before the next.
-    first = np.flatnonzero(rules.roles.starts(before, codes))
-    last = np.flatnonzero(rules.roles.ends(codes, after))
-    if rules.reading == "strict":
-        misspelt = offsets_from(_misspelt(tokens, rules, system))
-        intact = misspelt[last + 1] == misspelt[first]
-        first, last = first[intact], last[intact]
-    ends = np.full(len(codes), -1, dtype=np.int64)
-    ends[first] = last
-    return ends
 
 
 def _misspelt(tokens: Tokens, rules: Rules, system: int) -> np.ndarray:

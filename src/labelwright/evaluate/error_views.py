@@ -1,7 +1,7 @@
 """The analysis of errors as text, and as a page for a browser: the same tables, and errors in their sentences."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from labelwright.corpus.tokenizer import joined_text
@@ -30,36 +30,29 @@ class Table(NamedTuple):
 
 def tables_of(analysis: Facts) -> list[Table]:
     """Kinds of errors, types, confusions, phrases, boundaries, seen and unseen tokens, as far as there are any."""
-    made = [_kinds(analysis), _types(analysis), _confusions(analysis)]
-    made += [_phrases(analysis, kind) for kind in ("missed", "invented", "label") if kind in analysis["phrases"]]
-    made += [_boundaries(analysis), _vocabulary(analysis)]
-    return [table for table in made if table is not None and table.rows]
+    tables = [*_types_of_errors(analysis), *_phrases(analysis), _vocabulary(analysis)]
+    return [table for table in tables if table is not None and table.rows]
 
 
-def _kinds(analysis: Facts) -> Table | None:
-    if analysis["unit"] == "token":
-        return None
-    n, meanings, kinds = max(1, analysis["n_errors"]), analysis["meanings"], analysis["kinds"]
-    rows = [(kind, f"{k:,}", f"{100 * k / n:.1f} %", meanings[kind]) for kind, k in kinds.items()]
-    shares = [k / n for k in kinds.values()]
-    return Table(("kind of error", "errors", "share", ""), rows, [{"kind": kind} for kind in kinds], shares, cut=False)
-
-
-def _types(analysis: Facts) -> Table | None:
-    """The types with the most errors."""
-    types, kinds, chunks = analysis["per_type"], list(analysis["kinds"]), analysis["unit"] == "chunk"
-    if not _typed(analysis):
-        return None
-    ranked = sorted(types, key=lambda name: (-sum(types[name][kind] for kind in kinds), name))
-    numbers = [[types[name][column] for column in ("gold", "predicted", "correct", *kinds)] for name in ranked]
-    rows = [(_named(name), *(f"{n:,}" for n in row)) for name, row in zip(ranked, numbers, strict=True)]
-    head = ("chunk" if chunks else "label", "gold", "predicted", "correct", *(kinds if chunks else ["wrong"]))
-    return Table(head, rows, [{"gold": _named(name)} for name in ranked])
-
-
-def _typed(analysis: Facts) -> bool:
-    """Are there types at all?  Labels such as B, I and O have none."""
-    return any(analysis["per_type"])
+def _types_of_errors(analysis: Facts) -> Iterator[Table]:
+    """Kinds of errors; the types with the most errors; confused types."""
+    kinds, types, is_chunks = analysis["kinds"], analysis["per_type"], analysis["unit"] == "chunk"
+    if is_chunks:
+        n, meanings = max(1, analysis["n_errors"]), analysis["meanings"]
+        rows = [(kind, f"{k:,}", f"{100 * k / n:.1f} %", meanings[kind]) for kind, k in kinds.items()]
+        picks, shares = [{"kind": kind} for kind in kinds], [k / n for k in kinds.values()]
+        yield Table(("kind of error", "errors", "share", ""), rows, picks, shares, cut=False)
+    if any(types):  # labels such as B, I and O have none
+        ranked = sorted(types, key=lambda name: (-sum(types[name][kind] for kind in kinds), name))
+        columns = ("gold", "predicted", "correct")
+        head = ("chunk" if is_chunks else "label", *columns, *(kinds if is_chunks else ["wrong"]))
+        numbers = [(_named(name), *(f"{types[name][of]:,}" for of in (*columns, *kinds))) for name in ranked]
+        yield Table(head, numbers, [{"gold": _named(name)} for name in ranked])
+    pairs = analysis["confusions"]
+    picks = [_sides(pair) for pair in pairs]
+    counts = [(" -> ".join(pick.values()), f"{pair['n']:,}") for pick, pair in zip(picks, pairs, strict=True)]
+    title = f"confused {'types' if is_chunks else 'labels'} (gold -> predicted)"
+    yield Table((title, "errors"), counts, picks, [pair["n"] / pairs[0]["n"] for pair in pairs])
 
 
 def _named(kind: str) -> str:
@@ -71,37 +64,24 @@ def _sides(counted: Facts) -> dict[str, str]:
     return {side: _named(counted[side]) for side in SIDES if counted[side] is not None}
 
 
-def _confusions(analysis: Facts) -> Table:
-    pairs = analysis["confusions"]
-    picks = [_sides(pair) for pair in pairs]
-    rows = [(" -> ".join(pick.values()), f"{pair['n']:,}") for pick, pair in zip(picks, pairs, strict=True)]
-    title = f"confused {'types' if analysis['unit'] == 'chunk' else 'labels'} (gold -> predicted)"
-    return Table((title, "errors"), rows, picks, [pair["n"] / pairs[0]["n"] for pair in pairs])
-
-
-def _phrases(analysis: Facts, kind: str) -> Table:
-    phrases, only = analysis["phrases"][kind], {} if kind == "label" else {"kind": kind}
-    title = {"missed": "missed most often", "invented": "invented most often", "label": "tokens"}[kind]
-    of = "of predicted" if kind == "invented" else "of gold"
-    head: Sequence[str] = (title, "type" if only else "gold -> predicted", "errors", of)
-    rows: Sequence[Sequence[str]] = [
-        (_short(each["text"]), " -> ".join(_sides(each).values()), f"{each['n']:,}", f"{each['total']:,}")
-        for each in phrases
-    ]
-    if not _typed(analysis):
-        head, rows = (head[0], *head[2:]), [(row[0], *row[2:]) for row in rows]
-    return Table(head, rows, [only | {"text": each["text"]} | _sides(each) for each in phrases])
-
-
-def _short(text: str) -> str:
-    return shortened(text, WIDEST)
-
-
-def _boundaries(analysis: Facts) -> Table:
+def _phrases(analysis: Facts) -> Iterator[Table]:
+    """Phrases that are missed or invented, or tokens, the most frequent first; and tokens at wrong boundaries."""
+    titles = {"missed": "missed most often", "invented": "invented most often", "label": "tokens"}
+    for kind, title in titles.items():
+        phrases, only = analysis["phrases"].get(kind, ()), {} if kind == "label" else {"kind": kind}
+        of = "of predicted" if kind == "invented" else "of gold"
+        head: Sequence[str] = (title, "type" if only else "gold -> predicted", "errors", of)
+        rows: list[Sequence[str]] = []
+        for each in phrases:
+            counts = f"{each['n']:,}", f"{each['total']:,}"
+            rows.append((shortened(each["text"], WIDEST), " -> ".join(_sides(each).values()), *counts))
+        if not any(analysis["per_type"]):
+            head, rows = (head[0], *head[2:]), [(row[0], *row[2:]) for row in rows]
+        yield Table(head, rows, [only | {"text": each["text"]} | _sides(each) for each in phrases])
     listed = analysis["boundaries"]
-    rows = [(_short(each["text"]), each["place"], f"{each['n']:,}") for each in listed]
+    places = [(shortened(each["text"], WIDEST), each["place"], f"{each['n']:,}") for each in listed]
     picks = [{"kind": "boundary", "text": each["text"]} for each in listed]
-    return Table(("tokens at wrong boundaries", "place", "errors"), rows, picks)
+    yield Table(("tokens at wrong boundaries", "place", "errors"), places, picks)
 
 
 def _vocabulary(analysis: Facts) -> Table | None:
@@ -129,15 +109,20 @@ def text_of(analysis: Facts, top: int = 10, examples: int = 10) -> list[str]:
     top : rows of each table
     examples : errors that are shown in their sentences
     """
-    lines = [
-        f"{_totals(analysis)} in {len({e['sentence'] for e in analysis['errors']}):,} of "
-        f"{analysis['n_sentences']:,} sentences"
-    ]
+    n_wrong = len({error["sentence"] for error in analysis["errors"]})
+    lines = [f"{_totals(analysis)} in {n_wrong:,} of {analysis['n_sentences']:,} sentences"]
     for table in tables_of(analysis):
         rows = table.rows[:top] if table.cut else table.rows
         lines += ["", *align([table.head, *rows], left=(0, 3) if table.head[-1] == "" else (0,))]
         lines += [f"... and {len(table.rows) - top:,} more"] if len(table.rows) > len(rows) else []
-    return lines + _examples(analysis, examples)
+    shown = _in_turn(sorted(analysis["errors"], key=lambda error: -_certainty(error)))[:examples]
+    lines += ["", f"examples ({len(shown):,} of {analysis['n_errors']:,})"] if shown else []
+    for error in shown:
+        new = ", with an unseen token" if error["unseen"] else ""
+        lines.append(f"sentence {error['sentence']}: {error['kind']}{new}")
+        words = analysis["sentences"].get(str(error["sentence"]))
+        lines += [f"  {side:9}  {_in_context(words, error[side])}" for side in SIDES if error[side] is not None]
+    return lines
 
 
 def _totals(analysis: Facts) -> str:
@@ -146,28 +131,14 @@ def _totals(analysis: Facts) -> str:
     return f"{counts}; {analysis['n_errors']:,} errors"
 
 
-def _examples(analysis: Facts, n: int) -> list[str]:
-    """Some errors in their sentences: one of each kind in turn, those that the model was most certain of first."""
-    errors = _in_turn(sorted(analysis["errors"], key=lambda error: -_certainty(error)))
-    if not errors or n == 0:
-        return []
-    lines = ["", f"examples ({min(n, len(errors)):,} of {len(errors):,})"]
-    for error in errors[:n]:
-        new = ", with an unseen token" if error["unseen"] else ""
-        lines.append(f"sentence {error['sentence']}: {error['kind']}{new}")
-        words = analysis["sentences"].get(str(error["sentence"]))
-        lines += [f"  {side:9}  {_in_context(words, error[side])}" for side in SIDES if error[side] is not None]
-    return lines
-
-
 def _in_turn(errors: Sequence[Facts]) -> list[Facts]:
     """The first errors of all kinds, then the second ones, and so on."""
     seen: Counter[str] = Counter()
     turns = []
-    for error in errors:
-        turns.append(seen[error["kind"]])
+    for n, error in enumerate(errors):
+        turns.append((seen[error["kind"]], n))
         seen[error["kind"]] += 1
-    return [errors[n] for n in sorted(range(len(errors)), key=turns.__getitem__)]
+    return [errors[n] for _, n in sorted(turns)]
 
 
 def _certainty(error: Facts) -> float:
@@ -216,7 +187,7 @@ def _part(analysis: Facts) -> list[Html]:
     score = f"{100 * total['f1' if chunks else 'recall']:.2f}" if of else "-"
     form = [
         _choice("kind", "kind of error", analysis["kinds"]),
-        *(_choice(side, side, map(_named, analysis["per_type"])) for side in SIDES if _typed(analysis)),
+        *(_choice(side, side, map(_named, analysis["per_type"])) for side in SIDES if any(analysis["per_type"])),
         _choice("unseen", "tokens", SEEN) if analysis["vocabulary"] else None,
         _choice("order", "order", ("most certain first", "closest calls first"), "by sentence"),
         tag("label", "search", tag("input", name="text", type="search", placeholder="phrase or sentence")),
@@ -242,20 +213,18 @@ def _choice(name: str, label: str, values: Iterable[str], every: str = "all") ->
 def _panel(table: Table, meanings: Mapping[str, str]) -> Html:
     """A table; a click on a row shows the errors that it counts."""
     rows = []
-    for number, row in enumerate(table.rows[:ON_A_PAGE]):
-        first, *rest = row
+    for number, (first, *rest) in enumerate(table.rows[:ON_A_PAGE]):
+        given: dict[str, Any] = {}
+        if table.picks:
+            pick = table.picks[number]
+            title = f"{meanings.get(pick.get('kind', ''), '')} (click: show them)".lstrip()
+            given = {"class_": "pick", "tabindex": 0, "title": title}
+            given |= {f"data_{key}": value for key, value in pick.items()}
         drawn = tag("td", first, bar(table.shares[number]) if table.shares else None)
-        if not table.picks:
-            rows.append(tag("tr", drawn, *cells(rest)))
-            continue
-        pick = table.picks[number]
-        title = f"{meanings.get(pick.get('kind', ''), '')} (click: show them)".lstrip()
-        given = {f"data_{key}": value for key, value in pick.items()}
-        rows.append(tag("tr", drawn, *cells(rest), class_="pick", tabindex=0, title=title, **given))
+        rows.append(tag("tr", drawn, *cells(rest), **given))
     whole = tag("table", tag("tr", *(tag("th", name) for name in table.head)), *rows)
-    return tag(
-        "div", tag("div", whole, class_="scroll"), class_="panel" if table.cut and len(table.head) < 6 else "panel wide"
-    )
+    kind = "panel" if table.cut and len(table.head) < 6 else "panel wide"
+    return tag("div", tag("div", whole, class_="scroll"), class_=kind)
 
 
 def _article(error: Facts, words: Sequence[str] | None) -> Html:
@@ -263,7 +232,13 @@ def _article(error: Facts, words: Sequence[str] | None) -> Html:
     spans = {side: error[side] for side in SIDES if error[side] is not None}
     chances = [span["probability"] for span in spans.values() if span["probability"] is not None]
     close = 1.0 if not chances else abs(chances[0] - (chances[1] if len(chances) == 2 else 0.5))
-    lines = [tag("div", tag("small", side), _line(side, span, words), class_="side") for side, span in spans.items()]
+    lines = []
+    for side, span in spans.items():
+        chance = "" if span["probability"] is None else f" {span['probability']:.3f}"
+        shown = tag("span", _place(span))
+        if words is not None:
+            shown = marked(words, span["start"], span["end"], f"{span['type']}{chance}", side)
+        lines.append(tag("div", tag("small", side), shown, class_="side"))
     about = tag("p", f"sentence {error['sentence']} ", tag("b", error["kind"]))
     new = tag("p", "with an unseen token") if error["unseen"] else None
     return tag(
@@ -277,13 +252,6 @@ def _article(error: Facts, words: Sequence[str] | None) -> Html:
         data_close=close,
         **{f"data_{side}": _named(span["type"]) for side, span in spans.items()},
     )
-
-
-def _line(side: str, span: Facts, words: Sequence[str] | None) -> Html:
-    if words is None:
-        return tag("span", _place(span))
-    chance = "" if span["probability"] is None else f" {span['probability']:.3f}"
-    return marked(words, span["start"], span["end"], f"{span['type']}{chance}", side)
 
 
 STYLE = """

@@ -4,7 +4,7 @@ labels -> units (chunks, or tokens where there are no chunks) -> errors, each a 
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -14,7 +14,7 @@ from labelwright.corpus.spans import Span
 from labelwright.corpus.table import Corpus, taken
 from labelwright.corpus.tokenizer import joined_text
 from labelwright.errors import CorpusError, OptionError
-from labelwright.evaluate.counts import Rules, Score, Tokens, chunk_ends, score_of
+from labelwright.evaluate.counts import Rules, Score, Tokens, Units, matched, score_of, units_of
 from labelwright.evaluate.error_views import page, text_of
 from labelwright.wording import plain
 
@@ -48,9 +48,7 @@ class Error(NamedTuple):
     @property
     def either(self) -> Span:
         """The gold chunk, or the predicted one where there is none."""
-        span = self.gold or self.predicted
-        assert span is not None
-        return span
+        return next(span for span in (self.gold, self.predicted) if span is not None)
 
 
 class Confusion(NamedTuple):
@@ -104,8 +102,9 @@ class ErrorAnalysis:
         text : part of the phrase
         """
         kinds, types = set(kinds), set(types)
-        self._check("kind", kinds, self.kinds)
-        self._check("type", types, self.per_type)
+        for name, given, known in (("kind", kinds, self.kinds), ("type", types, self.per_type)):
+            for value in sorted(given - set(known)):
+                raise OptionError(f"{name}: no {value!r} here, expected one of {', '.join(known)}")
         return [
             error
             for error in self.errors
@@ -113,11 +112,6 @@ class ErrorAnalysis:
             and (not types or types & {span.type for span in (error.gold, error.predicted) if span is not None})
             and text.lower() in error.text.lower()
         ]
-
-    @staticmethod
-    def _check(name: str, given: set[str], known: Iterable[str]) -> None:
-        for value in sorted(given - set(known)):
-            raise OptionError(f"{name}: no {value!r} here, expected one of {', '.join(known)}")
 
     def as_dict(self) -> dict[str, Any]:
         """Return all of it as plain dicts, lists, numbers and strings."""
@@ -140,14 +134,6 @@ class ErrorAnalysis:
         return "\n".join(text_of(self.as_dict()))
 
 
-class Units(NamedTuple):
-    """The chunks of one system, or all tokens."""
-
-    first: np.ndarray  # [U]  its first token,
-    end: np.ndarray  # [U]  and the one after its last
-    type: np.ndarray  # [U]  index into types
-
-
 def analysis_of(
     tokens: Tokens, rules: Rules, X: Any = None, *, model: Any = None, layer: str = "", train: Any = None
 ) -> ErrorAnalysis:
@@ -156,47 +142,37 @@ def analysis_of(
     gold, predicted = units_of(tokens, rules, 0), units_of(tokens, rules, 1)
     words = words_of(X, tokens)
     unseen = None if words is None else _unseen(words, model, train)
-    ours, theirs = _keys(gold, len(tokens.codes[0]), len(types)), _keys(predicted, len(tokens.codes[0]), len(types))
-    right, right_too = np.isin(ours, theirs), np.isin(theirs, ours)
-    wrong = _by_sentence(tokens, types, gold, ~right), _by_sentence(tokens, types, predicted, ~right_too)
-    errors = list(_errors(*wrong, words, unseen, rules.roles is None))
-    if model is not None and X is not None:
-        errors = with_probabilities(errors, X, model, layer, chunks=rules.roles is not None)
+    right = matched(gold, predicted)
+    wrong = _by_sentence(tokens, types, gold, ~right), _by_sentence(tokens, types, predicted, ~matched(predicted, gold))
+    flat = None if words is None else [word for sentence in words for word in sentence]
+    errors = []
+    for n in sorted({*wrong[0], *wrong[1]}):
+        for ours, theirs in paired(wrong[0].get(n, []), wrong[1].get(n, [])):
+            spans, begin = [span for span in (ours, theirs) if span is not None], int(tokens.offsets[n])
+            start, end = min(span.start for span in spans), max(span.end for span in spans)
+            text = "" if flat is None else joined_text(flat[begin + spans[0].start : begin + spans[0].end])
+            new = None if unseen is None else bool(unseen[begin + start : begin + end].any())
+            errors.append(Error("label" if rules.roles is None else kind_of(ours, theirs), n, ours, theirs, text, new))
+    if model is not None and X is not None and errors and model._outputs[layer]._is_sure:
+        errors = _with_probabilities(errors, X, model, layer, chunks=rules.roles is not None)
     kinds = Counter(error.kind for error in errors)
+    both = [(error.gold.type, error.predicted.type) for error in errors if error.gold and error.predicted]
+    confused = Counter((one, other) for one, other in both if one != other)
     known = TOKEN_KINDS if rules.roles is None else CHUNK_KINDS
     return ErrorAnalysis(
         unit="token" if rules.roles is None else "chunk",
         n_sentences=len(tokens.offsets) - 1,
         n_tokens=len(tokens.codes[0]),
-        total=score_of(len(ours), len(theirs), int(right.sum())),
+        total=score_of(len(gold.first), len(predicted.first), int(right.sum())),
         kinds={kind: kinds[kind] for kind in known},
         per_type=_per_type(types, gold, predicted, right, errors, list(known)),
-        confusions=_confusions(errors),
-        phrases={} if words is None else _phrases(errors, list(known), _all_texts(types, gold, predicted, words)),
+        confusions=[Confusion(*each) for each in _ranked(confused)],
+        phrases={} if words is None else _phrases(errors, list(known), types, (gold, predicted), words),
         boundaries=[] if words is None else _boundaries(errors, words),
         vocabulary=None if unseen is None else _vocabulary(unseen, gold, predicted, right),
         errors=errors,
         sentences={} if words is None else {n: list(words[n]) for n in sorted({error.sentence for error in errors})},
     )
-
-
-# -- units ------------------------------------------------------------------------------------------------------------
-
-
-def units_of(tokens: Tokens, rules: Rules, system: int) -> Units:
-    """The chunks of a system as `count` reads them, or all its tokens."""
-    codes = tokens.codes[system]
-    if rules.roles is None:
-        every = np.arange(len(codes))
-        return Units(every, every + 1, codes)
-    last = chunk_ends(tokens, rules, system)
-    first = np.flatnonzero(last >= 0)
-    return Units(first, last[first] + 1, rules.roles.type_of[codes[first]])
-
-
-def _keys(units: Units, n_tokens: int, n_types: int) -> np.ndarray:
-    """A number for each unit [U], the same for equal ones."""
-    return np.asarray((units.first * (n_tokens + 1) + units.end) * n_types + units.type)
 
 
 def _by_sentence(tokens: Tokens, types: list[str], units: Units, chosen: np.ndarray) -> dict[int, list[Span]]:
@@ -211,26 +187,6 @@ def _by_sentence(tokens: Tokens, types: list[str], units: Units, chosen: np.ndar
 
 
 # -- errors -----------------------------------------------------------------------------------------------------------
-
-
-def _errors(
-    gold: Mapping[int, list[Span]],
-    predicted: Mapping[int, list[Span]],
-    words: Words | None,
-    unseen: np.ndarray | None,
-    by_token: bool,
-) -> Iterator[Error]:
-    """The errors, sentence by sentence."""
-    starts = None if words is None else np.cumsum([0, *map(len, words)])
-    for n in sorted({*gold, *predicted}):
-        for ours, theirs in paired(gold.get(n, []), predicted.get(n, [])):
-            spans = [span for span in (ours, theirs) if span is not None]
-            start, end = min(span.start for span in spans), max(span.end for span in spans)
-            text = "" if words is None else joined_text(words[n][spans[0].start : spans[0].end])
-            new = None
-            if unseen is not None and starts is not None:
-                new = bool(unseen[starts[n] + start : starts[n] + end].any())
-            yield Error("label" if by_token else kind_of(ours, theirs), n, ours, theirs, text, new)
 
 
 def kind_of(gold: Span | None, predicted: Span | None) -> str:
@@ -271,11 +227,9 @@ def paired(gold: Sequence[Span], predicted: Sequence[Span]) -> list[tuple[Span |
     return sorted(pairs, key=lambda pair: min(span.start for span in pair if span is not None))
 
 
-def with_probabilities(errors: list[Error], X: Any, model: Any, layer: str, chunks: bool) -> list[Error]:
-    """The errors with the probability (or calibrated confidence) that a model gives to both sides of each; without,
-    where it has none.  Only sentences with errors are scored."""
-    if not errors or not model._outputs[layer]._is_sure:
-        return errors
+def _with_probabilities(errors: list[Error], X: Any, model: Any, layer: str, chunks: bool) -> list[Error]:
+    """The errors with the probability (or calibrated confidence) that a model gives to both sides of each.  Only
+    sentences with errors are scored."""
     by_sentence: dict[int, list[Error]] = defaultdict(list)
     for error in errors:
         by_sentence[error.sentence].append(error)
@@ -285,29 +239,30 @@ def with_probabilities(errors: list[Error], X: Any, model: Any, layer: str, chun
     def question(name: str, tagger: Any, batch: Any) -> list[list[Error]]:
         if name != layer:
             return [[] for _ in batch]
-        asked = (by_sentence.get(row, []) for row in rows[batch.first : batch.first + len(batch)])
-        sure = batch.sure
-        return [_with_probabilities(sure, number, part, chunks) for number, part in enumerate(asked)]
+        sure, asked = batch.sure, [by_sentence.get(row, []) for row in rows[batch.first : batch.first + len(batch)]]
+        answers: list[list[Error]] = [[] for _ in asked]
+        for answer, sentence, part in zip(answers, sure.sentences, asked, strict=True):
+            table = None if chunks or not part else sure.label_probabilities(sentence)
+            for error in part:
+                gold, predicted = (
+                    _with_probability(sure, sentence, table, span) for span in (error.gold, error.predicted)
+                )
+                answer.append(error._replace(gold=gold, predicted=predicted))
+        return answers
 
-    asked = taken(X, rows) if some else X
-    return [error for part in model._ask_outputs(asked, question)[layer] for error in part]
+    answers = model._ask_outputs(taken(X, rows) if some else X, question)[layer]
+    return [error for part in answers for error in part]
 
 
-def _with_probabilities(batch: Any, number: int, errors: list[Error], chunks: bool) -> list[Error]:
-    """The errors of one sentence of a batch with their probabilities."""
-    if not errors:
-        return []
-    sentence = batch.sentences[number]
-    table = None if chunks else batch.label_probabilities(sentence)
-    index = {str(label): number for number, label in enumerate(sentence.labels)}
-
-    def sure(span: Span | None) -> Span | None:
-        if span is None or span.type not in (sentence.span_types if table is None else index):
-            return span and span._replace(probability=0.0)
-        p = batch.span_probability(sentence, span) if table is None else table[span.start, index[span.type]]
-        return span._replace(probability=min(1.0, max(0.0, float(p))))
-
-    return [error._replace(gold=sure(error.gold), predicted=sure(error.predicted)) for error in errors]
+def _with_probability(batch: Any, sentence: Any, table: Any, span: Span | None) -> Span | None:
+    """A span with its probability, from those of labels [T, L] where it is a label."""
+    if span is None:
+        return None
+    labels = list(map(str, sentence.labels))
+    if span.type not in (sentence.span_types if table is None else labels):
+        return span._replace(probability=0.0)
+    p = batch.span_probability(sentence, span) if table is None else table[span.start, labels.index(span.type)]
+    return span._replace(probability=min(1.0, max(0.0, float(p))))
 
 
 # -- words ------------------------------------------------------------------------------------------------------------
@@ -370,35 +325,20 @@ def _per_type(
     return rows
 
 
-def _confusions(errors: list[Error]) -> list[Confusion]:
-    counts = Counter(
-        (error.gold.type, error.predicted.type)
-        for error in errors
-        if error.gold is not None and error.predicted is not None and error.gold.type != error.predicted.type
-    )
-    return [Confusion(*each) for each in _ranked(counts)]
-
-
 def _ranked(counts: Mapping[Any, int]) -> list[tuple[Any, ...]]:
     """What is counted and how often, the most frequent first, equals in the order of the alphabet."""
     ranked = sorted(counts.items(), key=lambda item: (-item[1], tuple(part or "" for part in item[0])))
     return [(*key, n) for key, n in ranked]
 
 
-Texts = tuple[Counter[tuple[str, str]], Counter[tuple[str, str]]]  # (text, type) of gold and of predicted units
-
-
-def _all_texts(types: list[str], gold: Units, predicted: Units, words: Words) -> Texts:
-    flat = [word for sentence in words for word in sentence]
-
-    def texts(units: Units) -> Counter[tuple[str, str]]:
-        columns = (column.tolist() for column in units)
-        return Counter((joined_text(flat[a:b]), types[kind]) for a, b, kind in zip(*columns, strict=True))
-
-    return texts(gold), texts(predicted)
-
-
-def _phrases(errors: list[Error], kinds: list[str], texts: Texts) -> dict[str, list[Phrase]]:
+def _phrases(
+    errors: list[Error], kinds: list[str], types: list[str], sides: Sequence[Units], words: Words
+) -> dict[str, list[Phrase]]:
+    """The phrases with errors of each kind, and how often gold or predicted units are the same phrase."""
+    flat, texts = [word for sentence in words for word in sentence], []
+    for units in sides:
+        places = zip(*(column.tolist() for column in units), strict=True)
+        texts.append(Counter((joined_text(flat[a:b]), types[kind]) for a, b, kind in places))
     counts: dict[str, Counter[Any]] = {kind: Counter() for kind in kinds}
     for error in errors:
         gold, predicted = (span and span.type for span in (error.gold, error.predicted))

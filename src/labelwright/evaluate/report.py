@@ -116,6 +116,8 @@ def report_of(counts: Counts) -> Report:
     scores = {name: score_of(*numbers) for name, numbers in totals if numbers[0] or numbers[1]}
     chunked = counts.reading != "token"
     chunks = score_of(*by_type.sum(axis=0).tolist()) if chunked else None
+    metric = "f1" if chunked else "accuracy"
+    scheme = f"|scheme:{counts.scheme or 'mixed'}" if chunked else ""
     n_sentences, n_tokens = len(counts.tokens), int(counts.tokens.sum())
     return Report(
         precision=chunks and chunks.precision,
@@ -131,15 +133,8 @@ def report_of(counts: Counts) -> Report:
         n_tokens=n_tokens,
         reading=counts.reading,
         scheme=counts.scheme,
-        signature=signature_of(counts),
+        signature=f"{metric}|reading:{counts.reading}{scheme}|labelwright:{__version__}",
     )
-
-
-def signature_of(counts: Counts) -> str:
-    """Return the string that is needed to reproduce the numbers."""
-    metric = "accuracy" if counts.reading == "token" else "f1"
-    scheme = "" if counts.reading == "token" else f"|scheme:{counts.scheme or 'mixed'}"
-    return f"{metric}|reading:{counts.reading}{scheme}|labelwright:{__version__}"
 
 
 def percent(share: float) -> str:

@@ -15,9 +15,10 @@ from labelwright.evaluate.counts import (
     Rules,
     Tokens,
     count_system,
-    gold_chunks_found,
     intern,
+    matched,
     rules_for,
+    units_of,
 )
 from labelwright.evaluate.report import Report, percent, report_of
 from labelwright.wording import align, plain
@@ -236,11 +237,18 @@ def _right_sentences(tokens: Tokens, rules: Rules, system: int) -> np.ndarray:
     return np.asarray(wrong[tokens.offsets[1:]] == wrong[tokens.offsets[:-1]])
 
 
+def _gold_chunks_found(tokens: Tokens, rules: Rules, system: int) -> np.ndarray:
+    """Return for every gold chunk, in order, whether the prediction has it."""
+    if rules.roles is None:
+        raise OptionError("unit: 'chunk' needs chunk labels such as B-NP; use 'token' or 'sentence'")
+    return matched(units_of(tokens, rules, 0), units_of(tokens, rules, system))
+
+
 # Whether the system is correct on each unit of McNemar's test.
 RIGHT: dict[str, Callable[[Tokens, Rules, int], np.ndarray]] = {
     "token": lambda tokens, rules, system: tokens.codes[0] == tokens.codes[system],
     "sentence": _right_sentences,
-    "chunk": gold_chunks_found,
+    "chunk": _gold_chunks_found,
 }
 
 # The numerator and denominator of each metric, [N] each.

@@ -10,39 +10,14 @@ from labelwright.errors import TemplateError, unreadable
 from labelwright.features.template import BELOW, MOST_BYTES, Template, parse_template
 from labelwright.wording import did_you_mean
 
-CHUNKING = r"""B
-U01:%x[-2,0]
-U02:%x[-1,0]
-U03:%x[0,0]
-U04:%x[1,0]
-U05:%x[2,0]
-U06:%x[-2,1]
-U07:%x[-1,1]
-U08:%x[0,1]
-U09:%x[1,1]
-U10:%x[2,1]
-U11:%x[-1,0]/%x[0,0]
-U12:%x[0,0]/%x[1,0]
-U13:%x[-2,1]/%x[-1,1]
-U14:%x[-1,1]/%x[0,1]
-U15:%x[0,1]/%x[1,1]
-U16:%x[1,1]/%x[2,1]
-U17:%x[-2,1]/%x[-1,1]/%x[0,1]
-U18:%x[-1,1]/%x[0,1]/%x[1,1]
-U19:%x[0,1]/%x[1,1]/%x[2,1]
-U20:%m[0,0,"^.?"]
-U21:%m[0,0,"^.?.?"]
-U22:%m[0,0,"^.?.?.?"]
-U23:%m[0,0,"^.?.?.?.?"]
-U24:%m[0,0,".?$"]
-U25:%m[0,0,".?.?$"]
-U26:%m[0,0,".?.?.?$"]
-U27:%m[0,0,".?.?.?.?$"]
-U28:%t[0,0,"^\u*$"]
-U29:%t[0,0,"^\u"]
-U30:%t[0,0,"\d"]
-U31:%t[0,0,"\p"]
-U32:%t[0,0,"^\a*$"]
+# Lines U01 to U32 of the template `chunking`: words, tags, their n-grams, affixes and tests.
+CHUNKING = r"""
+%x[-2,0] %x[-1,0] %x[0,0] %x[1,0] %x[2,0] %x[-2,1] %x[-1,1] %x[0,1] %x[1,1] %x[2,1]
+%x[-1,0]/%x[0,0] %x[0,0]/%x[1,0] %x[-2,1]/%x[-1,1] %x[-1,1]/%x[0,1] %x[0,1]/%x[1,1] %x[1,1]/%x[2,1]
+%x[-2,1]/%x[-1,1]/%x[0,1] %x[-1,1]/%x[0,1]/%x[1,1] %x[0,1]/%x[1,1]/%x[2,1]
+%m[0,0,"^.?"] %m[0,0,"^.?.?"] %m[0,0,"^.?.?.?"] %m[0,0,"^.?.?.?.?"]
+%m[0,0,".?$"] %m[0,0,".?.?$"] %m[0,0,".?.?.?$"] %m[0,0,".?.?.?.?$"]
+%t[0,0,"^\u*$"] %t[0,0,"^\u"] %t[0,0,"\d"] %t[0,0,"\p"] %t[0,0,"^\a*$"]
 """
 
 
@@ -60,6 +35,7 @@ def template(
     (0, 1)
     """
     parsed = source if isinstance(source, Template) else _find(source, n_columns)
+    has = "1 input column (column 0)" if n_columns == 1 else f"{n_columns} input columns (0 to {n_columns - 1})"
     for pattern in parsed.patterns if check else ():
         for cell in pattern.cells:
             if cell.reader.column == BELOW and not below:
@@ -70,13 +46,9 @@ def template(
             if cell.reader.column >= n_columns:
                 raise TemplateError(
                     f"{parsed.name}:{pattern.line}: {pattern.text} reads column {cell.reader.column}, but the data has "
-                    f"{_columns(n_columns)}; use another template or give the data that column"
+                    f"{has}; use another template or give the data that column"
                 )
     return parsed
-
-
-def _columns(n_columns: int) -> str:
-    return "1 input column (column 0)" if n_columns == 1 else f"{n_columns} input columns (0 to {n_columns - 1})"
 
 
 def _find(source: str | os.PathLike[str], n_columns: int) -> Template:
@@ -87,10 +59,7 @@ def _find(source: str | os.PathLike[str], n_columns: int) -> Template:
             return parse_template("\n".join(BUILTIN[source](n_columns)), source)
         if "\n" in source or ("%" in source and not os.path.exists(source)):
             return parse_template(source)
-    return _read(Path(source))
-
-
-def _read(path: Path) -> Template:
+    path = Path(source)
     try:
         text = read_at_most(path, MOST_BYTES).decode()
     except FileNotFoundError:
@@ -125,23 +94,26 @@ def _around(size: int) -> list[tuple[int, int]]:
 
 
 def _affixes(longest: int, row: int = 0, shortest: int = 1, kind: str = "U") -> list[str]:
-    place = f"[{row}]"
     return [
-        f"{kind}{side}{length}{place}:%{side}[{row},0,{length}]"
+        f"{kind}{side}{length}[{row}]:%{side}[{row},0,{length}]"
         for side in ("prefix", "suffix")
         for length in range(shortest, longest + 1)
     ]
 
 
-def _further(kind: str, n_columns: int) -> list[str]:
-    """Return every column after the word in a window of 2, with its bigrams and trigrams."""
-    spans = _window(2) + _window(2, 2) + _window(2, 3)
+def _further(kind: str, n_columns: int, largest: int = 3) -> list[str]:
+    """Return every column after the word in a window of 2, with its n-grams up to the largest."""
+    spans = [span for size in range(1, largest + 1) for span in _window(2, size)]
     return [line for column in range(1, n_columns) for line in _grams(kind, f"c{column}", "x", column, spans)]
 
 
 def _default(n_columns: int) -> list[str]:
     words = _grams("U", "w", "x", 0, _window(2) + _around(2))
     return ["B", *words, *_affixes(4), "Ushape[0]:%short_shape[0,0]", *_further("U", n_columns)]
+
+
+def _chunking(n_columns: int) -> list[str]:
+    return ["B", *(f"U{n:02}:{cells}" for n, cells in enumerate(CHUNKING.split(), 1))]
 
 
 def _words(kind: str) -> Callable[[int], list[str]]:
@@ -152,23 +124,15 @@ def _words(kind: str) -> Callable[[int], list[str]]:
 def _bioner_2009(kind: str) -> Callable[[int], list[str]]:
     """Return table 1 of Sun et al. (2009): words, tags (column 1, where there is one) and orthography, which is the
     shape of words and, by the text beside the table, their prefixes; suffixes are ours."""
-
-    def lines(n_columns: int) -> list[str]:
-        shapes = _grams(kind, "shape", "short_shape", 0, _window(2) + _window(2, 2))
-        affixes = _affixes(4, shortest=2, kind=kind)
-        return [*_words(kind)(n_columns), *_further(kind, min(n_columns, 2)), *shapes, *affixes]
-
-    return lines
+    shapes = _grams(kind, "shape", "short_shape", 0, _window(2) + _window(2, 2))
+    orthography = [*shapes, *_affixes(4, shortest=2, kind=kind)]
+    return lambda n_columns: [*_words(kind)(n_columns), *_further(kind, min(n_columns, 2)), *orthography]
 
 
 def _np(kind: str) -> Callable[[int], list[str]]:
     """Return table 3 of Sun, Matsuzaki, Okanohara and Tsujii (2009): words, and tags (column 1) in a smaller window."""
-
-    def lines(n_columns: int) -> list[str]:
-        spans = _window(1) + _window(2, 2) + _window(2, 3)
-        return [*_words(kind)(n_columns), *(_grams(kind, "c1", "x", 1, spans) if n_columns > 1 else [])]
-
-    return lines
+    tags = _grams(kind, "c1", "x", 1, _window(1) + _window(2, 2) + _window(2, 3))
+    return lambda n_columns: [*_words(kind)(n_columns), *(tags if n_columns > 1 else [])]
 
 
 def _triples(lines: Callable[[int], list[str]]) -> Callable[[int], list[str]]:
@@ -182,12 +146,7 @@ def _ner(n_columns: int) -> list[str]:
     words = _grams("U", "w", "x", 0, _window(2) + _around(2)) + _grams("U", "lower", "lower", 0, _window(2))
     shapes = _grams("U", "shape", "short_shape", 0, _window(2) + _window(2, 2) + _around(3))
     letters = ["Ulong[0]:%shape[0,0]", *_affixes(5), *_affixes(3, -1), *_affixes(3, 1)]
-    further = [
-        line
-        for column in range(1, n_columns)
-        for line in _grams("U", f"c{column}", "x", column, _window(2) + _window(2, 2))
-    ]
-    return ["B", *words, *shapes, *letters, *further]
+    return ["B", *words, *shapes, *letters, *_further("U", n_columns, 2)]
 
 
 def _bioner(n_columns: int) -> list[str]:
@@ -253,7 +212,7 @@ BUILTIN: dict[str, BuiltIn] = {
     "default": BuiltIn(_default, "Any task: words, affixes and shapes; further columns in a window of 2."),
     "words": BuiltIn(_words("U"), "Words and their bigrams alone: small, fast, a baseline."),
     "pos": BuiltIn(_pos, "Part-of-speech tags: as default, with longer suffixes, capitals, digits, hyphens."),
-    "chunking": BuiltIn(lambda n_columns: CHUNKING.splitlines(), "Chunking with words and POS tags (columns 0 and 1)."),
+    "chunking": BuiltIn(_chunking, "Chunking with words and POS tags (columns 0 and 1)."),
     "ner": BuiltIn(_ner, "Named entities: words with and without case, shapes, affixes of the neighbours, too."),
     "bioner": BuiltIn(_bioner, "Biomedical entities: as ner, with suffixes of 6 and 7 letters."),
     "cws": BuiltIn(_cws, "Chinese word segmentation, one character for each token: n-grams and kinds of characters."),

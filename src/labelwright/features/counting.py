@@ -89,7 +89,11 @@ def count_vectors(
     if not corpus.n_tokens:
         raise CorpusError(f"{corpus.source}: no words; give text, labelled or not")
     values, codes = corpus.columns[0]
-    rank, frequent = _frequent(values, codes, words, min_count)
+    count = np.bincount(codes, minlength=len(values))
+    order = np.argsort(-count, kind="stable")
+    chosen = [i for i in order[count[order] >= min_count].tolist() if len(values[i].split()) == 1][:words]
+    rank, frequent = np.full(len(values), -1, np.int64), [values[i] for i in chosen]  # a word has no spaces
+    rank[chosen] = np.arange(len(chosen))
     if not frequent:
         raise CorpusError(f"min_count: no word of {corpus.source} occurs {min_count} times; give more text")
     matrix = mutual_information(count_pairs(rank[codes], corpus.offsets, window, len(frequent)), len(frequent))
@@ -98,16 +102,6 @@ def count_vectors(
         raise CorpusError(f"{corpus.source}: no word has typical neighbours; give more text")
     rows = singular_vectors(matrix, dimensions, random_state)[known]
     return Vectors([frequent[i] for i in known.tolist()], rows, corpus.source)
-
-
-def _frequent(values: list[str], codes: Array, words: int, min_count: int) -> tuple[Longs, list[str]]:
-    """The rank of each value, -1 where it is not frequent, and the frequent ones; a word has no spaces."""
-    count = np.bincount(codes, minlength=len(values))
-    order = np.argsort(-count, kind="stable")
-    chosen = [i for i in order[count[order] >= min_count].tolist() if len(values[i].split()) == 1][:words]
-    rank = np.full(len(values), -1, np.int64)
-    rank[chosen] = np.arange(len(chosen))
-    return rank, [values[i] for i in chosen]
 
 
 def count_pairs(ranks: Longs, offsets: Longs, window: int, n_words: int) -> Counts:
@@ -123,16 +117,9 @@ def count_pairs(ranks: Longs, offsets: Longs, window: int, n_words: int) -> Coun
             inside = (sentence[a] == sentence[b]) & (ranks[a] >= 0) & (ranks[b] >= 0)
             fresh.append(ranks[a][inside] * n_words + ranks[b][inside])
         distinct, times = np.unique(np.concatenate(fresh), return_counts=True)
-        keys, counts = _merged(np.concatenate([keys, distinct]), np.concatenate([counts, times]))
+        keys, which = np.unique(np.concatenate([keys, distinct]), return_inverse=True)
+        counts = np.bincount(which.reshape(-1), np.concatenate([counts, times]), len(keys)).astype(np.int64)
     return Counts(keys // n_words, keys % n_words, counts)
-
-
-def _merged(keys: Longs, counts: Longs) -> tuple[Longs, Longs]:
-    """Distinct keys in order, each with the sum of its counts."""
-    order = np.argsort(keys, kind="stable")
-    keys, counts = keys[order], counts[order]
-    first = np.flatnonzero(np.diff(keys, prepend=-1))
-    return keys[first], np.add.reduceat(counts, first) if len(first) else counts
 
 
 def mutual_information(counts: Counts, n_words: int) -> Sparse:
@@ -157,9 +144,8 @@ def singular_vectors(matrix: Sparse, dimensions: int, random_state: int = 0) -> 
             basis = np.linalg.qr(matrix.times(transposed.times(np.linalg.qr(basis)[0])))[0]
         right, singular, _ = np.linalg.svd(transposed.times(basis), full_matrices=False)
         right, singular = right[:, :n], singular[:n]
-        right *= np.where(
-            right[np.abs(right).argmax(axis=0), np.arange(n)] < 0, -1, 1
-        )  # a decomposition leaves signs open
+        largest = right[np.abs(right).argmax(axis=0), np.arange(n)]
+        right *= np.where(largest < 0, -1, 1)  # a decomposition leaves signs open
         scale = np.where(singular > 1e-5 * singular[0], singular, np.inf)
         return matrix.times(right / np.sqrt(scale))
 
@@ -182,27 +168,23 @@ def cluster_words(vectors: Vectors, bits: int = BITS) -> dict[str, str]:
     paths = [""] * len(rows)
     groups = [np.arange(len(rows))]
     for _ in range(bits):
-        with one_blas_thread():
-            halves = [half for group in groups for half in _halves(rows, group)]
-        for bit, group in halves:
-            for i in group.tolist():
-                paths[i] += bit
-        groups = [group for _, group in halves]
+        halves = list[Longs]()
+        for group in groups:
+            with one_blas_thread():
+                second = two_means(rows[group])
+            second = (
+                second ^ second[:1]
+            )  # the half of the first word comes first; there is one where all rows are equal
+            for i, bit in zip(group.tolist(), second.tolist(), strict=True):
+                paths[i] += "01"[bit]
+            halves += [half for half in (group[~second], group[second]) if len(half)]
+        groups = halves
     return dict(zip(vectors.words, paths, strict=True))
 
 
 def write_clusters(clusters: Mapping[str, str], path: Source) -> None:
     """Write clusters as `--clusters` reads them: a word and its cluster on each line."""
     write_bytes(path, "".join(f"{word}\t{cluster}\n" for word, cluster in clusters.items()).encode())
-
-
-def _halves(rows: Array, group: Longs) -> list[tuple[str, Longs]]:
-    """The two halves of a group, that of its first word first; one where all rows are equal."""
-    second = two_means(rows[group])
-    if second.all() or not second.any():
-        return [("0", group)]
-    second = second ^ second[0]
-    return [("0", group[~second]), ("1", group[second])]
 
 
 def two_means(rows: Array) -> Array:

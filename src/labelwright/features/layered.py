@@ -83,29 +83,6 @@ def check_labels(pattern: Pattern, name: str, lower: Sequence[str] = ("",)) -> N
         raise TemplateError(f"{place} the same label twice; leave one of them out")
 
 
-class Factor(NamedTuple):
-    """A factor of the probability of the labels that a line reads: of one label, or of two neighbours of a layer."""
-
-    layer: str
-    row: int
-    cells: tuple[int, ...]  # numbers of the cells that read it, one or two
-
-
-def factors_of(pattern: Pattern, passed: Mapping[str, Passed]) -> list[Factor]:
-    """Two neighbours have the probability of the pair, where their layer passes pairs; labels are independent else."""
-    lower = tuple(passed)
-    labels = [(lower.index(layer_of(c, lower)), c.row, i) for i, c in enumerate(pattern.cells) if reads_labels(c)]
-    factors = list[Factor]()
-    for number, row, i in sorted(labels):
-        name, before = lower[number], factors[-1] if factors else Factor("", 0, (0,))
-        follows = before.layer == name and before.row == row - 1 and len(before.cells) == 1
-        if follows and passed[name].candidates.has_pairs:
-            factors[-1] = Factor(name, before.row, (*before.cells, i))
-        else:
-            factors.append(Factor(name, row, (i,)))
-    return factors
-
-
 class Alternatives(NamedTuple):
     """What a line, or a factor of it, reads: the candidates of every token, or combinations of candidates."""
 
@@ -129,7 +106,6 @@ class LabelReading:
             self.n_values += passed[name].candidates.n_slots
         self._products = list[tuple[Longs, bool]]()
         self._places: dict[Pattern, Longs] = {}
-        self._numbers: dict[tuple[Reader, str], Ints] = {}
 
     @property
     def probabilities(self) -> list[Array]:
@@ -146,9 +122,18 @@ class LabelReading:
         return Products(np.concatenate(padded), np.concatenate([np.full(len(s), log) for s, log in self._products]))
 
     def alternatives(self, pattern: Pattern) -> Alternatives:
-        """The labels that a line reads at every token, for every combination of candidates."""
-        made = [self._of_factor(factor, pattern) for factor in factors_of(pattern, self.all_passed)]
-        return reduce(_crossed, made)
+        """The labels that a line reads at every token, for every combination of candidates: factors of one label each,
+        or of two neighbours of a layer that passes pairs."""
+        lower = tuple(self.all_passed)
+        read = [(lower.index(layer_of(c, lower)), c.row, i) for i, c in enumerate(pattern.cells) if reads_labels(c)]
+        factors = list[tuple[str, int, tuple[int, ...]]]()  # layer, row, and the cells that read it
+        for number, row, i in sorted(read):
+            layer, (name, before, cells) = lower[number], factors[-1] if factors else ("", 0, ())
+            if (name, before, len(cells)) == (layer, row - 1, 1) and self.all_passed[layer].candidates.has_pairs:
+                factors[-1] = layer, before, (*cells, i)
+            else:
+                factors.append((layer, row, (i,)))
+        return reduce(_crossed, [self._of_factor(pattern, *factor) for factor in factors])
 
     def rows(self, pattern: Pattern, alternatives: Alternatives) -> Ints:
         """The value numbers [n, cells] of all cells of a line."""
@@ -159,45 +144,33 @@ class LabelReading:
         ]
         return np.stack(cells, axis=1).astype(np.int32)
 
-    def places(self, pattern: Pattern, alternatives: Alternatives) -> Longs:
-        """Where the values [n] of the features of a line stand among all values; -1: it is 1."""
-        if pattern not in self._places:
-            self._places[pattern] = self._new_places(pattern, alternatives.slots)
-        return self._places[pattern]
-
-    def _new_places(self, pattern: Pattern, slots: Longs) -> Longs:
+    def places(self, pattern: Pattern, slots: Longs) -> Longs:
+        """Where the values [n] of the features of a line stand among all values, by its slots [n, factors]; -1: it
+        is 1."""
         log = any(cell.reader.function == "log_below" for cell in pattern.cells)
         if slots.shape[1] == 1 and not log:
             return slots[:, 0]
-        first = self.n_values
-        self._products.append((slots, log))
-        self.n_values += len(slots)
-        return np.arange(first, self.n_values)
+        if pattern not in self._places:
+            first = self.n_values
+            self._products.append((slots, log))
+            self.n_values += len(slots)
+            self._places[pattern] = np.arange(first, self.n_values)
+        return self._places[pattern]
 
-    def _of_factor(self, factor: Factor, pattern: Pattern) -> Alternatives:
+    def _of_factor(self, pattern: Pattern, layer: str, row: int, cells: tuple[int, ...]) -> Alternatives:
         """The candidates, or pairs of candidates, of one layer."""
-        slots, reach = self.all_passed[factor.layer].candidates, self.vocabulary.reach
-        row, pair = factor.row, len(factor.cells) == 2
+        passed, reach, pair = self.all_passed[layer], self.vocabulary.reach, len(cells) == 2
+        slots, known = passed.candidates, self.vocabulary.known(pattern.cells[cells[0]].reader)
+        numbers: Ints = np.array([known.get(label, -1 - 2 * reach) + 2 * reach for label in passed.labels], np.int32)
         sizes = np.empty(int(slots.offsets[-1]), np.int64)
         kernels.count_alternatives(slots.offsets, slots.ptr, row, pair, reach, sizes)
         n = int(sizes.sum())
-        labels = np.empty((2, n), np.int32)
-        slot, number = np.empty(n, np.int64), self._label_numbers(pattern.cells[factor.cells[0]], factor.layer)
-        where = slots.offsets, slots.ptr, slots.pair_ptr, number, row, pair, reach
+        labels, slot = np.empty((2, n), np.int32), np.empty(n, np.int64)
+        where = slots.offsets, slots.ptr, slots.pair_ptr, numbers[slots.label], row, pair, reach
         kernels.alternatives(*where, labels[0], labels[1], slot)
-        first = self.first[factor.layer]
+        first = self.first[layer]
         place = np.where(slot < 0, -1, slot + first) if first else slot
-        return Alternatives(sizes, dict(zip(factor.cells, labels, strict=False)), place[:, None])
-
-    def _label_numbers(self, cell: Cell, layer: str) -> Ints:
-        """The value number of the label in each slot, -1 where it is unknown."""
-        key = cell.reader, layer
-        if key not in self._numbers:
-            passed = self.all_passed[layer]
-            known, first = self.vocabulary.known(cell.reader), 2 * self.vocabulary.reach
-            numbers: Ints = np.array([known.get(label, -1 - first) + first for label in passed.labels], np.int32)
-            self._numbers[key] = numbers[passed.candidates.label]
-        return self._numbers[key]
+        return Alternatives(sizes, dict(zip(cells, labels, strict=False)), place[:, None])
 
 
 def _crossed(one: Alternatives, other: Alternatives) -> Alternatives:
@@ -277,10 +250,14 @@ class LayeredFeatures(Composed):
         first = reading.n_values
         for name, patterns in of_kind.items():
             incidence = base.get(name) or on_tokens(np.zeros(int(offsets[-1]) + 1), [], NO_VALUES)
-            n_valued = len(incidence.token_value)
-            incidences[name], places[name] = _merged(
-                incidence, *made[patterns], self.base.n_features, first if n_valued else -1
-            )
+            n_valued, (row_ptr, feature, place) = len(incidence.token_value), made[patterns]
+            n = len(incidence.token_feature) + int((feature >= 0).sum())
+            moved = np.where(feature >= 0, feature + self.base.n_features, -1).astype(np.int32)
+            ptr, merged = np.zeros_like(incidence.token_ptr), np.empty(n, np.int32)
+            places[name] = np.empty(n, np.int64)
+            rows = incidence.token_ptr, incidence.token_feature, row_ptr, moved, place, first if n_valued else -1
+            kernels.merge_features(*rows, ptr, merged, places[name])
+            incidences[name] = incidence._replace(token_ptr=ptr, token_feature=merged)
             constants.append(incidence.token_value)
             first += n_valued
         values = FeatureValues(reading.layers, reading.products, np.concatenate([*constants, np.ones(1)]))
@@ -300,7 +277,7 @@ class LayeredFeatures(Composed):
             sizes += part.sizes
             token.append(np.repeat(np.arange(n_tokens), part.sizes))
             feature.append(self.above.find(table_of(line), reading.rows(line, part)))
-            place.append(reading.places(line, part))
+            place.append(reading.places(line, part.slots))
         order = np.argsort(np.concatenate(token), kind="stable")
         ptr = offsets_from(sizes)
         return ptr, np.concatenate(feature)[order], np.concatenate(place)[order]
@@ -408,16 +385,3 @@ def _learn(template: Template, columns: Columns, passed: Mapping[str, Passed], m
             firsts = firsts[np.bincount(ids, weights=weight, minlength=len(firsts)) >= min_count]
         rows[table] = stacked[firsts]
     return Vocabulary(template, values, rows)
-
-
-def _merged(
-    base: Incidence, ptr: Longs, feature: Ints, slot: Longs, first: int, constant: int
-) -> tuple[Incidence, Longs]:
-    """An incidence with further token features, numbered from `first` on, and the slot of each token feature."""
-    n = len(base.token_feature) + int((feature >= 0).sum())
-    out_ptr = np.zeros(len(base.token_ptr), np.int64)
-    out_feature, out_slot = np.empty(n, np.int32), np.empty(n, np.int64)
-    moved = np.where(feature >= 0, feature + first, -1).astype(np.int32)
-    rows = base.token_ptr, base.token_feature, ptr, moved, slot, constant
-    kernels.merge_features(*rows, out_ptr, out_feature, out_slot)
-    return base._replace(token_ptr=out_ptr, token_feature=out_feature), out_slot

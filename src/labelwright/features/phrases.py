@@ -30,14 +30,18 @@ class Phrases:
     @computed_once
     def index(self) -> "PhraseIndex":
         """What finds the phrases in sentences."""
-        edge = self.parent.astype(np.int64) * max(len(self.words), 1) + self.word
-        order = np.argsort(edge, kind="stable")
+        order = np.argsort(self.edges, kind="stable")
         number = {word: i for i, word in enumerate(self.words)}
-        return PhraseIndex(number, edge[order], (order + 1).astype(np.int32), np.diff(self.ptr) > 0)
+        return PhraseIndex(number, self.edges[order], (order + 1).astype(np.int32), np.diff(self.ptr) > 0)
 
-    def __getstate__(self) -> dict[str, Any]:
+    @property
+    def edges(self) -> Array:
+        """The edges of the tree as numbers, node * W + word [nodes - 1]."""
+        return self.parent.astype(np.int64) * max(len(self.words), 1) + self.word
+
+    def __reduce__(self) -> tuple[Any, ...]:
         """What a pickle holds: all but what is quickly made again."""
-        return {name: value for name, value in self.__dict__.items() if name != "index"}
+        return Phrases, (self.words, self.parent, self.word, self.ptr, self.feature)
 
     def text(self, node: int) -> tuple[str, ...]:
         """The words of the phrase that ends at a node."""
@@ -46,10 +50,6 @@ class Phrases:
             words.append(self.words[int(self.word[node - 1])])
             node = int(self.parent[node - 1])
         return tuple(reversed(words))
-
-    def depth(self) -> int:
-        """The number of words of the longest phrase."""
-        return max(self.depths())
 
     def depths(self) -> list[int]:
         """The number of words on the way to each node."""
@@ -154,21 +154,16 @@ def read_phrases(tensors: TensorReader, n_dictionaries: int, n_texts: int) -> Ph
     if len(texts) != n_texts or (n_texts and np.bincount(texts - n_dictionaries).max() > 1):
         raise ModelFileError(f"tensor {tensors.prefix}feature: expected each text of a segment once")
     phrases = Phrases(words, parent, word, ptr, feature)
-    _check_tree(phrases, tensors.prefix)
+    if ptr[1] > 0:
+        raise ModelFileError(f"tensor {tensors.prefix}ptr: expected no phrase without words")
+    if len(np.unique(phrases.edges)) < n:
+        raise ModelFileError(f"tensor {tensors.prefix}word: expected a tree in which the words after a node differ")
+    n_words = int(np.diff(ptr) @ np.array(phrases.depths(), np.int64))
+    if n_words > MOST_WORDS[0] + MOST_WORDS[1] * n:  # a chain of n nodes could spell out n * n / 2
+        raise ModelFileError(
+            f"tensor {tensors.prefix}parent: the phrases have {n_words:,} words, too many for such a tree"
+        )
     return phrases
-
-
-def _check_tree(phrases: Phrases, prefix: str) -> None:
-    """No phrase without words, no edge twice, and no more words in all phrases than lists of them would have: a chain
-    of n nodes could spell out n * n / 2."""
-    if phrases.ptr[1] > 0:
-        raise ModelFileError(f"tensor {prefix}ptr: expected no phrase without words")
-    edges = phrases.parent.astype(np.int64) * max(len(phrases.words), 1) + phrases.word
-    if len(np.unique(edges)) < len(edges):
-        raise ModelFileError(f"tensor {prefix}word: expected a tree in which the words after a node differ")
-    n_words = int(np.diff(phrases.ptr) @ np.array(phrases.depths(), np.int64))
-    if n_words > MOST_WORDS[0] + MOST_WORDS[1] * len(edges):
-        raise ModelFileError(f"tensor {prefix}parent: the phrases have {n_words:,} words, too many for such a tree")
 
 
 def checked_dictionaries(dictionaries: Any) -> dict[str, list[tuple[str, ...]]]:

@@ -124,17 +124,15 @@ class Template(NamedTuple):
 
     def resolved(self, n_columns: int) -> "Template":
         """The template for data of so many columns: those of sources come behind them."""
-        if not self.sources:
-            return self
-        patterns = tuple(p._replace(cells=tuple(_resolved(c, n_columns) for c in p.cells)) for p in self.patterns)
-        return self._replace(patterns=patterns)
 
+        def resolved(cell: Cell) -> Cell:
+            column = cell.reader.column
+            if column > FIRST_SOURCE:
+                return cell
+            return cell._replace(reader=cell.reader._replace(column=n_columns + FIRST_SOURCE - column))
 
-def _resolved(cell: Cell, n_columns: int) -> Cell:
-    column = cell.reader.column
-    if column > FIRST_SOURCE:
-        return cell
-    return cell._replace(reader=cell.reader._replace(column=n_columns + FIRST_SOURCE - column))
+        patterns = tuple(p._replace(cells=tuple(map(resolved, p.cells))) for p in self.patterns)
+        return self._replace(patterns=patterns) if self.sources else self
 
 
 # --- readers: one value of a column -> what the template sees of it ---------------------------------------------------
@@ -229,7 +227,16 @@ class _Shapes(dict[int, str]):
     """The shape of each letter, found when it is first asked for."""
 
     def __missing__(self, code: int) -> str:
-        return self.setdefault(code, _shape_of(chr(code)))
+        letter = chr(code)
+        if letter.isupper() or letter.istitle():
+            shape = "X"
+        elif letter.islower():
+            shape = "x"
+        elif letter.isdecimal():
+            shape = "d"
+        else:  # letters of scripts without case, and their marks, would otherwise be as many shapes as words
+            shape = "a" if letter.isalpha() or unicodedata.category(letter).startswith("M") else letter
+        return self.setdefault(code, shape)
 
 
 _SHAPES = _Shapes()
@@ -239,21 +246,9 @@ def _shape(values: list[str], _: object) -> list[str]:
     return [value.translate(_SHAPES) for value in values]
 
 
-def _shape_of(letter: str) -> str:
-    if letter.isupper() or letter.istitle():
-        return "X"
-    if letter.islower():
-        return "x"
-    if letter.isdecimal():
-        return "d"
-    # Letters of scripts without case, and the marks that belong to them, would otherwise be as many shapes as words.
-    return "a" if letter.isalpha() or unicodedata.category(letter).startswith("M") else letter
-
-
 def _short_shape(values: list[str], _: object) -> list[str]:
-    runs = re.compile(r"(.)\1+", re.DOTALL)
     shapes = _shape(values, None)
-    shorter = {shape: runs.sub(r"\1", shape) for shape in set(shapes)}
+    shorter = {shape: re.sub(r"(.)\1+", r"\1", shape, flags=re.DOTALL) for shape in set(shapes)}
     return [shorter[shape] for shape in shapes]
 
 
@@ -287,7 +282,7 @@ READERS: dict[str, Callable[[list[str], Any], list[str]]] = {
     "byte_test": lambda values, regex: _tested(_byte_searcher(regex), map(_letter_per_byte, values)),
 }
 
-# What is written after % -> the reader's function, and the third argument it takes.
+# What is written after % -> the reader's function, and what it takes beside row and column, or instead of them.
 SYNTAX = {
     "x": ("value", None),
     "X": ("lower", None),
@@ -301,8 +296,8 @@ SYNTAX = {
     "shape": ("shape", None),
     "short_shape": ("short_shape", None),
     "each": ("each", None),
-    "y": ("below", None),
-    "log_y": ("log_below", None),
+    "y": ("below", "layer"),
+    "log_y": ("log_below", "layer"),
     "n": ("number", None),
     "v": ("vector", "row"),
     "a": ("array", "row"),
@@ -319,26 +314,66 @@ REGEX_READERS = {function for function, takes in SYNTAX.values() if takes == "re
 # --- parsing ----------------------------------------------------------------------------------------------------------
 
 
-_LINE_END = re.compile("\r\n|\r|\n")
+class _Line:
+    """One line and its place, for error messages; how far it is read; and the sources that lines read."""
 
+    def __init__(self, text: str, name: str, number: int, sources: dict[Source, int]):
+        self.text, self.name, self.number, self.sources, self.at = text, name, number, sources, 0
+        self.skip_blanks()
 
-class _Line(NamedTuple):
-    """One line and its place, for error messages, and the sources that lines read."""
-
-    text: str
-    name: str
-    number: int
-    sources: dict[Source, int]
-
-    def error(self, at: int, message: str) -> TemplateError:
+    def error(self, message: str, at: int | None = None) -> TemplateError:
         # What the user wrote is quoted; a stray control character must not break the one line of the message.
         printable = "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in message)
-        return TemplateError(f"{self.name}:{self.number}:{at + 1}: {printable}")
+        return TemplateError(f"{self.name}:{self.number}:{(self.at if at is None else at) + 1}: {printable}")
 
-    def skip_blanks(self, at: int) -> int:
-        while self.text[at : at + 1] in (" ", "\t"):
-            at += 1
-        return at
+    def next_is(self, sign: str) -> bool:
+        return self.text.startswith(sign, self.at)
+
+    def skip_blanks(self) -> None:
+        while self.next_is(" ") or self.next_is("\t"):
+            self.at += 1
+
+    def expect(self, sign: str, where: str) -> None:
+        """Skip a sign and the spaces around it."""
+        self.skip_blanks()
+        if not self.next_is(sign):
+            got = repr(self.text[self.at]) if self.at < len(self.text) else "the end of the line"
+            raise self.error(f"expected {sign} {where}, got {got}")
+        self.at += 1
+        if sign != "]":
+            self.skip_blanks()
+
+    def argument(self) -> str:
+        """What is written up to the next comma or bracket."""
+        return re.split(r"[],]", self.text[self.at :], maxsplit=1)[0]
+
+    def integer(self, what: str, signed: bool = False) -> int:
+        match = re.compile(r"[+-]?[0-9]+").match(self.text, self.at)
+        if match is None:
+            raise self.error(f"the {what} must be a whole number, got {self.argument().strip()[:20]!r}")
+        digits = match.group()
+        if digits[0] == "-" and not signed:
+            raise self.error(f"the {what} cannot be negative, got {digits[:20]}")
+        if len(digits.lstrip("+-0")) > len(str(LIMIT)):
+            raise self.error(f"the {what} is too large, expected at most {LIMIT}, got {digits[:20]}")
+        self.at = match.end()
+        return int(digits)
+
+    def regex(self) -> str:
+        if not self.next_is('"'):
+            raise self.error('a regular expression must be in double quotes, as in %m[0,0,"^.?.?"]')
+        quoted = re.compile(r'"((?:[^"\\]|\\.)*)"').match(self.text, self.at)
+        if quoted is None:
+            raise self.error('the quote is not closed; write \\" for a quote inside a regular expression')
+        regex = quoted.group(1)
+        if len(regex) > LONGEST_REGEX:
+            raise self.error(f"a regular expression of {len(regex):,} characters, expected at most {LONGEST_REGEX}")
+        try:
+            translate(regex, "")
+        except RegexError as problem:
+            raise self.error(f'in the regular expression "{regex}": {problem}', self.at + 1 + problem.at) from None
+        self.at = quoted.end()
+        return regex
 
 
 def parse_template(text: str, name: str = "template") -> Template:
@@ -352,40 +387,33 @@ def parse_template(text: str, name: str = "template") -> Template:
     """
     patterns = []
     sources: dict[Source, int] = {}
-    for number, content in enumerate(_LINE_END.split(text.removeprefix("\ufeff")), start=1):
+    for number, content in enumerate(re.split("\r\n|\r|\n", text.removeprefix("\ufeff")), start=1):
         line = _Line(content.rstrip(), name, number, sources)
         if len(line.text) > LONGEST_LINE:
-            raise line.error(0, f"a line of {len(line.text):,} characters, expected at most {LONGEST_LINE:,}")
-        start = line.skip_blanks(0)
-        if start < len(line.text) and line.text[start] != "#":
-            patterns.append(_pattern(line, start))
+            raise line.error(f"a line of {len(line.text):,} characters, expected at most {LONGEST_LINE:,}", 0)
+        if line.at < len(line.text) and not line.next_is("#"):
+            patterns.append(_pattern(line))
         if len(patterns) > MOST_PATTERNS:
-            raise line.error(0, f"more than {MOST_PATTERNS:,} patterns; leave some out")
+            raise line.error(f"more than {MOST_PATTERNS:,} patterns; leave some out", 0)
     if not patterns:
         raise TemplateError(f"{name}: no pattern, expected at least one line such as U01:%x[0,0]")
-    _check_cells(patterns, name)
-    _check_classes(patterns, name)
+    _check_size([cell for pattern in patterns for cell in pattern.cells], name)
     return Template(tuple(patterns), text, name, tuple(sources))
 
 
-def _check_cells(patterns: Sequence[Pattern], name: str) -> None:
-    """Refuse more cells than can be read in a reasonable time, and more places outside sentences than can be held."""
-    cells = [cell for pattern in patterns for cell in pattern.cells]
+def _check_size(cells: Sequence[Cell], name: str) -> None:
+    """Refuse more cells than can be read in a reasonable time, more places outside sentences than can be held, and more
+    classes than can be compiled in a few seconds."""
     if len(cells) > MOST_CELLS[1]:
         raise TemplateError(f"{name}: {len(cells):,} cells, expected at most {MOST_CELLS[1]:,}; leave some lines out")
-    n_readers = len({cell.reader for cell in cells})
+    readers = {cell.reader for cell in cells}
     farthest = max((abs(cell.row) for cell in cells), default=0)
-    if n_readers * farthest > MOST_OUTSIDE:
+    if len(readers) * farthest > MOST_OUTSIDE:
         raise TemplateError(
-            f"{name}: a row of {farthest:,} where {n_readers:,} different values are read, expected rows up to "
-            f"{MOST_OUTSIDE // n_readers:,} there"
+            f"{name}: a row of {farthest:,} where {len(readers):,} different values are read, expected rows up to "
+            f"{MOST_OUTSIDE // len(readers):,} there"
         )
-
-
-def _check_classes(patterns: Sequence[Pattern], name: str) -> None:
-    """Refuse more classes than can be compiled in a few seconds."""
-    cells = (cell for pattern in patterns for cell in pattern.cells)
-    regexes = {cell.reader.argument for cell in cells if cell.reader.function in REGEX_READERS}
+    regexes = {reader.argument for reader in readers if reader.function in REGEX_READERS}
     n = sum(translate(str(regex), "").n_classes for regex in regexes)
     if n > MOST_CLASSES:
         raise TemplateError(
@@ -393,151 +421,105 @@ def _check_classes(patterns: Sequence[Pattern], name: str) -> None:
         )
 
 
-def _pattern(line: _Line, start: int) -> Pattern:
+def _pattern(line: _Line) -> Pattern:
+    start = line.at
     kind = line.text[start].upper()
     if kind not in KINDS:
-        raise line.error(start, f"a pattern begins with U, B, T or *, not {line.text[start]!r}; # begins a comment")
+        raise line.error(f"a pattern begins with U, B, T or *, not {line.text[start]!r}; # begins a comment")
     literals = [""]
     cells: list[Cell] = []
-    at = start
-    while at < len(line.text):
-        if line.text[at] == "%":
+    while line.at < len(line.text):
+        if line.next_is("%"):
             if len(cells) == MOST_CELLS[0]:
-                raise line.error(at, f"more than {MOST_CELLS[0]} cells in a line; write several lines")
-            cell, at = _cell(line, at)
-            cells.append(cell)
+                raise line.error(f"more than {MOST_CELLS[0]} cells in a line; write several lines")
+            cells.append(_cell(line))
             literals.append("")
-        elif line.text[at] == "#" and line.text[at - 1].isspace():
+        elif line.next_is("#") and line.text[line.at - 1].isspace():
             break
         else:
-            literals[-1] += line.text[at]
-            at += 1
+            literals[-1] += line.text[line.at]
+            line.at += 1
     literals[-1] = literals[-1].rstrip()
-    if sum(cell.reader.function == "each" for cell in cells) > 1 or (
-        any(cell.reader.function == "each" for cell in cells) and any(cell.reader.column == BELOW for cell in cells)
-    ):
-        raise line.error(start, "a line may hold one %each, and no %y beside it; write two lines")
-    if any(cell.reader.function in NUMBERS for cell in cells) and (len(cells) > 1 or kind != "U" or cells[0].absolute):
-        raise line.error(start, "a line with %n, %v or %a begins with U and holds nothing else, and no row with @")
-    columns = {cell.reader.column for cell in cells}
+    functions, columns = [cell.reader.function for cell in cells], {cell.reader.column for cell in cells}
+    if functions.count("each") > 1 or ("each" in functions and BELOW in columns):
+        raise line.error("a line may hold one %each, and no %y beside it; write two lines", start)
+    if set(functions) & set(NUMBERS) and (len(cells) > 1 or kind != "U" or cells[0].absolute):
+        raise line.error("a line with %n, %v or %a begins with U and holds nothing else, and no row with @", start)
     if BELOW in columns and min(columns) < BELOW:
-        raise line.error(start, "a line may not hold %y beside %d or %c; write two lines")
-    return Pattern(kind, line.text[start:at].rstrip(), tuple(literals), tuple(cells), line.number)
+        raise line.error("a line may not hold %y beside %d or %c; write two lines", start)
+    return Pattern(kind, line.text[start : line.at].rstrip(), tuple(literals), tuple(cells), line.number)
 
 
-def _cell(line: _Line, at: int) -> tuple[Cell, int]:
-    """Parse %function[row,column,argument] at this place; return it and the place after it."""
-    begin = at
-    word = re.compile(r"[A-Za-z_]*").match(line.text, at + 1)
-    function = word.group() if word else ""
+def _cell(line: _Line) -> Cell:
+    """Parse %function[row,column,argument]; labels and sources have a name instead of the column, and the row of a
+    source may be left out."""
+    begin = line.at
+    function = re.split("[^A-Za-z_]", line.text[begin + 1 :], maxsplit=1)[0]
     if function not in SYNTAX:
         known = ", ".join(f"%{key}" for key in SYNTAX)
-        raise line.error(begin, f"unknown function %{function[:20] or line.text[at + 1 : at + 2]}; known: {known}")
+        raise line.error(f"unknown function %{function[:20] or line.text[begin + 1 : begin + 2]}; known: {known}")
     reads, takes = SYNTAX[function]
-    at = _expect(line, at + 1 + len(function), "[", f"after %{function}")
+    line.at += 1 + len(function)
+    line.expect("[", f"after %{function}")
+    row, absolute = 0, line.next_is("@")
+    has_row = takes != "source" or absolute or re.match(r"[+-]?[0-9]", line.text[line.at :]) is not None
+    if has_row:
+        line.at += absolute
+        row = line.integer("row", signed=True)
+        if absolute and row == 0:
+            raise line.error("no row @0; @1 is the first token of the sentence, @-1 the last", line.at - 1)
     if takes == "source":
-        return _source_cell(line, at, function)
-    absolute = line.text[at : at + 1] == "@"
-    row, at = _integer(line, at + absolute, "row", signed=True)
-    if absolute and row == 0:
-        raise line.error(at - 1, "no row @0; @1 is the first token of the sentence, @-1 the last")
-    if reads in ("below", "log_below"):
+        if has_row:
+            line.expect(",", f"and a name, as in %{function}[{row},cities]")
+        reader = _source(line, function)
+    elif takes == "layer":
         if absolute:
             near = f"%{function}[{-1 if row < 0 else 1}]"
-            raise line.error(begin, f"%{function} reads labels near the token; use a row without @, as in {near}")
-        return _label_cell(line, at, row, function)
-    if takes == "row":
-        return Cell(row, absolute, Reader(0, reads)), _expect(line, at, "]", f"to close %{function}[")
-    at = _expect(line, at, ",", "after the row")
-    column, at = _integer(line, at, "column", signed=False)
-    argument: str | int | None = None
-    if takes is not None:
-        example = '"^.?.?"' if takes == "regex" else "3"
-        at = _expect(line, at, ",", f"and a {takes}, as in %{function}[{row},{column},{example}]")
-    if takes == "regex":
-        argument, at = _regex(line, at)
-    elif takes == "length":
-        place = at
-        argument, at = _integer(line, at, "length", signed=False)
+            raise line.error(f"%{function} reads labels near the token; use a row without @, as in {near}", begin)
+        reader = Reader(BELOW, reads, _layer(line, f"%{function}[{row},pos]"))
+    elif takes == "row":
+        reader = Reader(0, reads)
+    else:
+        line.expect(",", "after the row")
+        column = line.integer("column")
+        if takes is not None:
+            example = '"^.?.?"' if takes == "regex" else "3"
+            line.expect(",", f"and a {takes}, as in %{function}[{row},{column},{example}]")
+        place = line.at
+        argument = line.regex() if takes == "regex" else line.integer("length") if takes == "length" else None
         if argument == 0:
-            raise line.error(place, f"%{function} of length 0, expected 1 or more")
-    at = _expect(line, at, "]", f"to close %{function}[")
-    if absolute and row > 0:
-        row -= 1
-    return Cell(row, absolute, Reader(column, reads, argument)), at
+            raise line.error(f"%{function} of length 0, expected 1 or more", place)
+        reader = Reader(column, reads, argument)
+    line.expect("]", f"to close %{function}[")
+    return Cell(row - (absolute and row > 0), absolute, reader)
 
 
-def _label_cell(line: _Line, at: int, row: int, function: str) -> tuple[Cell, int]:
-    """Parse the rest of %y[row] or %y[row,NAME] behind the row."""
-    name, at = None, line.skip_blanks(at)
-    if line.text[at : at + 1] == ",":
-        at = line.skip_blanks(at + 1)
-        written = re.split(r"[],]", line.text[at:], maxsplit=1)[0]
-        name = written.strip()
-        if not name:
-            raise line.error(at, f"expected the name of a lower layer, as in %{function}[{row},pos], got none")
-        at += len(written)
-    reader = Reader(BELOW, SYNTAX[function][0], name)
-    return Cell(row, False, reader), _expect(line, at, "]", f"to close %{function}[")
+def _layer(line: _Line, example: str) -> str | None:
+    """The name of a lower layer, where there is one."""
+    line.skip_blanks()
+    if not line.next_is(","):
+        return None
+    line.expect(",", "")
+    written = line.argument()
+    if not written.strip():
+        raise line.error(f"expected the name of a lower layer, as in {example}, got none")
+    line.at += len(written)
+    return written.strip()
 
 
-def _source_cell(line: _Line, at: int, function: str) -> tuple[Cell, int]:
-    """Parse the rest of %d[row,NAME] or %c[row,NAME,n]; the row may be left out."""
-    row, absolute, length = 0, line.text[at : at + 1] == "@", None
-    if absolute or re.match(r"[+-]?[0-9]", line.text[at:]):
-        row, at = _integer(line, at + absolute, "row", signed=True)
-        if absolute and row == 0:
-            raise line.error(at - 1, "no row @0; @1 is the first token of the sentence, @-1 the last")
-        at = _expect(line, at, ",", f"and a name, as in %{function}[{row},cities]")
-    name = re.compile(NAME).match(line.text, at)
+def _source(line: _Line, function: str) -> Reader:
+    """The name of a dictionary or of clusters, and how many letters of the cluster."""
+    name, length = re.compile(NAME).match(line.text, line.at), None
     if name is None:
-        got = re.split(r"[],]", line.text[at:], maxsplit=1)[0].strip()
-        raise line.error(at, f"expected a name of letters and digits, as in %{function}[cities], got {got[:20]!r}")
-    at = line.skip_blanks(name.end())
-    if function == "c" and line.text[at : at + 1] == ",":
-        length, at = _integer(line, line.skip_blanks(at + 1), "length", signed=False)
+        got = line.argument().strip()[:20]
+        raise line.error(f"expected a name of letters and digits, as in %{function}[cities], got {got!r}")
+    line.at = name.end()
+    line.skip_blanks()
+    if function == "c" and line.next_is(","):
+        line.expect(",", "")
+        length = line.integer("length")
         if length == 0:
-            raise line.error(at - 1, "%c of length 0, expected 1 or more")
-    at = _expect(line, at, "]", f"to close %{function}[")
+            raise line.error("%c of length 0, expected 1 or more", line.at - 1)
     source = Source(SYNTAX[function][0], name.group())
     column = FIRST_SOURCE - line.sources.setdefault(source, len(line.sources))
-    reader = Reader(column, "value") if length is None else Reader(column, "prefix", length)
-    return Cell(row - (absolute and row > 0), absolute, reader), at
-
-
-def _expect(line: _Line, at: int, sign: str, where: str) -> int:
-    """Return the place after the sign, skipping spaces around it."""
-    at = line.skip_blanks(at)
-    if line.text[at : at + 1] != sign:
-        got = repr(line.text[at]) if at < len(line.text) else "the end of the line"
-        raise line.error(at, f"expected {sign} {where}, got {got}")
-    return at + 1 if sign == "]" else line.skip_blanks(at + 1)
-
-
-def _integer(line: _Line, at: int, what: str, signed: bool) -> tuple[int, int]:
-    match = re.compile(r"[+-]?[0-9]+").match(line.text, at)
-    if match is None:
-        got = re.split(r"[],]", line.text[at:], maxsplit=1)[0].strip()
-        raise line.error(at, f"the {what} must be a whole number, got {got[:20]!r}")
-    digits = match.group()
-    if digits[0] == "-" and not signed:
-        raise line.error(at, f"the {what} cannot be negative, got {digits[:20]}")
-    if len(digits.lstrip("+-0")) > len(str(LIMIT)):
-        raise line.error(at, f"the {what} is too large, expected at most {LIMIT}, got {digits[:20]}")
-    return int(digits), match.end()
-
-
-def _regex(line: _Line, at: int) -> tuple[str, int]:
-    if line.text[at : at + 1] != '"':
-        raise line.error(at, 'a regular expression must be in double quotes, as in %m[0,0,"^.?.?"]')
-    quoted = re.compile(r'"((?:[^"\\]|\\.)*)"').match(line.text, at)
-    if quoted is None:
-        raise line.error(at, 'the quote is not closed; write \\" for a quote inside a regular expression')
-    regex = quoted.group(1)
-    if len(regex) > LONGEST_REGEX:
-        raise line.error(at, f"a regular expression of {len(regex):,} characters, expected at most {LONGEST_REGEX}")
-    try:
-        translate(regex, "")
-    except RegexError as problem:
-        raise line.error(at + 1 + problem.at, f'in the regular expression "{regex}": {problem}') from None
-    return regex, quoted.end()
+    return Reader(column, "value") if length is None else Reader(column, "prefix", length)

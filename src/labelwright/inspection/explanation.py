@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from labelwright.errors import OptionError
-from labelwright.wording import Html, bar, html_page, marked, plain, table, tag
+from labelwright.wording import Html, bar, counted, html_page, marked, plain, table, tag
 
 MOST = 40  # features of a token; the others are summed up
 DOUBTFUL = 2.0  # log-odds below which a token is marked
@@ -146,42 +146,41 @@ def explained(
     if not tokens:
         return []
     sentence = evidence()
-    others = sentence.alternatives(tokens)
-    made = [_explanation(sentence, t, words[t], other) for t, other in zip(tokens, others, strict=True)]
-    return _with_flips(sentence, made) if asked.flips and sentence.can_flip else made
-
-
-def _explanation(sentence: Evidence, t: int, word: str | None, other: Alternative | None) -> Explanation:
-    label, runner_up = sentence.labels[t], None if other is None else other.label
-    return Explanation(
-        token=t,
-        word=word,
-        label=label,
-        runner_up=runner_up,
-        measure=sentence.measure,
-        log_odds=None if other is None else other.difference,
-        probability=sentence.probability(t, label),
-        runner_up_probability=None if other is None else sentence.probability(t, runner_up),
-        labels=sentence.labels,
-        runner_up_labels=None if other is None else other.labels,
-        contributions=[] if other is None else _ordered(other.contributions),
-        details=sentence.details(t),
-    )
-
-
-def _ordered(contributions: list[Contribution]) -> list[Contribution]:
-    """The largest first, without those that add nothing."""
-    return sorted((c for c in contributions if c.value != 0.0), key=lambda c: -abs(c.value))
-
-
-def _with_flips(sentence: Evidence, made: list[Explanation]) -> list[Explanation]:
-    """The explanations with the features whose removal changes the label."""
+    made = []
+    for t, other in zip(tokens, sentence.alternatives(tokens), strict=True):
+        label = sentence.labels[t]
+        one = Explanation(
+            token=t,
+            word=words[t],
+            label=label,
+            runner_up=None,
+            measure=sentence.measure,
+            log_odds=None,
+            probability=sentence.probability(t, label),
+            runner_up_probability=None,
+            labels=sentence.labels,
+            runner_up_labels=None,
+            contributions=[],
+            details=sentence.details(t),
+        )
+        if other is not None:
+            largest_first = sorted((c for c in other.contributions if c.value != 0.0), key=lambda c: -abs(c.value))
+            one = one._replace(
+                runner_up=other.label,
+                log_odds=other.difference,
+                runner_up_probability=sentence.probability(t, other.label),
+                runner_up_labels=other.labels,
+                contributions=largest_first,
+            )
+        made.append(one)
+    if not (asked.flips and sentence.can_flip):
+        return made
     flips: list[list[Flip]] = [[] for _ in made]
     for removed, labels in sentence.without_each(made):
-        for each, mine in zip(made, flips, strict=True):
+        for each, changes in zip(made, flips, strict=True):
             if labels[each.token] != each.label:
-                mine.append(Flip(*removed, labels[each.token]))
-    return [each._replace(flips=mine) for each, mine in zip(made, flips, strict=True)]
+                changes.append(Flip(*removed, labels[each.token]))
+    return [each._replace(flips=changes) for each, changes in zip(made, flips, strict=True)]
 
 
 # -- as it is shown ---------------------------------------------------------------------------------------------------
@@ -190,16 +189,15 @@ def _with_flips(sentence: Evidence, made: list[Explanation]) -> list[Explanation
 def in_view(token: dict[str, Any]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """The contributions of an explained token as they are shown: features, the largest first, and then transitions as
     one net contribution each of those into the token, out of it, and elsewhere."""
-    features = [row for row in token["contributions"] if row["kind"] != TRANSITION]
-    nets: dict[str, dict[str, Any]] = {}
+    features, nets = [], dict[str, dict[str, Any]]()
     for row in token["contributions"]:
-        if row["kind"] == TRANSITION:
-            where = {1: "in", 2: "out"}.get(row["end"] - token["token"], "elsewhere")
-            name = {"in": f"into it: {row['name']}", "out": f"out of it: {row['name']}"}.get(
-                where, "transitions elsewhere"
-            )
-            net = nets.setdefault(where, {"where": where, "name": name, "value": 0.0})
-            net["value"] += row["value"]
+        if row["kind"] != TRANSITION:
+            features.append(row)
+            continue
+        where = {1: "in", 2: "out"}.get(row["end"] - token["token"], "elsewhere")
+        names = {"in": f"into it: {row['name']}", "out": f"out of it: {row['name']}"}
+        net = nets.setdefault(where, {"where": where, "name": names.get(where, "transitions elsewhere"), "value": 0.0})
+        net["value"] += row["value"]
     return features, [nets[where] for where in ("in", "out", "elsewhere") if where in nets]
 
 
@@ -227,37 +225,26 @@ def sentence_facts(
 
 
 def page(facts: Facts) -> str:
-    """The page of explained sentences."""
-    sentences = facts["sentences"]
-    n = f"{len(sentences)} sentence{'' if len(sentences) == 1 else 's'}"
-    about = tag("p", f"{facts['kind']} {facts['model']}, {n} of {facts['file']}")
-    header = tag("header", tag("h1", "Why these labels?"), about, tag("p", HELP))
-    body = "\n".join([header, *map(_sentence, sentences)])
-    return html_page(f"Why these labels? {facts['model']}", STYLE, body, PROGRAM)
-
-
-def _sentence(sentence: Facts) -> Html:
-    """The tokens of each layer as buttons, and what they open."""
-    parts = []
-    for layer, tokens in sentence["layers"].items():
-        panels = tag("template", *(_why(token, sentence["words"]) for token in tokens))
-        parts += [tag("h3", layer) if layer else None, tag("div", *map(_button, tokens), class_="tokens"), panels]
-    return tag("section", tag("h2", f"Sentence {sentence['sentence']}"), *parts, class_="panel")
-
-
-def _is_doubtful(token: Facts) -> bool:
-    return token["measure"] == "log-odds" and token["log_odds"] is not None and token["log_odds"] < DOUBTFUL
+    """The page of explained sentences: the tokens of each layer as buttons, and what they open."""
+    about = f"{facts['kind']} {facts['model']}, {counted(len(facts['sentences']), 'sentence')} of {facts['file']}"
+    parts = [tag("header", tag("h1", "Why these labels?"), tag("p", about), tag("p", HELP))]
+    for sentence in facts["sentences"]:
+        layers = []
+        for layer, tokens in sentence["layers"].items():
+            panels = tag("template", *(_why(token, sentence["words"]) for token in tokens))
+            layers += [tag("h3", layer) if layer else None, tag("div", *map(_button, tokens), class_="tokens"), panels]
+        parts.append(tag("section", tag("h2", f"Sentence {sentence['sentence']}"), *layers, class_="panel"))
+    return html_page(f"Why these labels? {facts['model']}", STYLE, "\n".join(parts), PROGRAM)
 
 
 def _button(token: Facts) -> Html:
     label = [tag("s", token["label"]), " ", token["gold"]] if token.get("wrong") else [token["label"]]
-    against = (
-        None
-        if token["runner_up"] is None
-        else f"{token['measure']} {token['log_odds']:.2f} against {token['runner_up']}"
-    )
-    kinds = ["plain"] * (token["label"] == "O") + ["doubtful"] * _is_doubtful(token)
-    given = {"title": against, "data_odds": token["log_odds"], "class_": " ".join(kinds) or None}
+    odds, against = token["log_odds"], None
+    if token["runner_up"] is not None:
+        against = f"{token['measure']} {odds:.2f} against {token['runner_up']}"
+    is_doubtful = token["measure"] == "log-odds" and odds is not None and odds < DOUBTFUL
+    kinds = ["plain"] * (token["label"] == "O") + ["doubtful"] * is_doubtful
+    given = {"title": against, "data_odds": odds, "class_": " ".join(kinds) or None}
     return tag("button", _name(token), tag("small", *label), type="button", aria_pressed="false", **given)
 
 
@@ -268,7 +255,7 @@ def _name(token: Facts) -> str:
 def _why(token: Facts, words: Sequence[str]) -> Html:
     """Why a token has its label."""
     heading = [f"{_name(token)}: ", tag("b", token["label"]), _percent(token["probability"])]
-    parts: list[Html | None] = []
+    parts: list[Html] = []
     if token["runner_up"] is None:
         parts.append(tag("p", "No other label is possible here, or none was proposed.", class_="quiet"))
     else:
@@ -279,30 +266,21 @@ def _why(token: Facts, words: Sequence[str]) -> Html:
     if token.get("wrong"):
         heading += ["; wrong, gold is ", tag("b", token["gold"])]
     if token["flips"]:
-        flips = [f"{flip['label']} without {flip['name']} {_at(words[flip['token']])}" for flip in token["flips"]]
-        parts += [
-            tag("h3", "Without one of these the label would be another"),
-            tag("ul", *(tag("li", f) for f in flips)),
-        ]
+        flips = (f"{flip['label']} without {flip['name']} at “{words[flip['token']]}”" for flip in token["flips"])
+        parts.append(tag("h3", "Without one of these the label would be another"))
+        parts.append(tag("ul", *(tag("li", flip) for flip in flips)))
     elif token["flips"] is not None:
-        parts.append(
-            tag("p", "No single feature decides: without any one of them the label is the same.", class_="quiet")
-        )
+        same = "No single feature decides: without any one of them the label is the same."
+        parts.append(tag("p", same, class_="quiet"))
     if token["runner_up"] is not None:
         parts += [tag("h3", "Contributions"), _contributions(token, words)]
-    if token["details"]:
-        parts += _details(token["details"])
-    return tag("div", tag("h2", *heading), *parts, class_="why")
+    return tag("div", tag("h2", *heading), *parts, *_details(token["details"] or {}), class_="why")
 
 
 def _percent(share: float | None) -> str:
     if share is None:
         return ""
     return f" ({100 * share:.{2 if share > 0.9995 or share < 0.0005 else 1}f} %)"
-
-
-def _at(text: str) -> str:
-    return f"at “{text}”"
 
 
 def _contributions(token: Facts, words: Sequence[str]) -> Html:
@@ -312,14 +290,12 @@ def _contributions(token: Facts, words: Sequence[str]) -> Html:
     largest = max((abs(row["value"]) for row in [*shown, *transitions]), default=1.0)
 
     def line(row: Facts, place: str) -> list[Any]:
-        drawn = tag(
-            "div", bar(abs(row["value"]) / largest / 2, "against" if row["value"] < 0 else "for"), class_="axis"
-        )
-        return [f"{row['value']:+.3f}", drawn, tag("code", row["name"]), place]
+        drawn = bar(abs(row["value"]) / largest / 2, "against" if row["value"] < 0 else "for")
+        return [f"{row['value']:+.3f}", tag("div", drawn, class_="axis"), tag("code", row["name"]), place]
 
     rows = []
     for row in shown:
-        place = "" if row["token"] is None else _at(" ".join(words[row["token"] : row["end"]]))
+        place = "" if row["token"] is None else f"at “{' '.join(words[row['token'] : row['end']])}”"
         rows.append(line(row, place + (" · from the layer below" if row["below"] else "")))
     if rest:
         rows.append([f"{sum(row['value'] for row in rest):+.3f}", "", f"{len(rest)} more", ""])
@@ -341,34 +317,24 @@ def _labellings(token: Facts, words: Sequence[str]) -> Html:
 
 def _details(details: Facts) -> list[Html]:
     """The predictions that cover a token, and its neighbours."""
+
+    def gram(row: Facts) -> str:
+        return " ".join("_" if label is None else str(label) for label in row["labels"])
+
+    if not details:
+        return []
     rows = [
-        [
-            row["token"] if row["word"] is None else row["word"],
-            _gram(row["labels"]),
-            f"confidence {row['confidence']:.3f}",
-        ]
+        [row["token"] if row["word"] is None else row["word"], gram(row), f"confidence {row['confidence']:.3f}"]
         for row in details["proposals"]
     ]
     parts = [tag("h3", f"Predictions that cover it (inference {details['inference']})"), table((), rows)]
-    if details.get("neighbours"):
-        near = (_neighbour(row) for row in details["neighbours"][:NEIGHBOURS])
-        parts += [tag("h3", "Nearest neighbours in the training data"), tag("ul", *near)]
-    return parts
-
-
-def _neighbour(row: Facts) -> Html:
-    n = len(row["instances"])
-    tokens = "1 token" if n == 1 else f"{n} tokens"
-    sources = [
-        tag("div", f"sentence {at['sentence']}: ", marked(at["words"], at["token"], at["token"] + 1), class_="quiet")
-        for at in row["places"]
-        if at["words"] is not None
-    ]
-    return tag("li", f"distance {row['distance']:.4f}, {_gram(row['labels'])}, {tokens}", *sources)
-
-
-def _gram(labels: Sequence[str | None]) -> str:
-    return " ".join("_" if label is None else str(label) for label in labels)
+    near = []
+    for row in (details.get("neighbours") or ())[:NEIGHBOURS]:
+        about = f"distance {row['distance']:.4f}, {gram(row)}, {counted(len(row['instances']), 'token')}"
+        places = [at for at in row["places"] if at["words"] is not None]
+        texts = [(f"sentence {at['sentence']}: ", marked(at["words"], at["token"], at["token"] + 1)) for at in places]
+        near.append(tag("li", about, *(tag("div", *text, class_="quiet") for text in texts)))
+    return [*parts, tag("h3", "Nearest neighbours in the training data"), tag("ul", *near)] if near else parts
 
 
 STYLE = """

@@ -9,12 +9,13 @@ from numpy.typing import NDArray
 
 from labelwright.inspection.names import feature_names
 from labelwright.inspection.use import OUTSIDE, latent_states
-from labelwright.scoring.parameters import REACH, Trained
+from labelwright.scoring.parameters import Trained
 from labelwright.structures.states import state_names
 from labelwright.wording import plain as as_plain
 
 Array = NDArray[Any]
 ARROW = " → "
+PLAIN = "transitions", "triples"  # that need no feature
 
 
 # -- weights as tables ------------------------------------------------------------------------------------------------
@@ -40,80 +41,61 @@ class TransitionFeature(NamedTuple):
 def state_features(trained: Trained) -> list[StateFeature]:
     """Features on states and segments, the largest weights first."""
     rows = []
-    for kind, names in (("state", _names(trained)), ("segment", _types(trained))):
-        rows += [StateFeature(feature, str(names[code]), weight) for feature, code, weight in _named(trained, kind)]
+    for kind in ("state", "segment"):
+        rows += [StateFeature(feature, str(names[0]), w) for feature, names, w in _named(trained, kind)]
     return sorted(rows, key=lambda row: -abs(row.weight))
 
 
 def transition_features(trained: Trained) -> list[TransitionFeature]:
     """Plain transitions and triples, and features on them, the largest weights first."""
-    rows, names = [], list(map(str, _path_names(trained)))
-    for part, reach in (("transitions", 1), ("triples", 2)):
-        for states, weight in _transitions(trained, part, reach, trained.total_weights):
-            rows.append(TransitionFeature(ARROW.join(map(str, states[:-1])), str(states[-1]), weight))
-    for kind in ("edge", "triple"):
-        for feature, code, weight in _named(trained, kind):
-            *before, after = _states(names, code, REACH[kind])
-            rows.append(TransitionFeature(ARROW.join(before), after, weight, feature))
+    plain = [(None, *row) for part in PLAIN for row in _transitions(trained, part, trained.total_weights)]
+    named = [row for kind in ("edge", "triple") for row in _named(trained, kind)]
+    rows = [
+        TransitionFeature(ARROW.join(map(str, before)), str(after), weight, feature)
+        for feature, (*before, after), weight in [*plain, *named]
+    ]
     return sorted(rows, key=lambda row: -abs(row.weight))
 
 
-def _names(trained: Trained) -> list[str]:
-    """What the columns of features of tokens stand for: states; of segments the places of a token."""
-    return state_names(trained.space) if trained.segments is None else list(trained.segments.roles)
+def _states(trained: Trained, kind: str, codes: Sequence[int] | Array) -> list[list[str]]:
+    """What columns of a kind stand for: a state, or the states of a pair or triple; in segments the place of a token, a
+    type, or two types."""
+    names: list[str] = state_names(trained.space)
+    if trained.segments is not None:
+        types = list(trained.segments.types)
+        names = {"state": list(trained.segments.roles), "segment": types}.get(kind, [*types, OUTSIDE])
+    shape = (len(names),) * {"edge": 2, "transitions": 2, "triple": 3, "triples": 3}.get(kind, 1)
+    numbers = np.stack(np.unravel_index(np.asarray(codes, np.int64), shape), axis=1)
+    return [[names[state] for state in row] for row in numbers.tolist()]
 
 
-def _types(trained: Trained) -> list[str]:
-    return [] if trained.segments is None else list(trained.segments.types)
-
-
-def _path_names(trained: Trained) -> list[str]:
-    """What transitions go through: states, or types of segments."""
-    return state_names(trained.space) if trained.segments is None else [*_types(trained), OUTSIDE]
-
-
-def _states(names: Sequence[str], code: int, reach: int) -> list[str]:
-    """The states of a pair or triple."""
-    return [names[int(state)] for state in np.unravel_index(code, (len(names),) * (reach + 1))]
-
-
-def _transitions(
-    trained: Trained, part: str, reach: int, weights: Array, top: int | None = None
-) -> list[tuple[list[str], float]]:
+def _transitions(trained: Trained, part: str, weights: Array, top: int | None = None) -> list[tuple[list[str], float]]:
     """Plain transitions, or triples: those whose weights are not 0, or the `top` largest."""
     parameters = trained.parameters
     if part not in parameters.slices:
         return []
     of_part = weights[parameters.slices[part]]
     chosen = np.flatnonzero(of_part) if top is None else np.argsort(-np.abs(of_part), kind="stable")[:top]
-    codes, names = parameters.codes_of(part, chosen), _path_names(trained)
-    return [(_states(names, code, reach), float(of_part[k])) for code, k in zip(codes.tolist(), chosen, strict=True)]
+    states = _states(trained, part, parameters.codes_of(part, chosen))
+    return list(zip(states, of_part[chosen].tolist(), strict=True))
 
 
-class _Cells(NamedTuple):
-    """The weights of one kind of features."""
-
-    feature: Array  # [W]
-    column: Array  # [W]
-    weight: Array  # [W]
-
-
-def _cells(trained: Trained, kind: str, weights: Array) -> _Cells:
+def _cells(trained: Trained, kind: str, weights: Array) -> tuple[Array, Array, Array]:
+    """The feature, the column and the weight of each cell of this kind [W]."""
     cells = trained.parameters.cells[kind]
     feature = np.repeat(np.arange(len(cells.ptr) - 1), np.diff(cells.ptr))
-    return _Cells(feature, cells.column, weights[trained.parameters.slices[kind]])
+    return feature, cells.column, weights[trained.parameters.slices[kind]]
 
 
-def _named(trained: Trained, kind: str) -> list[tuple[str, int, float]]:
-    """The feature, the column and the weight of each cell of this kind whose weight is not 0."""
+def _named(trained: Trained, kind: str) -> list[tuple[str, list[str], float]]:
+    """The feature, the states and the weight of each cell of this kind whose weight is not 0."""
     if kind not in trained.parameters.cells:
         return []
-    cells = _cells(trained, kind, trained.total_weights)
-    used = np.flatnonzero(cells.weight)
-    name = feature_names(trained.extractor)
-    known: dict[int, str] = {f: name(f) for f in np.unique(cells.feature[used]).tolist()}
-    rows = zip(*(part[used].tolist() for part in cells), strict=True)
-    return [(known[feature], column, weight) for feature, column, weight in rows]
+    feature, column, weight = _cells(trained, kind, trained.total_weights)
+    used, name = np.flatnonzero(weight), feature_names(trained.extractor)
+    known = {f: name(f) for f in np.unique(feature[used]).tolist()}
+    features = [known[f] for f in feature[used].tolist()]
+    return list(zip(features, _states(trained, kind, column[used]), weight[used].tolist(), strict=True))
 
 
 # -- facts ------------------------------------------------------------------------------------------------------------
@@ -140,11 +122,9 @@ def plain(model: Any) -> dict[str, Any]:
 def weighted(model: Any, top: int) -> dict[str, Any]:
     """All that the file of a tagger with weights shows."""
     trained, header, weights = model._trained, model._extractor.header(), model.weights_
-    transitions, triples = (
-        _transitions(trained, part, reach, weights, top) for part, reach in (("transitions", 1), ("triples", 2))
-    )
+    transitions, triples = (_transitions(trained, part, weights, top) for part in PLAIN)
     facts = _facts(model, "linear", trained.space.labels) | {
-        "states": _names(trained),
+        "states": state_names(trained.space) if trained.segments is None else list(trained.segments.roles),
         "columns": list(header.get("columns", [])),
         "template": header.get("template"),
         **sizes(model),
@@ -174,46 +154,42 @@ def sizes(model: Any) -> dict[str, int]:
 
 def _strongest(trained: Trained, kind: str, top: int) -> dict[str, list[dict[str, Any]]]:
     """The features with the largest positive weights, for each state or type, or the strongest pairs or triples."""
-    cells, name = _cells(trained, kind, trained.total_weights), feature_names(trained.extractor)
+    (feature, column, weight), name = _cells(trained, kind, trained.total_weights), feature_names(trained.extractor)
+    if kind == "segment":
+        codes = np.arange(trained.segments.n_types if trained.segments else 0)
+    elif kind == "state":
+        codes = np.arange(trained.space.n_states if trained.segments is None else len(trained.segments.roles))
+    else:
+        codes, which = np.unique(column, return_inverse=True)
+        best_of = np.full(len(codes), -np.inf)
+        np.maximum.at(best_of, which, weight)
+        codes = codes[np.argsort(-best_of, kind="stable")[:top]]
     strongest = {}
-    for column, mine in _columns(trained, kind, cells, top):
-        chosen = mine[np.argsort(-cells.weight[mine], kind="stable")[:top]].tolist()
-        strongest[column] = [
-            {"feature": name(int(cells.feature[k])), "weight": float(cells.weight[k])}
-            for k in chosen
-            if cells.weight[k] > 0
-        ]
+    for code, states in zip(codes.tolist(), _states(trained, kind, codes), strict=True):
+        mine = np.flatnonzero((column == code) & (weight > 0))
+        best = mine[np.argsort(-weight[mine], kind="stable")[:top]].tolist()
+        rows = [{"feature": name(int(feature[k])), "weight": float(weight[k])} for k in best]
+        strongest[ARROW.join(map(str, states))] = rows
     return strongest
-
-
-def _columns(trained: Trained, kind: str, cells: _Cells, top: int) -> list[tuple[str, Array]]:
-    """The weights of every state or type, or of the strongest pairs or triples, by name."""
-    if kind in ("state", "segment"):
-        names = _types(trained) if kind == "segment" else _names(trained)
-        return [(name, np.flatnonzero(cells.column == s)) for s, name in enumerate(names)]
-    codes, which = np.unique(cells.column, return_inverse=True)
-    best_of = np.full(len(codes), -np.inf)
-    np.maximum.at(best_of, which, cells.weight)
-    best, names = np.argsort(-best_of, kind="stable")[:top].tolist(), list(map(str, _path_names(trained)))
-    return [(ARROW.join(_states(names, codes[k], REACH[kind])), np.flatnonzero(which == k)) for k in best]
 
 
 def _segments(trained: Trained, top: int) -> dict[str, Any]:
     """The weights of segments by type: of every length, dictionary and transition, and of the strongest texts."""
-    types, features = _types(trained), trained.extractor
-    cells = _cells(trained, "segment", trained.weights)
+    assert trained.segments is not None
+    types, features = list(trained.segments.types), trained.extractor
+    feature, column, weight = _cells(trained, "segment", trained.weights)
     first, last = features.tokens.n_features, features.always.stop  # type: ignore[attr-defined]
     table = np.zeros((last - first, len(types)))  # lengths, then dictionaries
-    always = cells.feature < last
-    table[cells.feature[always] - first, cells.column[always]] = cells.weight[always]
+    always = feature < last
+    table[feature[always] - first, column[always]] = weight[always]
     rows = [dict(zip(types, row, strict=True)) for row in table.tolist()]
     arcs = trained.weights[trained.parameters.slices["transitions"]].reshape(len(types) + 1, len(types) + 1)
     into = [dict(zip(types, row, strict=True)) for row in arcs[:, :-1].tolist()]
     texts = {}
     for code, name in enumerate(types):  # the largest weights, whatever their sign
-        mine = np.flatnonzero((cells.column == code) & ~always & (cells.weight != 0))
-        best = mine[np.argsort(-np.abs(cells.weight[mine]), kind="stable")[:top]].tolist()
-        named = [(features.name(int(cells.feature[k])).removeprefix("text="), float(cells.weight[k])) for k in best]
+        mine = np.flatnonzero((column == code) & ~always & (weight != 0))
+        best = mine[np.argsort(-np.abs(weight[mine]), kind="stable")[:top]].tolist()
+        named = [(features.name(int(feature[k])).removeprefix("text="), float(weight[k])) for k in best]
         texts[name] = [{"text": text, "weight": weight} for text, weight in named]
     longest = features.texts.max_length  # type: ignore[attr-defined]
     return {
@@ -242,6 +218,17 @@ def remembered(
 def layered(model: Any, signatures: Mapping[str, str]) -> dict[str, Any]:
     """All that a cascade's file shows: its layers (`signatures` are theirs), what they pass, and how training went."""
     parts = [f"{name}:{line}" for name, line in signatures.items()]
+    layers = {}
+    for name, layer in model.layers_.items():  # beside the others; its own `describe` shows all
+        layers[name] = {
+            "signature": signatures[name],
+            "kind": type(layer).__name__,
+            "labels": list(layer.classes_),
+            "scheme": layer.scheme_,
+            **(sizes(layer) if layer._sizes() else {"size": layer._summary().sizes}),
+            "probabilistic": layer._probabilistic,
+            "training": layer.training_,
+        }
     return {
         "signature": "|".join([type(model).__name__.lower(), f"passing:{model.passing}", *parts]),
         "view": "cascade",
@@ -250,19 +237,7 @@ def layered(model: Any, signatures: Mapping[str, str]) -> dict[str, Any]:
         "parameters": {name: value for name, value in model.get_params(deep=False).items() if name != "layers"},
         "columns": list(model.inputs_),
         "lexicon": None if model.lexicon_ is None else {"layer": model.lexicon, "words": len(model.lexicon_.words)},
-        "layers": {name: {"signature": signatures[name], **_layer(layer)} for name, layer in model.layers_.items()},
+        "layers": layers,
         "training": model.training_,
         "history": model.history_,
-    }
-
-
-def _layer(layer: Any) -> dict[str, Any]:
-    """What is shown of a layer beside the others; its own `describe` shows all."""
-    return {
-        "kind": type(layer).__name__,
-        "labels": list(layer.classes_),
-        "scheme": layer.scheme_,
-        **(sizes(layer) if layer._sizes() else {"size": layer._summary().sizes}),
-        "probabilistic": layer._probabilistic,
-        "training": layer.training_,
     }

@@ -56,8 +56,13 @@ class ProposedSentence(Evidence):
     # -- csi ----------------------------------------------------------------------------------------------------------
 
     def _by_constraints(self, t: int) -> Alternative | None:
-        """The best labelling among those with another candidate at this token."""
-        others = self._others(t)
+        """The best labelling among those with another candidate at this token; where there is none, with what any class
+        of the distributions names there."""
+        mine, size = int(self.codes[t]), int(self.proposals.sizes[t])
+        others = [code for code in self.proposals.domains[t, :size].tolist() if code != mine]
+        others = others or [code for code in self._named(t) if code != mine]
+        if self.against is not None and self.against != mine:
+            others = [self.against]
         if not others:
             return None
         domains, sizes = self.proposals.domains, self.proposals.sizes.copy()
@@ -70,14 +75,6 @@ class ProposedSentence(Evidence):
             return None
         labels = [self.model.labels_[code] for code in best.labels.tolist()]
         return Alternative(labels[t], float(self.score - best.scores[0]), labels, self._constraints(best.labels))
-
-    def _others(self, t: int) -> list[int]:
-        """The other candidates of a token; where there are none, what any class of the distributions names there."""
-        mine, size = int(self.codes[t]), int(self.proposals.sizes[t])
-        if self.against is not None and self.against != mine:
-            return [self.against]
-        others = [code for code in self.proposals.domains[t, :size].tolist() if code != mine]
-        return others or [code for code in self._named(t) if code != mine]
 
     def _named(self, t: int) -> dict[int, float]:
         """The labels that the distributions of the tokens around name for a token, with their shares."""
@@ -100,33 +97,28 @@ class ProposedSentence(Evidence):
         for s, i, j in np.argwhere(weights > 0).tolist():
             gram, tokens = grams[s, i : j + 1], slice(s + i - self.half, s + j - self.half + 1)
             one, two = (float(weights[s, i, j] * (codes[tokens] == gram).all()) for codes in (self.codes, other))
-            made.append(self._contribution(f"{_text(self._gram(gram))} by {self._word(s)}", tokens, one, two))
+            name = f"{_text(self._gram(gram))} by {self._word(s)}"
+            made.append(contribution(name, "constraint", tokens.start, tokens.stop, one, two))
         return made
-
-    def _contribution(self, name: str, tokens: slice, one: float, other: float) -> Contribution:
-        return contribution(name, "constraint", tokens.start, tokens.stop, one, other)
 
     # -- votes and shares ---------------------------------------------------------------------------------------------
 
     def _by_votes(self, t: int) -> Alternative | None:
-        """The label with the most votes besides the one that won."""
+        """The label with the most votes besides the one that won; where all vote for that, what others name."""
         named = [(s, int(self.proposals.grams[s, t - s + self.half])) for s in self._around(t)]
         votes = [(f"{self.model.labels_[label]} by {self._word(s)}", label, 1.0) for s, label in named if label >= 0]
         return self._by_sums(t, votes, self._named(t) if len({label for _, label, _ in votes}) == 1 else None)
 
     def _by_shares(self, t: int) -> Alternative | None:
         """The label with the largest share of the classifier's distribution besides the one that won."""
-        grams = self.model.grams_
-        shares = self._shares(t).items()
-        return self._by_sums(
-            t, [(f"class {_text(self._gram(grams[c]))}", int(grams[c, self.half]), x) for c, x in shares]
-        )
+        grams = [(self.model.grams_[c], share) for c, share in self._shares(t).items()]
+        votes = [(f"class {_text(self._gram(gram))}", int(gram[self.half]), share) for gram, share in grams]
+        return self._by_sums(t, votes)
 
     def _by_sums(
         self, t: int, votes: list[tuple[str, int, float]], others: dict[int, float] | None = None
     ) -> Alternative | None:
-        """The label with the largest sum of votes (who, for which label, how much) besides the one that won; `others`
-        are named where the votes name none."""
+        """The label with the largest sum of votes (who, for which label, how much) besides the one that won."""
         mine, sums = int(self.codes[t]), dict[int, float]()
         for _, label, vote in votes:
             sums[label] = sums.get(label, 0.0) + vote
@@ -136,8 +128,9 @@ class ProposedSentence(Evidence):
         if not rivals:
             return None
         rival = max(rivals, key=lambda label: rivals[label])
-        tokens = slice(t, t + 1)
-        made = [self._contribution(who, tokens, x * (label == mine), x * (label == rival)) for who, label, x in votes]
+        made = []
+        for who, label, vote in votes:
+            made.append(contribution(who, "constraint", t, t + 1, vote * (label == mine), vote * (label == rival)))
         return Alternative(self.model.labels_[rival], sums.get(mine, 0.0) - sums.get(rival, 0.0), None, made)
 
     def _shares(self, t: int) -> dict[int, float]:
@@ -151,13 +144,9 @@ class ProposedSentence(Evidence):
 
     def details(self, t: int) -> dict[str, Any]:
         """The predictions that cover a token, with the distribution of its own."""
+        grams, sure = self.proposals.grams, self.proposals.confidence
         proposals = [
-            {
-                "token": s,
-                "word": self.words[s],
-                "labels": self._gram(self.proposals.grams[s]),
-                "confidence": float(self.proposals.confidence[s]),
-            }
+            {"token": s, "word": self.words[s], "labels": self._gram(grams[s]), "confidence": float(sure[s])}
             for s in self._around(t)
         ]
         a, b = self.distributions.ptr[t : t + 2].tolist()
@@ -191,7 +180,7 @@ class RememberedSentence(ProposedSentence):
     ):
         super().__init__(model, predictions, words, asked)
         self.instances, self.can_flip = instances, asked.constraints is None
-        self.names, self._sources = list(model.windows_.names), Sources(model)
+        self.names, self._bounds = list(model.windows_.names), _bounds(model)
 
     def details(self, t: int) -> dict[str, Any]:
         """The predictions, what is read of the token, and its neighbours."""
@@ -220,7 +209,7 @@ class RememberedSentence(ProposedSentence):
             )
             row["instances"].append(near.instance)
         for row in rows.values():
-            row["places"] = [self._sources.place(instance) for instance in row["instances"][:SOURCES]]
+            row["places"] = [_place(self.model, self._bounds, instance) for instance in row["instances"][:SOURCES]]
         return list(rows.values())
 
     def without_each(self, made: Sequence[Explanation]) -> Iterator[tuple[tuple[str, str, int], list[Any]]]:
@@ -262,38 +251,31 @@ def _spliced(whole: Distributions, answers: Distributions, begin: int, tokens: l
     return Distributions(best[row], new_ptr, classes[entry], weights[entry])
 
 
-class Sources:
-    """The training sentences, as far as a memory still holds them: where an instance comes from."""
-
-    def __init__(self, model: Any):
-        self._learner, self._word = model.learner_, _column(model, 0)
-        starts = _starts(model)
-        self._bounds = None if starts is None else np.append(np.flatnonzero(starts), len(self._learner.targets_))
-
-    def place(self, instance: int) -> dict[str, Any]:
-        """The number of the sentence of an instance, its place there, and the words; None where they are not known."""
-        if self._bounds is None:
-            return {"sentence": None, "token": None, "words": None}
-        number = int(np.searchsorted(self._bounds, instance, side="right")) - 1
-        begin, end = self._bounds[number : number + 2].tolist()
-        words, data, column = None, self._learner.data_, self._word
-        if column is not None:
-            words = [str(data.values[column][code]) for code in data.codes[begin:end, column].tolist()]
-        return {"sentence": number, "token": instance - begin, "words": words}
+def _place(model: Any, bounds: Array | None, instance: int) -> dict[str, Any]:
+    """The number of the training sentence of an instance, its place there, and the words, as far as a memory still
+    holds them; None where they are not known."""
+    if bounds is None:
+        return {"sentence": None, "token": None, "words": None}
+    number = int(np.searchsorted(bounds, instance, side="right")) - 1
+    begin, end = bounds[number : number + 2].tolist()
+    words, data, column = None, model.learner_.data_, _column(model, 0)
+    if column is not None:
+        words = [str(data.values[column][code]) for code in data.codes[begin:end, column].tolist()]
+    return {"sentence": number, "token": instance - begin, "words": words}
 
 
-def _starts(model: Any) -> Array | None:
-    """Which instances are the first of a sentence [M]: those whose label n-gram, or window, begins outside."""
+def _bounds(model: Any) -> Array | None:
+    """Where training sentences begin [N+1]: at instances whose label n-gram, or window, begins outside."""
     half, learner = model.grams_.shape[1] // 2, model.learner_
-    if half:
-        before: Array = model.grams_[np.array(learner.seen_)[learner.targets_], half - 1]
-        return before < 0
     column = _column(model, -1)
-    if column is None:
+    if half:
+        starts = model.grams_[np.array(learner.seen_)[learner.targets_], half - 1] < 0
+    elif column is not None:
+        values = learner.data_.values[column]
+        starts = learner.data_.codes[:, column] == (values.index(OUTSIDE) if OUTSIDE in values else -1)
+    if (not half and column is None) or not starts[0]:
         return None
-    values = learner.data_.values[column]
-    first: Array = learner.data_.codes[:, column] == (values.index(OUTSIDE) if OUTSIDE in values else -1)
-    return first if first[0] else None
+    return np.append(np.flatnonzero(starts), len(learner.targets_))
 
 
 def _column(model: Any, row: int) -> int | None:

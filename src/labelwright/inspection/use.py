@@ -39,13 +39,12 @@ class StateView(NamedTuple):
 
 def describe_use(model: Any, corpora: Sequence[Any], top: int) -> dict[str, Any]:
     """The labels or latent states of a tagger with weights by their use on data, ready for JSON."""
-    space = model._space
     if model._trained.segments is not None:
         return answered_use(model, corpora, top, probabilistic=True)
     use = expected_use(model, corpora)
-    if space.latent:
+    if model._space.latent:
         return {"latent": plain(latent_states(model, use, top))}
-    return {"use": plain(label_views(use, space.labels, top))}
+    return {"use": plain(label_views(use, model._space.labels, top))}
 
 
 def answered_use(model: Any, corpora: Sequence[Any], top: int, probabilistic: bool = False) -> dict[str, Any]:
@@ -76,28 +75,23 @@ class Counts:
         a, b = np.searchsorted(self._code, [begin * self.n_columns, end * self.n_columns])
         return self._code[a:b] % self.n_columns, self._value[a:b]
 
-    def cells(self) -> tuple[Array, Array, Array]:
-        """All rows, columns and sums."""
-        return self._code // self.n_columns, self._code % self.n_columns, self._value
-
-    def table(self, n_rows: int, n_columns: int) -> Array:
-        """All of it, zeros included [rows, columns]."""
-        row, column, value = self.cells()
-        table = np.zeros((n_rows, n_columns))
-        table[row, column] = value
+    def table(self) -> Array:
+        """All of a square table, zeros included."""
+        table = np.zeros((self.n_columns, self.n_columns))
+        table.reshape(-1)[self._code] = self._value
         return table
 
 
-class PieceUse(NamedTuple):
-    """What some sentences use: the state of a token and how much of it; and how often two states follow each other, of
+Cells = tuple[Array, Array, Array]  # rows, columns, and what is there
+
+
+class SentenceUse(NamedTuple):
+    """What one sentence uses: how much of each state its tokens are, and how often two states follow each other, of
     which S is outside the sentence."""
 
-    token: Array
-    state: Array
-    share: Array
-    first: Array
-    second: Array
-    often: Array
+    n_tokens: int
+    states: Cells
+    transitions: Cells
 
 
 class Use:
@@ -105,68 +99,51 @@ class Use:
 
     def __init__(self, n_states: int) -> None:
         self.states = np.zeros(n_states)  # [S]
-        self._after = Counts(n_states + 1)  # a row for each state: what follows it
+        self.before, self.after = Counts(n_states + 1), Counts(n_states + 1)  # a row for each state: what is beside it
         self._words = Counts(WORDS)
         self._index: dict[str, int] = {}
 
-    def add(self, sentences: Any, use: PieceUse) -> None:
+    def add(self, sentences: Any, uses: Sequence[SentenceUse]) -> None:
         """Add some sentences."""
-        self.states += np.bincount(use.state, use.share, len(self.states))
-        self._after.add(use.first, use.second, use.often)
+        begins = offsets_from([use.n_tokens for use in uses])[:-1].tolist()
+        token = np.concatenate([begin + use.states[0] for begin, use in zip(begins, uses, strict=True)])
+        state, share = (np.concatenate([use.states[k] for use in uses]) for k in (1, 2))
+        first, second, often = (np.concatenate([use.transitions[k] for use in uses]) for k in range(3))
+        self.states += np.bincount(state, share, len(self.states))
+        self.after.add(first, second, often)
+        self.before.add(second, first, often)
         if isinstance(sentences, Corpus):  # only files have words
             name, index = sentences.input_names[0], self._index
             number = np.array([index.setdefault(word, len(index)) for word in sentences.values(name)], np.int64)
-            self._words.add(use.state, number[sentences.codes(name)[use.token]], use.share)
+            self._words.add(state, number[sentences.codes(name)[token]], share)
 
     @property
     def values(self) -> list[str]:
         """The words [V]."""
         return list(self._index)
 
-    @property
-    def words(self) -> Array:
-        """How often each word is in each state [V, S]."""
-        return self._words.table(len(self.states), len(self._index)).T
-
-    @property
-    def transitions(self) -> Array:
-        """How often each state follows each [S+1, S+1]."""
-        return self._after.table(len(self.states) + 1, len(self.states) + 1)
-
     def words_of(self, begin: int, end: int) -> Array:
         """How often each word [V] is in one of some states."""
         return np.bincount(*self._words.rows(begin, end), len(self._index))
 
-    def around(self, names: Sequence[str], top: int) -> list[tuple[Ranked, Ranked]]:
-        """For each state the most frequent ones before it, and after it, with their shares."""
-        before = Counts(self._after.n_columns)
-        first, second, count = self._after.cells()
-        before.add(second, first, count)
-
-        def ranked(counts: Counts, state: int) -> Ranked:
-            others, n = counts.rows(state, state + 1)
-            return _ranked(_shares(n), [names[s] for s in others.tolist()], top, 0.0)
-
-        return [(ranked(before, s), ranked(self._after, s)) for s in range(len(self.states))]
+    def beside(self, state: int, names: Sequence[str], top: int) -> tuple[Ranked, Ranked]:
+        """The most frequent states before a state, and after it, with their shares."""
+        sides = [counts.rows(state, state + 1) for counts in (self.before, self.after)]
+        before, after = (_ranked(_shares(n), [names[s] for s in others], top, 0.0) for others, n in sides)
+        return before, after
 
 
 def expected_use(model: Any, corpora: Sequence[Any]) -> Use:
     """How often the model expects each state, each transition between two, and (of a Corpus) each word in each state;
     of a model without probabilities, how often they are on its best paths."""
     S = model._space.n_states
+    used = _used_candidates if model._trained.pruning is not None else _used
 
-    def used(batch: Any) -> list[Any]:
-        if model._trained.pruning is not None:
-            return [_candidate_use(sentence, S) for sentence in batch]
-        return [_tables(sentence, S, model._probabilistic) for sentence in batch]
+    def use_of(batch: Any) -> list[SentenceUse]:
+        nothing = _on_path(np.empty(0, np.int64), S)
+        return [nothing if sentence is None else used(sentence, S, model._probabilistic) for sentence in batch]
 
-    def use_of(piece: Any) -> PieceUse:
-        parts = model._ask(piece, used)
-        if model._trained.pruning is not None:
-            return _joined(parts)
-        return _sparse(np.concatenate([tokens for tokens, _ in parts]), sum(transitions for _, transitions in parts))
-
-    return _counted(S, corpora, use_of)
+    return _counted(S, corpora, lambda piece: model._ask(piece, use_of))
 
 
 def label_use(model: Any, corpora: Sequence[Any], probabilistic: bool) -> Use:
@@ -175,19 +152,18 @@ def label_use(model: Any, corpora: Sequence[Any], probabilistic: bool) -> Use:
     labels, L = list(model.classes_), len(model.classes_)
     number = {label: code for code, label in enumerate(labels)}
 
-    def use_of(piece: Any) -> PieceUse:
-        paths = [np.array([number[label] for label in row], np.int64) for row in model.predict(piece)]
-        transitions = sum((_path_transitions(path, L) for path in paths), np.zeros((L + 1, L + 1)))
+    def use_of(piece: Any) -> list[SentenceUse]:
+        uses = [_on_path(np.array([number[label] for label in row], np.int64), L) for row in model.predict(piece)]
         if not probabilistic:
-            return _sparse(np.eye(L)[np.concatenate(paths)], transitions)
-        answers = [token for sentence in model.predict_marginals(piece) for token in sentence]
-        table = np.array([[token[label] for label in labels] for token in answers])
-        return _sparse(table.reshape(-1, L), transitions)
+            return uses
+        tables = [[[token[label] for label in labels] for token in row] for row in model.predict_marginals(piece)]
+        shares = [_cells(np.reshape(np.array(table, np.float64), (-1, L))) for table in tables]
+        return [use._replace(states=states) for use, states in zip(uses, shares, strict=True)]
 
     return _counted(L, corpora, use_of)
 
 
-def _counted(n_states: int, corpora: Sequence[Any], use_of: Callable[[Any], PieceUse]) -> Use:
+def _counted(n_states: int, corpora: Sequence[Any], use_of: Callable[[Any], list[SentenceUse]]) -> Use:
     use = Use(n_states)
     for corpus in corpora:
         for piece in pieces(corpus):
@@ -195,47 +171,33 @@ def _counted(n_states: int, corpora: Sequence[Any], use_of: Callable[[Any], Piec
     return use
 
 
-def _sparse(tokens: Array, transitions: Array) -> PieceUse:
-    """The use that is written in tables: states of tokens [T, S], transitions [S+1, S+1]."""
-    (token, state), (first, second) = np.nonzero(tokens > NOTHING), np.nonzero(transitions)
-    return PieceUse(token, state, tokens[token, state], first, second, transitions[first, second])
+def _cells(table: Array) -> Cells:
+    row, column = np.nonzero(table > NOTHING)
+    return row, column, table[row, column]
 
 
-def _tables(sentence: Any, S: int, probabilistic: bool) -> tuple[Array, Array]:
-    """The states of tokens [T, S] and the transitions [S+1, S+1] of one sentence: expected, or on the best path."""
-    if sentence is None:
-        return np.zeros((0, S)), np.zeros((S + 1, S + 1))
+def _on_path(path: Array, S: int) -> SentenceUse:
+    T = len(path)
+    steps = (np.append(S, path), np.append(path, S), np.ones(T + 1)) if T else (path, path, np.empty(0))
+    return SentenceUse(T, (np.arange(T), path, np.ones(T)), steps)
+
+
+def _used(sentence: Any, S: int, probabilistic: bool) -> SentenceUse:
+    """What one sentence is expected to use; without probabilities, what its best path uses."""
     lattice = sentence.lattice
-    if probabilistic:
-        return sentence.state_marginals(), _expected_transitions(lattice, sentence.posterior())
-    path = lattice.graph.state[best_path(lattice)[0]]
-    return np.eye(S)[path], _path_transitions(path, S)
+    if not probabilistic:
+        return _on_path(lattice.graph.state[best_path(lattice)[0]], S)
+    transitions = _expected_transitions(lattice, sentence.posterior())
+    return SentenceUse(len(lattice.node), _cells(sentence.state_marginals()), _cells(transitions))
 
 
-def _path_transitions(path: Array, S: int) -> Array:
-    transitions = np.zeros((S + 1, S + 1))
-    if len(path):
-        np.add.at(transitions, (np.append(S, path), np.append(path, S)), 1.0)
-    return transitions
-
-
-def _candidate_use(sentence: Any, n_labels: int) -> tuple[int, PieceUse]:
-    """The number of tokens of a sentence whose labels are pruned, and the probabilities of its candidates."""
-    if sentence is None:
-        return 0, _sparse(np.zeros((0, 0)), np.zeros((0, 0)))
-    local = sentence.possible.local
-    expected = _sparse(np.zeros((0, 0)), _expected_transitions(local.chain.lattice, local.chain.posterior()))
-    codes = np.append(local.codes, n_labels)
-    token, label, share = sentence.candidate_marginals()
-    ends = codes[expected.first], codes[expected.second]
-    return len(local.chain.lattice.node), PieceUse(token, label, share, *ends, expected.often)
-
-
-def _joined(uses: Sequence[tuple[int, PieceUse]]) -> PieceUse:
-    """The use of several sentences, one after the other."""
-    begins = offsets_from([n for n, _ in uses])[:-1].tolist()
-    moved = [use._replace(token=use.token + begin) for begin, (_, use) in zip(begins, uses, strict=True)]
-    return PieceUse(*(np.concatenate(part) for part in zip(*moved, strict=True)))
+def _used_candidates(sentence: Any, S: int, probabilistic: bool) -> SentenceUse:
+    """The same of a sentence whose labels are pruned: of its candidates."""
+    ptr, arc, before, label = sentence.pairs  # arcs by their token, with the label before
+    p, token = sentence._sums.arcs[arc], np.repeat(np.arange(len(sentence)), np.diff(ptr))
+    at_end = token == len(sentence) - 1
+    first, second = np.append(before, label[at_end]), np.append(label, np.full(at_end.sum(), S))
+    return SentenceUse(len(sentence), (token, label, p), (first, second, np.append(p, p[at_end])))
 
 
 def _expected_transitions(lattice: Lattice, sums: Posterior) -> Array:
@@ -257,11 +219,10 @@ def _expected_transitions(lattice: Lattice, sums: Posterior) -> Array:
 
 def label_views(use: Use, labels: Sequence[str], top: int) -> list[StateView]:
     """Every label as the data show it, the most frequent first."""
-    around, total, words = use.around([*labels, OUTSIDE], top), use.words_of(0, len(labels)), use.values
-    views = []
+    names, total, views = [*labels, OUTSIDE], use.words_of(0, len(labels)), []
     for k, share in enumerate(_shares(use.states).tolist()):
-        typical = _typical_words(use.words_of(k, k + 1), total, words, top)
-        views.append(StateView(labels[k], labels[k], share, typical, [], *around[k]))
+        typical = _typical_words(use.words_of(k, k + 1), total, use.values, top)
+        views.append(StateView(labels[k], labels[k], share, typical, [], *use.beside(k, names, top)))
     return sorted(views, key=lambda view: -view.share)
 
 
@@ -272,18 +233,24 @@ def latent_states(model: Any, use: Use | None = None, top: int = 5) -> list[Stat
     space, names, feature_name = model._space, state_names(model._space), feature_names(model._extractor)
     S, parts = space.n_states, model._parameters.slices
     arcs = np.where(space.arc, model.weights_[parts["transitions"]].reshape(S, S), -np.inf)
-    around = None if use is None else use.around([*names, OUTSIDE], top)
     views = []
     for label, first, last in zip(space.labels, space.first[:-1].tolist(), space.first[1:].tolist(), strict=True):
         feature, weights = _block(model, first, last)
         share = _favoured(weights) if use is None else _shares(use.states[first:last])
-        relative = _against_others(weights)
+        others = (weights.sum(axis=1, keepdims=True) - weights) / max(1, last - first - 1)
+        relative = weights - others  # [M, H]  to the mean weight of the label's other states
         mine = []
         for h, state in enumerate(range(first, last)):
             words: Ranked = []
-            beside = _ranked(arcs[:, state], names, top), _ranked(arcs[state], names, top)
-            if use is not None and around is not None:
-                words, beside = _words_of_state(use, first, last, state, top), around[state]
+            if use is None:
+                beside = _ranked(arcs[:, state], names, top), _ranked(arcs[state], names, top)
+            else:
+                beside = use.beside(state, [*names, OUTSIDE], top)
+                counts = use.words_of(state, state + 1)
+                if last - first > 1:  # what tells it from the label's other states; else its frequent words
+                    words = _typical_words(counts, use.words_of(first, last), use.values, top)
+                else:
+                    words = [(word, n) for word, n in _ranked(counts, use.values, top, 0.0) if n >= SEEN]
             best = np.argsort(-relative[:, h], kind="stable")[:top].tolist()
             features = [(feature_name(int(feature[k])), float(relative[k, h])) for k in best if relative[k, h] > 0]
             mine.append(StateView(names[state], label, float(share[h]), words, features, *beside))
@@ -303,17 +270,6 @@ def _block(model: Any, first: int, last: int) -> tuple[Array, Array]:
     return feature, weights
 
 
-def _against_others(weights: Array) -> Array:
-    """Each weight minus the mean of the other states' weights [M, H].
-
-    >>> _against_others(np.array([[3.0, 1.0, 2.0]])).tolist()
-    [[1.5, -1.5, 0.0]]
-    """
-    H = weights.shape[1]
-    others: Array = (weights.sum(axis=1, keepdims=True) - weights) / max(1, H - 1)
-    return weights - others
-
-
 def _favoured(weights: Array) -> Array:
     """The share of the features whose largest weight is that of each state [H]; equal shares where there are none.
 
@@ -324,14 +280,6 @@ def _favoured(weights: Array) -> Array:
     telling = weights[weights.max(axis=1, initial=-np.inf) > weights.min(axis=1, initial=np.inf)]
     counts = np.bincount(telling.argmax(axis=1), minlength=H).astype(np.float64)
     return _shares(counts) if len(telling) else np.full(H, 1.0 / max(1, H))
-
-
-def _words_of_state(use: Use, first: int, last: int, state: int, top: int) -> Ranked:
-    """The words that tell a state from its label's others; the frequent ones where the label has no other state."""
-    mine, values = use.words_of(state, state + 1), use.values
-    if last - first > 1:
-        return _typical_words(mine, use.words_of(first, last), values, top)
-    return [(word, count) for word, count in _ranked(mine, values, top, 0.0) if count >= SEEN]
 
 
 def _typical_words(mine: Array, all_: Array, values: Sequence[str], top: int) -> Ranked:
@@ -381,7 +329,7 @@ def path_mass(model: Any, X: Any, n: int = 2000) -> Array:
 
     total = np.zeros(n)
     for piece in pieces(X):
-        if model._trained.segments is not None:
+        if not model._trained.space.latent:
             probabilities = [np.array([p for _, p in best]) for best in model.predict_nbest(piece, n)]
         else:
             probabilities = model._ask(piece, lambda batch: [best_of(sentence) for sentence in batch])

@@ -72,17 +72,17 @@ def without(data: Encoded, listed: dict[str, Occurrences], removed: Sequence[tup
     """One sentence as often as there are entries in `removed`, each without this occurrence (its kind and place)."""
     n, length = len(removed), int(data.offsets[-1])
     incidences = {}
-    for kind, found in listed.items():
-        kept = np.ones((n, len(found.feature)), np.bool_)
+    for kind, features in listed.items():
+        kept = np.ones((n, len(features.feature)), np.bool_)
         for k, which in enumerate(removed):
             if which is not None and which[0] == kind:
                 kept[k, which[1]] = False
-        sizes = np.tile(np.diff(found.ptr), (n, 1))
+        sizes = np.tile(np.diff(features.ptr), (n, 1))
         copy, place = np.nonzero(~kept)
-        np.subtract.at(sizes, (copy, found.row[place]), 1)
+        np.subtract.at(sizes, (copy, features.row[place]), 1)
         flat = kept.reshape(-1)
-        value = np.tile(found.value, n)[flat].astype(np.float32) if found.valued else NO_VALUES
-        incidences[kind] = on_tokens(offsets_from(sizes.reshape(-1)), np.tile(found.feature, n)[flat], value)
+        value = np.tile(features.value, n)[flat].astype(np.float32) if features.valued else NO_VALUES
+        incidences[kind] = on_tokens(offsets_from(sizes.reshape(-1)), np.tile(features.feature, n)[flat], value)
     return Encoded(incidences, np.arange(n + 1, dtype=np.int64) * length, data.owner)
 
 
@@ -202,7 +202,7 @@ class WeighedSentence(Evidence):
         self.length = int(data.offsets[-1])
         self.listed = occurrences(data)
         self.weights, self.parts = self.trained.total_weights, self.trained.parameters.slices
-        self.expanded = {kind: self._expand(kind, found) for kind, found in self.listed.items()}
+        self.expanded = {kind: self._expand(kind, features) for kind, features in self.listed.items()}
         self.name, self._below = feature_names(self.trained.extractor), features_below(self.trained.extractor)
         segments = self.trained.segments
         self._segments = [] if segments is None else segment_rows(self.length, segments.max_length)
@@ -221,14 +221,14 @@ class WeighedSentence(Evidence):
         decoded: list[Any] = self.model.decode(data, forced=forced, constraints=constraints, probabilities=False)
         return decoded
 
-    def _expand(self, kind: str, found: Occurrences) -> Expanded:
+    def _expand(self, kind: str, features: Occurrences) -> Expanded:
         ptr, column = self.trained.parameters.cells[kind][:2]
-        begin, size = ptr[found.feature], np.diff(ptr)[found.feature]
+        begin, size = ptr[features.feature], np.diff(ptr)[features.feature]
         occurrence = np.repeat(np.arange(len(size)), size)
         cell = np.arange(len(occurrence)) + np.repeat(begin - (np.cumsum(size) - size), size)
         width = int(column.max(initial=0)) + 1
-        key = found.row[occurrence].astype(np.int64) * width + column[cell]
-        return Expanded(occurrence, key, self.weights[self.parts[kind]][cell] * found.value[occurrence], width)
+        key = features.row[occurrence].astype(np.int64) * width + column[cell]
+        return Expanded(occurrence, key, self.weights[self.parts[kind]][cell] * features.value[occurrence], width)
 
     def _counts(self, labels: list[Any]) -> LabelCounts:
         trained = self.trained
@@ -257,18 +257,24 @@ class WeighedSentence(Evidence):
     # -- the runner-up ------------------------------------------------------------------------------------------------
 
     def alternatives(self, tokens: Sequence[int]) -> list[Alternative | None]:
-        forced = [self._forced(t) for t in tokens]
+        forced = []  # known labels that leave each token the others, or the one that is asked for
+        for t in tokens:
+            label, against = self.labels[t], self.asked.against
+            others = [against] if against not in (None, label) else [y for y in self.model.classes_ if y != label]
+            forced.append([others if s == t else None for s in range(self.length)])
         try:
             decoded: list[Any] = self._decoded(without(self.data, self.listed, [None] * len(forced)), forced)
         except OptionError:  # at some token no other label is possible
             decoded = [self._decoded_if_possible(known) for known in forced]
-        return [self._alternative(t, other) for t, other in zip(tokens, decoded, strict=True)]
-
-    def _forced(self, t: int) -> list[Any]:
-        """Known labels that leave a token the others, or the one that is asked for."""
-        label, against = self.labels[t], self.asked.against
-        wanted = [against] if against not in (None, label) else [each for each in self.model.classes_ if each != label]
-        return [wanted if s == t else None for s in range(self.length)]
+        made: list[Alternative | None] = []
+        for t, other in zip(tokens, decoded, strict=True):
+            if other is None:
+                made.append(None)
+                continue
+            contributions = self._contributions(self._counts(other.labels))
+            difference = float(self.best.score - other.score)
+            made.append(Alternative(other.labels[t], difference, other.labels, contributions))
+        return made
 
     def _decoded_if_possible(self, known: list[Any]) -> Any:
         try:
@@ -276,25 +282,25 @@ class WeighedSentence(Evidence):
         except OptionError:
             return None
 
-    def _alternative(self, t: int, other: Any) -> Alternative | None:
-        if other is None:
-            return None
-        difference = float(self.best.score - other.score)
-        return Alternative(other.labels[t], difference, other.labels, self._contributions(self._counts(other.labels)))
-
     # -- contributions ------------------------------------------------------------------------------------------------
 
     def _contributions(self, other: LabelCounts) -> list[Contribution]:
         """What tells the best labelling from another: features, transitions, biases, entropy."""
         one, scores, others = self.counts, self.scores, self._scores(other)
         made = []
-        for kind, found in self.listed.items():
+        for kind, features in self.listed.items():
             for k in np.flatnonzero(scores[kind] != others[kind]).tolist():
-                feature, place = int(found.feature[k]), self.place_of(kind, int(found.row[k]))
+                feature, place = int(features.feature[k]), self.place_of(kind, int(features.row[k]))
                 both, below = (float(scores[kind][k]), float(others[kind][k])), feature in self._below
                 made.append(contribution(self.name(feature), kind, *place, *both, below))
-        entropy = contribution("entropy of the latent paths", "entropy", None, None, one.entropy, other.entropy)
-        return [*made, *self._transitions(one, other), *self._biases(one, other), entropy]
+        made += self._transitions(one, other)
+        pruning = self.trained.pruning
+        if pruning is not None:  # its zero-order model
+            bias = pruning.prior * pruning.bias.astype(np.float64)
+            sides = [bias[counts.features["state"].column].tolist() for counts in (one, other)]
+            for t, (a, b) in enumerate(zip(*sides, strict=True)):
+                made.append(contribution("bias of the label", "bias", t, t + 1, a, b))
+        return [*made, contribution("entropy of the latent paths", "entropy", None, None, one.entropy, other.entropy)]
 
     def place_of(self, kind: str, row: int) -> tuple[int, int]:
         """The first token that a row is about, and the token after the last."""
@@ -312,7 +318,12 @@ class WeighedSentence(Evidence):
 
     def _into_tokens(self, counts: LabelCounts) -> dict[int, tuple[float, str]]:
         """For each token the score of the transitions into it, and their labels."""
-        parameters, names, scores = self.trained.parameters, self._label_names(), dict[int, tuple[float, str]]()
+        trained, scores = self.trained, dict[int, tuple[float, str]]()
+        parameters = trained.parameters
+        if trained.segments is not None:
+            names = [*map(str, trained.segments.types), OUTSIDE]
+        else:
+            names = [str(trained.space.labels[code]) for code in trained.space.label_of.tolist()]
         for part, uses in counts.transitions.items():  # triples, whose names are the longer ones, come last
             place = parameters.places(part, uses.column)
             weights = np.where(place >= 0, np.append(self.weights[self.parts[part]], 0.0)[place], 0.0)
@@ -324,23 +335,6 @@ class WeighedSentence(Evidence):
             for t, codes, score in zip(uses.row.tolist(), states, (weights * uses.amount).tolist(), strict=True):
                 scores[t] = scores.get(t, (0.0, ""))[0] + score, " → ".join(names[s] for s in codes)
         return scores
-
-    def _label_names(self) -> list[str]:
-        """The label (or type of segment) of each state of transitions."""
-        trained = self.trained
-        if trained.segments is not None:
-            return [*map(str, trained.segments.types), OUTSIDE]
-        return [str(trained.space.labels[code]) for code in trained.space.label_of.tolist()]
-
-    def _biases(self, one: LabelCounts, other: LabelCounts) -> list[Contribution]:
-        """What the zero-order model of a pruned one adds to labels."""
-        pruning = self.trained.pruning
-        if pruning is None:
-            return []
-        bias = pruning.prior * pruning.bias.astype(np.float64)
-        both = [bias[counts.features["state"].column].tolist() for counts in (one, other)]
-        pairs = enumerate(zip(*both, strict=True))
-        return [contribution("bias of the label", "bias", t, t + 1, a, b) for t, (a, b) in pairs]
 
     # -- removed features ---------------------------------------------------------------------------------------------
 
@@ -355,9 +349,9 @@ class WeighedSentence(Evidence):
             removed = [(kind, k) for _, kind, k in heavy[begin : begin + step]]
             decoded = self._decoded(without(self.data, self.listed, removed))
             for (kind, k), record in zip(removed, decoded, strict=True):
-                found = self.listed[kind]
-                begin_of, _ = self.place_of(kind, int(found.row[k]))
-                yield (self.name(int(found.feature[k])), kind, begin_of), record.labels
+                features = self.listed[kind]
+                begin_of, _ = self.place_of(kind, int(features.row[k]))
+                yield (self.name(int(features.feature[k])), kind, begin_of), record.labels
 
     def _most_lost(self, kind: str) -> list[float]:
         """By how much, at most, the best labelling falls behind another when an occurrence is removed."""

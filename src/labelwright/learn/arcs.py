@@ -12,6 +12,7 @@ from labelwright.learn.expectations import Counts, Rows
 from labelwright.parallel import sentence_ranges
 from labelwright.scoring.assembly import Plain
 from labelwright.scoring.parameters import Cells, Parameters
+from labelwright.structures import dag
 from labelwright.structures.feature_lattice import ArcGraphs
 from labelwright.structures.passing import Candidates
 
@@ -106,8 +107,8 @@ class ArcExpectations(GraphExpectations):
     ):
         super().__init__(assembly, {"state": offsets}, candidates)
         self.graphs, self.gold = graphs, gold
-        self.weights = np.ones(len(graphs.n_nodes)) if weights is None else weights
-        self._nodes = np.arange(int(graphs.n_nodes.max()), dtype=np.int32)
+        self.dags = [graphs.dag(n) for n in range(len(graphs.n_nodes))]
+        self.weights = np.ones(len(self.dags)) if weights is None else weights
 
     def counts(
         self,
@@ -121,72 +122,39 @@ class ArcExpectations(GraphExpectations):
     ) -> Counts:
         """Replace the scores of a batch by counts, `share` times; d_passed has derivatives of the losses of higher
         layers by the probabilities of arcs, and adds what the scores do to them."""
-        sentences, part = self._part(batch)
-        scores = self._scores(rows, transitions, batch, part)
-        log_z, p = self._probabilities(scores, sentences)
-        here = slice(sentences.start, sentences.stop)
-        weight = share * np.repeat(self.weights[here], np.diff(self.graphs.ptr[here.start : here.stop + 1]))
-        gold = self.gold[part]
-        counts = weight * (p - gold)
-        if d_passed is not None:
-            gains = np.append(d_passed, 0.0)[self.graphs.arc[part]]
-            counts += self._covariances(p, gains, sentences)
-        of_pairs = self._store(counts, rows, batch, part, len(transitions.arc))
-        return Counts(share * log_z - float(weight[gold] @ scores[gold]), np.empty(0), of_pairs)
+        loss, counts, first, begin = 0.0, list[Array](), int(np.searchsorted(self.offsets, batch.data[0])), 0
+        part, scores = self._scores(rows, transitions, batch)
+        arc, gold = self.graphs.arc[part], self.gold[part]
+        gains = None if d_passed is None else np.append(d_passed, 0.0)[arc]
+        for graph, weight in zip(self.dags[first:], self.weights[first : first + len(batch.data) - 1], strict=False):
+            here = slice(begin, begin := begin + len(graph.source))
+            sums = dag.sums_of(graph, scores[here])
+            loss += share * weight * (sums.log_z - float(scores[here][gold[here]].sum()))
+            counts.append(share * weight * (sums.arcs - gold[here]))
+            if gains is not None:
+                covariances, scratch = np.empty(len(sums.arcs)), np.empty((4, graph.n_nodes))
+                through = graph.source, graph.target, graph.sinks, sums.arcs, gains[here]
+                kernels.covariances(*through, *scratch, covariances)
+                counts[-1] += covariances
+        every, is_pair = np.concatenate(counts), arc < 0
+        rows["state"][:] = 0.0
+        rows["state"][arc[~is_pair] - batch.data[0], 0] = every[~is_pair]
+        of_pairs = np.bincount(self.graphs.pair[part][is_pair], every[is_pair], len(transitions.arc))
+        return Counts(loss, np.empty(0), of_pairs)
 
     def passed(self, rows: Rows, transitions: Plain, batch: Batch, again: Any, passed: Array) -> None:
         """Fill the slots of a batch with the probabilities of its arcs."""
-        sentences, part = self._part(batch)
-        _, p = self._probabilities(self._scores(rows, transitions, batch, part), sentences)
-        arc = self.graphs.arc[part]
-        passed[arc[arc >= 0]] = p[arc >= 0]
+        first, begin = int(np.searchsorted(self.offsets, batch.data[0])), 0
+        part, scores = self._scores(rows, transitions, batch)
+        for graph in self.dags[first : first + len(batch.data) - 1]:
+            arc = self.graphs.arc[part.start + begin : part.start + begin + len(graph.source)]
+            sums = dag.sums_of(graph, scores[begin : (begin := begin + len(arc))])
+            passed[arc[arc >= 0]] = sums.arcs[arc >= 0]
 
-    # -- the graphs of a batch ----------------------------------------------------------------------------------
-
-    def _part(self, batch: Batch) -> tuple[range, slice]:
-        """The sentences of a batch, and their arcs among those of all graphs."""
+    def _scores(self, rows: Rows, transitions: Plain, batch: Batch) -> tuple[slice, Array]:
+        """Which arcs of all graphs are those of a batch, and their scores in float64."""
         first = int(np.searchsorted(self.offsets, batch.data[0]))
-        last = first + len(batch.data) - 1
-        return range(first, last), slice(int(self.graphs.ptr[first]), int(self.graphs.ptr[last]))
-
-    def _scores(self, rows: Rows, transitions: Plain, batch: Batch, part: slice) -> Array:
-        """The scores of arcs of graphs, in float64."""
-        arc = self.graphs.arc[part]
-        of_arcs = np.append(rows["state"][:, 0].astype(np.float64), 0.0)
-        scores = of_arcs[np.where(arc < 0, -1, arc - batch.data[0])]
-        is_pair = arc < 0
-        scores[is_pair] = transitions.arc[self.graphs.pair[part][is_pair]]
-        return scores
-
-    def _store(self, counts: Array, rows: Rows, batch: Batch, part: slice, n_pairs: int) -> Array:
-        """Write the counts of arcs into their rows, and return those of pairs of labels."""
-        arc = self.graphs.arc[part]
-        is_pair = arc < 0
-        rows["state"][:] = 0.0
-        rows["state"][arc[~is_pair] - batch.data[0], 0] = counts[~is_pair]
-        return np.bincount(self.graphs.pair[part][is_pair], counts[is_pair], n_pairs)
-
-    def _probabilities(self, scores: Array, sentences: range) -> tuple[float, Array]:
-        """The weighted sum of log Z over these sentences, and P(arc) of all arcs of their graphs."""
-        graphs, p, total = self.graphs, np.empty_like(scores), 0.0
-        phi, alpha, beta = np.empty((3, len(self._nodes)))
-        shift = int(graphs.ptr[sentences.start])
-        for n in sentences:
-            a, b = graphs.ptr[n : n + 2].tolist()
-            Q, here = int(graphs.n_nodes[n]), slice(a - shift, b - shift)
-            ends = self._nodes[: graphs.n_sources[n]], self._nodes[Q - graphs.n_sinks[n] : Q]
-            through = graphs.source[a:b], graphs.target[a:b], scores[here], *ends
-            total += self.weights[n] * kernels.posteriors(*through, phi[:Q], alpha[:Q], beta[:Q], p[here])
-        return total, p
-
-    def _covariances(self, p: Array, gains: Array, sentences: range) -> Array:
-        """The derivative of the expected gains by the scores of arcs."""
-        graphs, cov = self.graphs, np.empty_like(p)
-        scratch = np.empty((4, len(self._nodes)))
-        shift = int(graphs.ptr[sentences.start])
-        for n in sentences:
-            a, b = graphs.ptr[n : n + 2].tolist()
-            Q, here = int(graphs.n_nodes[n]), slice(a - shift, b - shift)
-            through = graphs.source[a:b], graphs.target[a:b], self._nodes[Q - graphs.n_sinks[n] : Q]
-            kernels.covariances(*through, p[here], gains[here], *scratch[:, :Q], cov[here])
-        return cov
+        part = slice(*self.graphs.ptr[[first, first + len(batch.data) - 1]].tolist())
+        arc, pair = self.graphs.arc[part], self.graphs.pair[part]
+        of_arcs = rows["state"][:, 0].astype(np.float64)
+        return part, np.where(arc < 0, transitions.arc[pair], of_arcs[np.where(arc < 0, 0, arc - batch.data[0])])

@@ -31,10 +31,8 @@ from labelwright.structures.segments import (
     arcs_for,
     arcs_of,
     label_of_role,
-    permitted_arcs,
     row_offsets,
     rows_of,
-    wrong_labels,
 )
 from labelwright.structures.states import state_space
 from labelwright.structures.supervision import Supervision
@@ -73,7 +71,13 @@ def segment_parameters(
     """Which weights exist; those of lengths and dictionaries always do, and all those of a model `before` it grows.
     The last index of transitions is the outside of sentences."""
     n, L = features.n_features, space.n_types
-    roles, types = _before(before, features)
+    roles = types = None
+    if before is not None and before.segments is not None:
+        old, number = before.parameters.cells, before.extractor.numbers_in(features)
+        roles, types = (
+            Before(Parameters({"state": old[name]}, 1), state_space(names), number)
+            for name, names in (("state", before.segments.roles), ("segment", before.segments.types))
+        )
     inputs = {"state": incidences["state"]}, n, gold.roles, offsets, state_space(space.roles), cells
     tokens = make_parameters(*inputs, roles)
     ptr, column = observed_cells(incidences["segment"], n, gold.kinds, L)
@@ -85,19 +89,6 @@ def segment_parameters(
     if types is not None:
         of_segments = Cells(*united(*of_segments, *types.label_cells("state", space.types), L))
     return Parameters(tokens.cells | {"segment": of_segments}, L + 1)
-
-
-def _before(old: Trained | None, features: SegmentFeatures) -> tuple[Before | None, Before | None]:
-    """The cells of a model before it grows: those on roles of tokens, and those on types of segments."""
-    if old is None:
-        return None, None
-    assert old.segments is not None
-    cells, number = old.parameters.cells, old.extractor.numbers_in(features)
-    roles, types = state_space(old.segments.roles), state_space(old.segments.types)
-    return (
-        Before(Parameters({"state": cells["state"]}, 1), roles, number),
-        Before(Parameters({"state": cells["segment"]}, 1), types, number),
-    )
 
 
 def carry_segments(before: Trained, now: Trained) -> Array:
@@ -183,8 +174,11 @@ class SegmentExpectations(GraphExpectations):
         first = int(np.searchsorted(self.offsets, batch.data[0]))
         gold = self.gold[self.rows[first] : self.rows[first + len(batch.data) - 1]]
         gains = np.empty((0, self.assembly.space.n_roles))
-        if d_passed is not None:
-            gains = self._gains(batch.data, d_passed)
+        if d_passed is not None:  # what every role of every token gains [T, R]
+            token, slots, label = self._slots(batch.data)
+            by_label = np.zeros((int(batch.data[-1] - batch.data[0]), len(self.assembly.space.labels)))
+            by_label[token, label] = d_passed[slots]
+            gains = np.ascontiguousarray(by_label[:, self.label])
         loss, counts = self._count(rows, transitions, batch.data, gold, share, gains)
         return Counts(loss, np.empty(0), counts.reshape(-1))
 
@@ -215,13 +209,6 @@ class SegmentExpectations(GraphExpectations):
         slots = slice(int(ptr[0]), int(ptr[-1]))
         return np.repeat(np.arange(len(ptr) - 1), np.diff(ptr)), slots, self.candidates.label[slots]
 
-    def _gains(self, offsets: Array, d_passed: Array) -> Array:
-        """What every role of every token gains [T, R]."""
-        token, slots, label = self._slots(offsets)
-        by_label = np.zeros((int(offsets[-1] - offsets[0]), len(self.assembly.space.labels)))
-        by_label[token, label] = d_passed[slots]
-        return np.ascontiguousarray(by_label[:, self.label])
-
 
 class Said(NamedTuple):
     """What is said of the segments of one sentence."""
@@ -245,17 +232,21 @@ class PartialSegmentExpectations(SegmentExpectations):
         super().__init__(assembly, np.empty(0, np.int32), offsets, candidates)
         space = assembly.space
         self._arcs = arcs_for(space, int(np.diff(offsets).max()))
-        allowed = supervision.allowed(len(space.labels))
+        allowed, (_, of_sentences, of_tokens) = supervision.allowed(len(space.labels)), supervision
         self._said = list[Said]()
         for n, (a, b) in enumerate(pairwise(offsets.tolist())):
-            arcs = self._arcs.of(b - a, space)
-            said = _said(space, arcs, allowed[codes[a:b]], supervision, n, slice(a, b))
-            if _agreeing(arcs, np.zeros(len(arcs.first)), said).log_z == -np.inf:
+            arcs, cost = self._arcs.of(b - a), None
+            if of_tokens is not None:
+                with np.errstate(divide="ignore"):
+                    wrong = np.maximum(np.log(of_tokens[a:b]), -1e30)
+                cost = arcs.reading.sums(np.where(allowed[codes[a:b]], 0.0, wrong[:, None]), len(arcs.first))
+            right = np.flatnonzero(arcs.reading.permitted(allowed[codes[a:b]], len(arcs.first))).astype(np.int32)
+            if _agreeing(arcs, np.zeros(len(arcs.first)), right).log_z == -np.inf:
                 raise CorpusError(
                     f"training labels: sentence {n}: no segments of up to {space.max_length} tokens have labels within "
                     "its sets of labels; use a larger max_length, or mend the labels"
                 )
-            self._said.append(said)
+            self._said.append(Said(right, cost, 1.0 if of_sentences is None else float(of_sentences[n])))
 
     def _count(
         self, rows: Rows, transitions: Plain, offsets: Array, gold: Array, share: float, gains: Array
@@ -266,16 +257,20 @@ class PartialSegmentExpectations(SegmentExpectations):
         counts, loss, row = np.zeros_like(scores), 0.0, 0
         inner = np.empty((int(np.diff(offsets).max()) + 1, space.n_long))
         nothing, no_transition = np.zeros_like(rows["segment"]), np.zeros_like(scores)
-        observing = len(gold) == 0  # else only probabilities are asked for
         for n, (a, b) in enumerate(pairwise((offsets - offsets[0]).tolist()), first):
-            arcs = self._arcs.of(b - a, space)
+            arcs = self._arcs.of(b - a)
             score, gain = np.empty((2, len(arcs.first)))
             kernels.arc_scores(rows["state"], a, rows["segment"], row, scores, *shape, b - a, inner, score)
-            said = self._said[n] if observing else None
-            lost, p = _difference(arcs, score, said)
-            weight = share * (1.0 if said is None else said.weight)
-            loss += weight * lost
-            p *= weight
+            if len(gold):  # only probabilities are asked for
+                lost, p = dag.sums(arcs.dag, score)
+            else:
+                right, cost, weight = self._said[n]
+                every = dag.sums(arcs.dag, score if cost is None else score + cost)
+                agreeing = _agreeing(arcs, score, right)
+                every.arcs[right] -= agreeing.arcs
+                lost, p = weight * (every.log_z - agreeing.log_z), weight * every.arcs
+            loss += share * lost
+            p *= share
             if len(gains):
                 kernels.arc_scores(gains, a, nothing, row, no_transition, *shape, b - a, inner, gain)
                 p += dag.covariance(arcs.dag, score, gain)[1]  # what is passed has no costs
@@ -284,34 +279,8 @@ class PartialSegmentExpectations(SegmentExpectations):
         return loss, counts
 
 
-def _said(space: SegmentSpace, arcs: Arcs, allowed: Array, supervision: Supervision, n: int, at: slice) -> Said:
-    """What is said of sentence n, whose tokens have the allowed labels [T, labels]."""
-    of_sentences, of_tokens = supervision.of_sentences, supervision.of_tokens
-    cost = None
-    if of_tokens is not None:
-        with np.errstate(divide="ignore"):
-            cost = wrong_labels(space, arcs, allowed, np.maximum(np.log(of_tokens[at]), -1e30))
-    right = np.flatnonzero(permitted_arcs(space, arcs, allowed)).astype(np.int32)
-    return Said(right, cost, 1.0 if of_sentences is None else float(of_sentences[n]))
-
-
-def _free(score: Array, said: Said | None) -> Array:
-    """The scores of all arcs, with the costs of wrong labels."""
-    return score if said is None or said.cost is None else score + said.cost
-
-
-def _difference(arcs: Arcs, score: Array, said: Said | None) -> tuple[float, Array]:
-    """log Z of all segmentations less that of those which agree, and the difference of the probabilities of arcs."""
-    every = dag.sums(arcs.dag, _free(score, said))
-    if said is None:
-        return every.log_z, every.arcs
-    agreeing = _agreeing(arcs, score, said)
-    every.arcs[said.right] -= agreeing.arcs
-    return every.log_z - agreeing.log_z, every.arcs
-
-
-def _agreeing(arcs: Arcs, score: Array, said: Said) -> dag.Sums:
+def _agreeing(arcs: Arcs, score: Array, right: Array) -> dag.Sums:
     """The sums over the segmentations that agree, on the graph of their arcs alone."""
-    graph, right = arcs.dag, said.right
+    graph = arcs.dag
     part = dag.Dag(graph.source[right], graph.target[right], graph.n_nodes, graph.sources, graph.sinks)
     return dag.sums(part, score[right])

@@ -32,55 +32,45 @@ def instances(X: Any, source: str = "X") -> Instances:
     >>> instances([["a", 1], ["b", 1], ["a", 2]]).codes.tolist()
     [[0, 0], [1, 0], [0, 1]]
     """
-    columns = columns_of(X, source)
-    numbered = [_numbered(column, source, i) for i, column in enumerate(columns)]
-    codes = np.empty((len(columns[0]), len(columns)), np.int32)
-    for i, (_, column) in enumerate(numbered):
-        codes[:, i] = column
-    return Instances(tuple(values for values, _ in numbered), codes)
+    numbered = [_numbered(column, source, i) for i, column in enumerate(_columns_of(X, source))]
+    codes = np.stack([column for _, column in numbered], axis=1)
+    return Instances(tuple(values for values, _ in numbered), np.ascontiguousarray(codes))
 
 
-def columns_of(X: Any, source: str = "X") -> list[Sequence[Any]]:
-    """The columns [F] of a table of at least one row; a column of numbers stays an array."""
+def _columns_of(X: Any, source: str) -> list[Sequence[Any]]:
+    """The columns [F] of a table of at least one row; a column of numbers stays an array.  scikit-learn's checks look
+    for some of the words of errors."""
+    if hasattr(X, "toarray"):
+        raise CorpusError(f"{source}: expected rows of values, got a sparse matrix; give X.toarray()")
     if is_frame(X):
         X = X.to_numpy()
-    elif hasattr(X, "__array__") and not hasattr(X, "toarray"):
+    elif hasattr(X, "__array__"):
         X = np.asarray(X)
     if isinstance(X, str | bytes) or not hasattr(X, "__len__"):
         raise CorpusError(f"{source}: expected rows of values, one for each instance, got {type(X).__name__}")
-    if hasattr(X, "toarray"):
-        raise CorpusError(f"{source}: expected rows of values, got a sparse matrix; give X.toarray()")
     if isinstance(X, np.ndarray):
-        _check_table(X, source)
-        if X.dtype.kind in "fiub":
-            return list(X.T)
-        return [column.tolist() for column in X.T]
+        if X.ndim != 2:
+            raise CorpusError(
+                f"{source}: expected a table (2 dimensions), got {X.ndim}. Reshape your data: use X.reshape(-1, 1) for "
+                "a single column, X.reshape(1, -1) for a single row"
+            )
+        for what, n in zip(("sample", "feature"), X.shape, strict=True):
+            if n == 0:
+                raise CorpusError(
+                    f"{source}: expected at least one instance and one column, got 0 {what}(s) (shape={X.shape}) while "
+                    "a minimum of 1 is required of both"
+                )
+        if X.dtype.kind == "c":
+            raise CorpusError(f"{source}: Complex data not supported; give two columns, X.real and X.imag")
+        return list(X.T) if X.dtype.kind in "fiub" else [column.tolist() for column in X.T]
     if len(X) == 0:
         raise CorpusError(f"{source}: expected at least one instance, got none")
     widths = [len(row) if hasattr(row, "__len__") and not isinstance(row, str | bytes) else -1 for row in X]
-    if widths[0] < 1 or min(widths) != widths[0] or max(widths) != widths[0]:
-        row = next((n for n, width in enumerate(widths) if width != widths[0] or width < 1), 0)
-        wanted = widths[0] if row else "some"
+    row = next((n for n, width in enumerate(widths) if width != widths[0] or width < 1), None)
+    if row is not None:
         came = widths[row] if widths[row] >= 0 else f"a {type(X[row]).__name__}"
-        raise CorpusError(f"{source}: instance {row}: expected {wanted} columns, got {came}")
+        raise CorpusError(f"{source}: instance {row}: expected {widths[0] if row else 'some'} columns, got {came}")
     return [list(column) for column in zip(*X, strict=True)]
-
-
-def _check_table(X: Array, source: str) -> None:
-    """Refuse an array that is no table of values; scikit-learn's checks look for some of these words."""
-    if X.ndim != 2:
-        raise CorpusError(
-            f"{source}: expected a table (2 dimensions), got {X.ndim}. Reshape your data: use X.reshape(-1, 1) for "
-            "a single column, X.reshape(1, -1) for a single row"
-        )
-    for what, n in zip(("sample", "feature"), X.shape, strict=True):
-        if n == 0:
-            raise CorpusError(
-                f"{source}: expected at least one instance and one column, got 0 {what}(s) (shape={X.shape}) while a "
-                "minimum of 1 is required of both"
-            )
-    if X.dtype.kind == "c":
-        raise CorpusError(f"{source}: Complex data not supported; give two columns, X.real and X.imag")
 
 
 def _numbered(column: Sequence[Any], source: str, number: int) -> tuple[list[Any], Array]:
@@ -97,25 +87,19 @@ def _numbered(column: Sequence[Any], source: str, number: int) -> tuple[list[Any
             column = list(map(_known, column))
             index = {value: i for i, value in enumerate(dict.fromkeys(column))}
     except TypeError:
-        wrong = next(n for n, value in enumerate(column) if not _hashable(value))
-        raise CorpusError(
-            f"{source}: instance {wrong}, column {number}: expected a string or a number, got a "
-            f"{type(column[wrong]).__name__}"
-        ) from None
+        for n, value in enumerate(column):
+            try:
+                hash(value)
+            except TypeError:
+                place, got = f"{source}: instance {n}, column {number}", type(value).__name__
+                raise CorpusError(f"{place}: expected a string or a number, got a {got}") from None
+        raise
     return list(index), np.fromiter(map(index.__getitem__, column), np.int32, len(column))
 
 
 def _known(value: Any) -> Any:
     """The value, or one fixed NaN for all NaNs, which are unequal to themselves."""
     return value if value == value else NAN
-
-
-def _hashable(value: Any) -> bool:
-    try:
-        hash(value)
-    except TypeError:
-        return False
-    return True
 
 
 class ValueNumbers:
@@ -172,8 +156,10 @@ def numbered_classes(y: Any, n: int) -> tuple[list[Any], Array]:
         raise CorpusError(f"y: expected one class for each instance, got {y!r:.40}")
     if hasattr(y, "__array__") and not hasattr(y, "tolist"):
         y = np.asarray(y)
-    if getattr(y, "ndim", 1) == 2 and y.shape[1] == 1:
-        y = _single_column(y)
+    if getattr(y, "ndim", 1) == 2 and y.shape[1] == 1:  # scikit-learn's own classifiers warn of it, too
+        kind = getattr(sys.modules.get("sklearn.exceptions"), "DataConversionWarning", UserWarning)
+        warnings.warn("A column-vector y was passed when a 1d array was expected; give y.ravel()", kind, stacklevel=3)
+        y = np.asarray(y).reshape(-1)
     listed = y.tolist() if hasattr(y, "tolist") else list(y)
     if len(listed) != n:
         raise CorpusError(f"y: {len(listed)} classes, but X has {n} instances; give one for each")
@@ -188,13 +174,6 @@ def numbered_classes(y: Any, n: int) -> tuple[list[Any], Array]:
     if isinstance(y, np.ndarray) and y.dtype.kind == "f" and (y % 1 != 0).any():
         raise CorpusError("y: an array of fractions looks like a continuous target; give classes, or y.tolist()")
     return list(index), np.fromiter(map(index.__getitem__, listed), np.int32, n)
-
-
-def _single_column(y: Any) -> Array:
-    """Classes given as a table of one column; scikit-learn's own classifiers warn of it, too."""
-    kind = getattr(sys.modules.get("sklearn.exceptions"), "DataConversionWarning", UserWarning)
-    warnings.warn("A column-vector y was passed when a 1d array was expected; give y.ravel()", kind, stacklevel=4)
-    return np.asarray(y).reshape(-1)
 
 
 def sorted_classes(labels: list[Any], keep_order: bool = False) -> Array:

@@ -87,12 +87,14 @@ class Searcher:
         self, part: Callable[..., int], codes: Array, numbers: Array, k: int, workers: Workers
     ) -> tuple[Array, Array, Array]:
         """Answer all queries by `part`; what it writes, one after the other: ptr [Q+1], items, numbers."""
+        order, d, n = self.memory.order, self.memory.distances, len(codes)
         k = min(k, self.memory.trie.columns.shape[1])  # there are no more distances than rows
-        ordered, d = self._ordered(codes), self.memory.distances
+        table, begins = self._code_table
+        ordered = table.take(codes[:, order] + begins)
         space, tables = self._prepared(ordered, k, workers)
-        given, known = self._numbers(numbers), ((ordered >= 0) | (d.kind == NUMERIC)) @ d.weight
-        served, most = int(space.served[0]), self._most
-        asked = Queries(ordered, given, k, self._tiny, tables, self.postings, served, known, most)
+        given, known = np.ascontiguousarray(numbers[:, order]), ((ordered >= 0) | (d.kind == NUMERIC)) @ d.weight
+        served = int(space.served[0])
+        asked = Queries(ordered, given, k, self._tiny, tables, self.postings, served, known, self._most)
         waiting: SimpleQueue[SearchScratch] = SimpleQueue()
         for scratch in space.scratch:
             waiting.put(scratch)
@@ -104,19 +106,18 @@ class Searcher:
             finally:
                 waiting.put(scratch)
 
-        written = [piece for pieces in workers.run(some, self._ranges(len(codes), workers)) for piece in pieces]
-        space.served[0] += len(codes)
-        self._give_back(space)
+        ranges = [(0, n)]  # in NumPy as many queries as possible are searched together
+        if not n or (workers.n > 1 and (n > FEW or not len(self.postings.row))):
+            ranges = even_ranges(np.arange(n + 1), 8 * workers.n if compiled() else workers.n)
+        written = [piece for pieces in workers.run(some, ranges) for piece in pieces]
+        space.served[0] += n
+        if len(space.table) == len(space.scratch) * int(d.first[-1]):
+            with self._lock:
+                self._kept[:] = [space]  # for the next request; one is enough
         if not written:
             return np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0)
         sizes, items, values = written[0] if len(written) == 1 else map(np.concatenate, zip(*written, strict=True))
         return offsets_from(sizes), items, values
-
-    def _ranges(self, n: int, workers: Workers) -> list[tuple[int, int]]:
-        """Which queries are searched together: in NumPy as many as possible."""
-        if n and (workers.n == 1 or (n <= FEW and len(self.postings.row))):
-            return [(0, n)]
-        return even_ranges(np.arange(n + 1), 8 * workers.n if compiled() else workers.n)
 
     # -- what all requests need ---------------------------------------------------------------------------------------
 
@@ -129,20 +130,13 @@ class Searcher:
         parts = [part for codes in code_of for part in (np.array([-1]), codes)]
         return np.concatenate(parts).astype(np.int32), begin + 1
 
-    def _ordered(self, codes: Array) -> Array:
-        """Queries in the order of the search."""
-        table, begin = self._code_table
-        return table.take(codes[:, self.memory.order] + begin)
-
-    def _numbers(self, numbers: Array) -> Array:
-        return np.ascontiguousarray(numbers[:, self.memory.order])
-
     @computed_once
     def postings(self) -> Postings:
         """The rows of each code, where all values are compared by overlap and enough of them are rare."""
         d, columns = self.memory.distances, self.memory.trie.columns
         counts = [np.bincount(column, minlength=n) for column, n in zip(columns, np.diff(d.first), strict=True)]
-        if (d.kind != OVERLAP).any() or not _pays(counts, d.weight):
+        alike = np.array([((count / count.sum()) ** 2).sum() for count in counts])  # the chance of two rows to be equal
+        if (d.kind != OVERLAP).any() or d.weight[alike <= RARE].sum() < SHARE * d.weight.sum():
             nothing = np.empty(0, np.int32)
             return Postings(np.zeros(1, np.int64), nothing, nothing.reshape(0, 0), nothing.astype(np.uint32))
         kind = np.uint16 if np.diff(d.first).max() <= 1 << 16 else np.int32
@@ -175,24 +169,29 @@ class Searcher:
         return len(ptr) - 2 if whole and (np.bincount(classes, count, len(frequency)) == frequency).all() else 0
 
     @computed_once
-    def _no_tables(self) -> tuple[Array, Array, Array]:
-        """What `_shared` says where no value has a table."""
-        nothing = np.empty(0, np.int64)
-        return np.full(int(self.memory.distances.first[-1]), -1, np.int64), nothing, np.zeros(1, np.int64)
-
-    @computed_once
-    def _compares_classes(self) -> bool:
-        """Is there a column whose values are compared by their class distributions?"""
-        return bool(np.isin(self.memory.distances.kind, (OVERLAP, NUMERIC), invert=True).any())
+    def _no_tables(self) -> tuple[Array, Array, Array] | None:
+        """What `_shared` says where no value has a table; None where values are compared by their class
+        distributions."""
+        d, nothing = self.memory.distances, np.empty(0, np.int64)
+        if np.isin(d.kind, (OVERLAP, NUMERIC), invert=True).any():
+            return None
+        return np.full(int(d.first[-1]), -1, np.int64), nothing, np.zeros(1, np.int64)
 
     # -- scratch ------------------------------------------------------------------------------------------------------
 
     def _prepared(self, ordered: Array, k: int, workers: Workers) -> tuple[_Workspace, Tables]:
         """Scratch for each thread, and the tables of values that several queries have."""
         d = self.memory.distances
-        number, columns, bases = _shared(d, ordered) if self._compares_classes else self._no_tables
-        n = len(bases) - 1
-        space = self._taken(k, min(workers.n, max(len(ordered), 1)), int(bases[-1]))
+        number, columns, bases = self._no_tables or _shared(d, ordered)
+        n, threads, shared = len(bases) - 1, min(workers.n, max(len(ordered), 1)), int(bases[-1])
+        with self._lock:
+            space = self._kept.pop() if self._kept and not shared else None
+        if space is None or space.k != k or len(space.scratch) != threads:
+            n_codes = int(d.first[-1])
+            table = np.empty(shared + threads * n_codes, np.float32)  # what threads share comes first
+            table[shared:] = np.tile(np.repeat(d.scaled, np.diff(d.first)), threads)
+            scratch = [self._scratch(k, shared + thread * n_codes) for thread in range(threads)]
+            space = _Workspace(k, scratch, table, np.zeros(1, np.int64))
         tables = Tables(number, bases, np.empty(n, np.int64), np.empty(n), np.empty(n), space.table)
         if n:
             codes = np.flatnonzero(number >= 0) - d.first[columns]
@@ -200,34 +199,10 @@ class Searcher:
             workers.run(store_tables, [(d, columns, codes, tables, a, b) for a, b in ranges])
         return space, tables
 
-    def _taken(self, k: int, threads: int, shared: int) -> _Workspace:
-        """A workspace for so many threads, with this much space for tables that they share, first."""
-        with self._lock:
-            space = self._kept.pop() if self._kept and not shared else None
-        if space is not None and space.k == k and len(space.scratch) == threads:
-            return space
-        d = self.memory.distances
-        n_codes = int(d.first[-1])
-        table = np.empty(shared + threads * n_codes, np.float32)
-        table[shared:] = np.tile(np.repeat(d.scaled, np.diff(d.first)), threads)
-        scratch = [self._scratch(k, shared + thread * n_codes) for thread in range(threads)]
-        return _Workspace(k, scratch, table, np.zeros(1, np.int64))
-
-    def _give_back(self, space: _Workspace) -> None:
-        """Keep a workspace for the next request; one is enough."""
-        if len(space.table) == len(space.scratch) * int(self.memory.distances.first[-1]):
-            with self._lock:
-                self._kept[:] = [space]
-
-    @computed_once
-    def _longest_leaf(self) -> int:
-        trie = self.memory.trie
-        return int((trie.end - trie.begin)[np.diff(trie.child) == 0].max())
-
     def _scratch(self, k: int, tables_begin: int) -> SearchScratch:
-        memory = self.memory
-        F, M = memory.trie.columns.shape
-        K, C, nodes = int(memory.distances.first[-1]), len(memory.groups.frequency), len(memory.trie.begin) + F
+        memory, trie = self.memory, self.memory.trie
+        F, M = trie.columns.shape
+        K, C, nodes = int(memory.distances.first[-1]), len(memory.groups.frequency), len(trie.begin) + F
         return SearchScratch(
             tables_begin=tables_begin,
             base=np.zeros(F, np.int64),
@@ -241,7 +216,7 @@ class Searcher:
             node=np.empty(nodes, np.int32),
             level=np.empty(nodes, np.int32),
             so_far=np.empty(nodes),
-            sum=np.empty(self._longest_leaf, np.float32),
+            sum=np.empty(int((trie.end - trie.begin)[np.diff(trie.child) == 0].max()), np.float32),  # longest leaf
             row=np.empty(M + 1024, np.int32),
             distance=np.empty(M + 1024),
             stamp=np.full(K, -1, np.int64),
@@ -251,12 +226,6 @@ class Searcher:
             count=np.zeros(C),
             present=np.empty(C, np.int32),
         )
-
-
-def _pays(counts: list[Array], weight: Array) -> bool:
-    """Are postings, which have these lengths [F][codes], faster than the trie?"""
-    shared = np.array([((count / count.sum()) ** 2).sum() for count in counts])  # the chance of two rows to be equal
-    return bool(weight[shared <= RARE].sum() >= SHARE * weight.sum())
 
 
 def _pieces(part: Callable[..., int], begin: int, end: int) -> list[tuple[Array, Array, Array]]:

@@ -91,7 +91,9 @@ def learn(
             bins = binned(columns[-1].number)
             table = counts(bins[codes].astype(np.int32), int(bins.max()) + 1, classes, n_classes, often)
         tables.append(table)
-    return Learnt(columns, tables, feature_weights(tables, weights))
+    if isinstance(weights, str):
+        return Learnt(columns, tables, np.array([WEIGHTS[weights](table) for table in tables]))
+    return Learnt(columns, tables, weights)
 
 
 def memory(learnt: Learnt, data: Instances, classes: Array, n_classes: int, often: Array | None = None) -> Memory:
@@ -100,25 +102,16 @@ def memory(learnt: Learnt, data: Instances, classes: Array, n_classes: int, ofte
     order = np.lexsort((np.array([c.n_codes for c in columns]), -weight))
     informative = [gain_ratio(table) / len(values) for table, values in zip(tables, data.values, strict=True)]
     fixed = np.argsort(-np.array(informative), kind="stable")
-    place_of = np.empty(len(order), np.int64)
-    place_of[order] = np.arange(len(order))
     rows, members = grouped(np.stack([columns[i].code_of[data.codes[:, i]] for i in order], axis=1))
-    sorted_columns = [columns[i] for i in order]
+    in_order = [columns[i] for i in order]
     return Memory(
         order,
-        [column.code_of for column in sorted_columns],
-        distances(sorted_columns, weight[order], place_of[fixed], n_classes, len(rows)),
+        [column.code_of for column in in_order],
+        distances(in_order, weight[order], np.argsort(order)[fixed], n_classes, len(rows)),
         members,
         class_groups(members, classes, n_classes, often),
         trie(rows),
     )
-
-
-def feature_weights(tables: list[Contingency], weights: str | Array) -> Array:
-    """The weight of each column [F], by name or as given."""
-    if isinstance(weights, str):
-        return np.array([WEIGHTS[weights](table) for table in tables])
-    return np.asarray(weights, np.float64)
 
 
 # -- sorted rows and their trie ----------------------------------------------------------------------------------------
@@ -204,16 +197,15 @@ def igtree(codes: Array, classes: Array, n_classes: int, weights: Array, often: 
     frequency = np.bincount(classes, often, n_classes)
     nodes = np.zeros(len(codes), np.int64)  # [M]  the node of this level that has each instance
     kept = np.arange(len(codes))  # instances of nodes that are split
-    code, sizes, tables = [np.array([-1])], [], []
+    code, sizes, levels = [np.array([-1])], [], list[_Level]()
     n_nodes = 1
     for column in [*order, None]:
         within = None if often is None else often[kept]
-        table = _classes_of(nodes, classes[kept], n_nodes, n_classes, frequency, within)
-        tables.append(table)
+        level = _classes_of(nodes, classes[kept], n_nodes, n_classes, frequency, within)
+        levels.append(level)
         if column is None:
             break
-        mixed = np.diff(table.ptr) > 1
-        inside = mixed[nodes]
+        inside = (level.sizes > 1)[nodes]
         kept, nodes = kept[inside], nodes[inside]
         width = int(codes[:, column].max()) + 1
         keys, nodes = np.unique(nodes * width + codes[kept, column], return_inverse=True)
@@ -224,35 +216,14 @@ def igtree(codes: Array, classes: Array, n_classes: int, weights: Array, often: 
         code.append(keys % width)
     sizes.append(np.zeros(n_nodes if len(sizes) == len(order) else 0, np.int64))
     left = np.append(np.cumsum(weights[order][::-1])[::-1], 0.0)
-    return _pruned(order, left, np.concatenate(code), np.concatenate(sizes), tables)
-
-
-def _pruned(order: Array, left: Array, code: Array, sizes: Array, tables: list["_Level"]) -> IGTree:
-    """The tree without the nodes whose class is that of their parent."""
-    best = np.concatenate([table.best for table in tables])
-    parent = np.repeat(np.arange(len(sizes)), sizes)  # of all nodes but the root
-    stays = np.append(True, best[1:] != best[parent])
-    ends = np.cumsum([len(table.best) for table in tables])
-    for begin, end in zip(ends[:-1][::-1].tolist(), ends[1:][::-1].tolist(), strict=True):
-        stays[parent[begin - 1 : end - 1][stays[begin:end]]] = True
-    lengths = np.concatenate([np.diff(table.ptr) for table in tables])
-    listed = np.repeat(stays, lengths)
-    kept = np.bincount(parent[stays[1:]], minlength=len(sizes))[stays]
-    return IGTree(
-        order,
-        left,
-        code[stays].astype(np.int32),
-        np.concatenate([[1], 1 + np.cumsum(kept)]).astype(np.int32),
-        best[stays].astype(np.int32),
-        offsets_from(lengths[stays]),
-        np.concatenate([table.classes for table in tables])[listed].astype(np.int32),
-        np.concatenate([table.often for table in tables])[listed].astype(np.float64),
-    )
+    return _pruned(order, left, np.concatenate(code), np.concatenate(sizes), levels)
 
 
 class _Level(NamedTuple):
+    """The nodes of a level: the class of each, how many classes it has, which, and how often they occur."""
+
     best: Array
-    ptr: Array
+    sizes: Array
     classes: Array
     often: Array
 
@@ -266,7 +237,29 @@ def _classes_of(
     node, cls = keys // n_classes, keys % n_classes
     ranked = np.lexsort((cls, -frequency[cls], -count, node))
     first = np.flatnonzero(np.append(True, node[ranked][1:] != node[ranked][:-1])) if len(keys) else ranked
-    return _Level(cls[ranked][first], np.searchsorted(node, np.arange(n_nodes + 1)), cls, count)
+    return _Level(cls[ranked][first], np.bincount(node, minlength=n_nodes), cls, count)
+
+
+def _pruned(order: Array, left: Array, code: Array, sizes: Array, levels: list[_Level]) -> IGTree:
+    """The tree without the nodes whose class is that of their parent."""
+    best, lengths, classes, often = (np.concatenate(parts) for parts in zip(*levels, strict=True))
+    parent = np.repeat(np.arange(len(sizes)), sizes)  # of all nodes but the root
+    stays = np.append(True, best[1:] != best[parent])
+    ends = np.cumsum([len(level.best) for level in levels])
+    for begin, end in zip(ends[:-1][::-1].tolist(), ends[1:][::-1].tolist(), strict=True):
+        stays[parent[begin - 1 : end - 1][stays[begin:end]]] = True
+    listed = np.repeat(stays, lengths)
+    kept = np.bincount(parent[stays[1:]], minlength=len(sizes))[stays]
+    return IGTree(
+        order,
+        left,
+        code[stays].astype(np.int32),
+        np.concatenate([[1], 1 + np.cumsum(kept)]).astype(np.int32),
+        best[stays].astype(np.int32),
+        offsets_from(lengths[stays]),
+        classes[listed].astype(np.int32),
+        often[listed].astype(np.float64),
+    )
 
 
 class Answers(NamedTuple):

@@ -7,6 +7,7 @@ Values with equal class distributions share a code for the metrics that compare 
 """
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -139,32 +140,27 @@ class ColumnCodes(NamedTuple):
 def column_codes(metric: str, values: list[Any], counts: Contingency, threshold: int, place: str) -> ColumnCodes:
     """The codes of a column's values, and what their distances are computed from."""
     kind, n = METRICS[metric], len(values)
-    code_of, none = np.arange(n, dtype=np.int32), np.zeros(n)
-    ptr, classes, share = np.zeros(n + 1, np.int64), np.empty(0, np.int32), np.empty(0)
-    if metric == "numeric":
-        number = numbers_of(values, place)
-        width = float(number.max() / 2 - number.min() / 2) * 2  # of any two numbers
+    code_of, number, width = np.arange(n, dtype=np.int32), np.zeros(n), 0.0
+    if kind not in COMPARED:
+        if kind == NUMERIC:
+            number = numbers_of(values, place)
+            width = float(number.max() / 2 - number.min() / 2) * 2  # of any two numbers
         if not np.isfinite(width):
             raise CorpusError(f"{place}: expected a finite range of numbers, got {values[0]!r:.40} and others")
-        return ColumnCodes(kind, code_of, n, ptr, classes, share, np.zeros(n, np.bool_), number, width)
-    if metric == "overlap":
-        return ColumnCodes(kind, code_of, n, ptr, classes, share, np.zeros(n, np.bool_), none, 0.0)
+        nothing = np.zeros(n + 1, np.int64), np.empty(0, np.int32), np.empty(0), np.zeros(n, np.bool_)
+        return ColumnCodes(kind, code_of, n, *nothing, number, width)
     rare = counts.values < threshold
     bounds = np.searchsorted(counts.value, np.arange(n + 1))
     shares = np.maximum(counts.often / counts.values[counts.value], LEAST_SHARE)
-    code_of_key: dict[tuple[int, bytes, bytes], int] = {}
-    keep: list[int] = []
-    for v, (a, b) in enumerate(zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True)):
-        alone = v if rare[v] else -1
-        key = (alone, counts.cls[a:b].tobytes(), shares[a:b].tobytes())
-        code = code_of_key.setdefault(key, len(code_of_key))
-        if code == len(keep):
-            keep.append(v)
-        code_of[v] = code
-    kept = np.array(keep, np.int64)
+    first: dict[tuple[int, bytes, bytes], int] = {}  # the first value of each code
+    for v, (a, b) in enumerate(pairwise(bounds.tolist())):
+        key = v if rare[v] else -1, counts.cls[a:b].tobytes(), shares[a:b].tobytes()
+        code_of[v] = code_of[first[key]] if key in first else len(first)
+        first.setdefault(key, v)
+    kept = np.array([*first.values()], np.int64)
     ptr, places = entries_of(bounds, kept)
     classes, share = counts.cls[places].astype(np.int32), shares[places]
-    return ColumnCodes(kind, code_of, len(kept), ptr, classes, share, rare[kept], np.zeros(len(kept)), 0.0)
+    return ColumnCodes(kind, code_of, len(kept), ptr, classes, share, rare[kept], np.zeros(len(kept)), width)
 
 
 def numbers_of(values: list[Any], place: str) -> Array:

@@ -59,11 +59,14 @@ class Windows(NamedTuple):
         if tokens is None or self.template is None:
             return None
         columns, offsets = self.sources.extended_few(*tokens), tokens[1]
-        seen: dict[Cell, list[str]] = {}
-        bounds = list(pairwise(offsets.tolist()))
-        read = []
+        seen: dict[Cell, list[str]] = {}  # what a cell reads at each token
+        bounds, read = list(pairwise(offsets.tolist())), []
         for line in lines_of(self.template):
-            cells = [_seen(cell, columns, bounds, seen) for cell in line.cells]
+            for cell in line.cells:
+                if cell not in seen:
+                    texts = apply(cell.reader, list(columns[cell.reader.column]))
+                    seen[cell] = [text for a, b in bounds for text in _shifted(texts[a:b], cell.row, cell.absolute)]
+            cells = [seen[cell] for cell in line.cells]
             read.append(cells[0] if len(cells) == 1 else list(map("/".join, zip(*cells, strict=True))))
         return read, offsets
 
@@ -81,11 +84,6 @@ class Windows(NamedTuple):
 def windows(X: Any, template: str | Template, given: Given = NOTHING) -> tuple[Windows, Instances]:
     """The windows for data like X, and the instances of X as training data."""
     X = with_label_columns(X)
-    made = _windows(X, template, given)
-    return made, made.instances(X, given)[0]
-
-
-def _windows(X: Any, template: str | Template, given: Given) -> Windows:
     kind = kind_of(X)
     if kind == "columns":
         corpus = X if isinstance(X, Corpus) else Corpus.from_sequences(X)
@@ -95,19 +93,21 @@ def _windows(X: Any, template: str | Template, given: Given) -> Windows:
             raise OptionError(f"arrays: {NO_VECTORS}")
         inputs, custom = corpus.input_names, parsed.name not in BUILTIN
         names = tuple(line.name.removeprefix(line.kind) if custom else _name(line, inputs) for line in lines)
-        return Windows(kind, names, inputs, parsed.resolved(len(inputs)), Sources.of(parsed, given))
-    if given.names():
+        made = Windows(kind, names, inputs, parsed.resolved(len(inputs)), Sources.of(parsed, given))
+    elif given.names():
         raise OptionError(f"dictionaries, clusters: need words, but the sentences are {kind}; leave them out")
-    if kind == "dicts":
+    elif kind == "dicts":
         keys = dict.fromkeys(key for sentence in X for token in sentence for key in token)
         if not keys:
             raise CorpusError("X: no token has a feature; expected non-empty dicts")
         for key in keys:
             if not isinstance(key, str):
                 raise CorpusError(f"X: expected the name of a feature, a string, got {type(key).__name__}")
-        return Windows(kind, tuple(map(str, keys)))
-    first = next(np.asarray(sentence) for sentence in X if len(sentence))
-    return Windows(kind, tuple(f"x[{d}]" for d in range(first.shape[1])))
+        made = Windows(kind, tuple(keys))
+    else:
+        first = next(np.asarray(sentence) for sentence in X if len(sentence))
+        made = Windows(kind, tuple(f"x[{d}]" for d in range(first.shape[1])))
+    return made, made.instances(X, given)[0]
 
 
 def _comparable(template: Template) -> list[Pattern]:
@@ -198,16 +198,6 @@ def _cell(cell: Cell, columns: Columns) -> tuple[list[str], Array]:
     return column_read.values, column_read.codes
 
 
-def _seen(
-    cell: Cell, columns: Sequence[Sequence[str]], bounds: list[tuple[int, int]], seen: dict[Cell, list[str]]
-) -> list[str]:
-    """What a cell reads at each of a few tokens; remembered in `seen`."""
-    if cell not in seen:
-        texts = apply(cell.reader, list(columns[cell.reader.column]))
-        seen[cell] = [text for a, b in bounds for text in _shifted(texts[a:b], cell.row, cell.absolute)]
-    return seen[cell]
-
-
 def _shifted(texts: list[str], row: int, absolute: bool) -> list[str]:
     """What stands so many tokens further in a sentence, or at one place of it."""
     T = len(texts)
@@ -261,7 +251,11 @@ def with_label_columns(X: Any) -> Any:
         raise OptionError("X: a memory cannot compare arrays of numbers with labels below; use a CRF as this layer")
     best = {name: _best(passed) for name, passed in X.passed.items()}
     if kind == "dicts":
-        return _with_keys(X.X, {name: [column.values[code] for code in column.codes] for name, column in best.items()})
+        labels = {name: [column.values[code] for code in column.codes] for name, column in best.items()}
+        return [
+            [token | {name: row[t] for name, row in labels.items()} for t, token in enumerate(sentence, start)]
+            for start, sentence in zip(offsets_of(X.X)[:-1].tolist(), X.X, strict=True)
+        ]
     corpus = X.X if isinstance(X.X, Corpus) else Corpus.from_sequences(X.X)
     return replace(corpus, names=(*corpus.names, *best), columns=(*corpus.columns, *best.values()), raw=None)
 
@@ -273,11 +267,3 @@ def _best(passed: Passed) -> Column:
     first = np.lexsort((-passed.probability[: len(slots.label)], token))  # of each token, the most probable first
     codes: NDArray[np.int32] = slots.label[first[slots.ptr[:-1]]]
     return compacted([str(label) for label in passed.labels], codes)
-
-
-def _with_keys(X: Any, labels: dict[str, list[str]]) -> list[list[dict[Any, Any]]]:
-    made, t = [], 0
-    for sentence in X:
-        made.append([token | {name: row[i] for name, row in labels.items()} for i, token in enumerate(sentence, t)])
-        t += len(sentence)
-    return made

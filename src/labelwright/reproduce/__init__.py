@@ -15,6 +15,7 @@ from labelwright.reproduce.work import Experiment
 from labelwright.wording import did_you_mean
 
 PAPERS = tomllib.loads(Path(__file__).with_name("papers.toml").read_text(encoding="utf-8"))
+SHARED = PAPERS.pop("modules")  # by all experiments of a module
 ALL = "all"
 
 
@@ -24,6 +25,7 @@ def experiment(name: str) -> Experiment:
         names = [*PAPERS, ALL]
         raise OptionError(f"unknown experiment {name!r}{did_you_mean(name, names)}; experiments: {', '.join(names)}")
     facts = dict(PAPERS[name])
-    module = import_module(f"labelwright.reproduce.{facts.pop('module')}")
-    facts["task"] = SimpleNamespace(**facts["task"])
-    return Experiment(name, steps=module.steps, findings=module.findings, source=module.__file__ or "", **facts)
+    file = facts.pop("module")
+    module = import_module(f"labelwright.reproduce.{file}")
+    facts |= {"task": SimpleNamespace(**SHARED[file], **facts["task"]), "source": module.__file__ or ""}
+    return Experiment(name, steps=module.steps, findings=module.findings, **facts)

@@ -19,17 +19,8 @@ from labelwright.features.builtin import BUILTIN
 from labelwright.reproduce.measured import best, read_part, rows_of
 from labelwright.reproduce.work import OURS, Claim, Figure, Findings, Panel, Parts, Result, Row, Step, Work
 
-SYSTEMS: dict[str, dict[str, Any]] = {
-    "baseline": {"ngram": 1, "inference": "none"},
-    "voting": {"ngram": 3, "inference": "vote"},
-    "CSInf": {"ngram": 3, "inference": "csi"},
-}
 WORDS = "word accuracy"
 CURVE = "nettalk"
-QUALITIES: tuple[dict[str, Any], ...] = (
-    {"weights": "none"}, {}, {"metric": "mvdm", "k": 3}, {"metric": "mvdm", "k": 7, "votes": "inverse-distance"}
-)  # fmt: skip
-SHARES = (0.02, 0.05, 0.1, 0.2, 0.4, 0.7, 1.0)
 NEIGHBOURS, VOTES = (1, 3, 7, 11, 19, 35), ("inverse-distance", "inverse-linear")
 GRID: list[dict[str, Any]] = [  # what every search may choose from
     {"metric": metric, "weights": weights, "k": k} | votes
@@ -50,19 +41,17 @@ def _read(folder: Path, name: str, columns: str) -> Parts:
     def part(which: str) -> Corpus:
         corpus = read_part(folder, name, which, columns)
         corpus = corpus.select([*(each for each in inputs if each != "chunk"), label], label=label)
-        return _with_whole_labels(corpus) if inputs == ["letter"] else corpus.with_scheme("iob1")
+        if inputs != ["letter"]:
+            return corpus.with_scheme("iob1")
+        if not any("|" in label for label in corpus.values(label)):
+            return corpus
+        whole = [[label.replace("|", "¦") for label in y] for y in corpus.y]  # te2|te3 is one class, not one of two
+        return Corpus.from_sequences(corpus.X, whole)
 
     train = part("train")
     n = len(train) * 9 // 10
     train, test = (train.take(slice(0, n)), train.take(slice(n, None))) if name == "jnlpba" else (train, part("test"))
     return Parts(train, train, test, train)
-
-
-def _with_whole_labels(corpus: Corpus) -> Corpus:
-    """The same corpus; a class such as te2|te3 is one label, not one of two."""
-    if not any("|" in label for label in corpus.values(corpus.label or "")):
-        return corpus
-    return Corpus.from_sequences(corpus.X, [[label.replace("|", "¦") for label in y] for y in corpus.y])
 
 
 def _parts(name: str, work: Work) -> tuple[Corpus, Corpus, str]:
@@ -94,11 +83,11 @@ def _drawn(name: str, work: Work) -> Corpus:
 
 def _searched(name: str, system: str, work: Work) -> Result:
     """The best settings for one row: a progressive search on drawn sequences; then these and similar ones, with other
-    votes and more neighbours, for which more data have room, on all of the training data but a held-out part."""
+    votes and more neighbours, which more data can support, on all of the training data but a held-out part."""
     begun = time.perf_counter()
     (train, _, metric), drawn = _parts(name, work), _drawn(name, work)
     search = ProgressiveSearch(
-        MemoryTagger(**SYSTEMS[system]),
+        MemoryTagger(**work.task.systems[system]),
         GRID[::20] if work.quick else GRID,
         first=max(30, len(drawn) // 12),
         steps=2 if work.quick else 4,
@@ -107,14 +96,14 @@ def _searched(name: str, system: str, work: Work) -> Result:
     ).fit(drawn)
     if search.stopped_ == "interrupted":
         raise KeyboardInterrupt
-    found = dict(search.best_params_)
-    at = NEIGHBOURS.index(found["k"])
-    more = [found | {"k": k, "votes": votes} for k in NEIGHBOURS[at : at + 3] if k > 1 for votes in VOTES]
-    similar = [found, *(each for each in more if each != found)]
+    chosen = dict(search.best_params_)
+    at = NEIGHBOURS.index(chosen["k"])
+    more = [chosen | {"k": k, "votes": votes} for k in NEIGHBOURS[at : at + 3] if k > 1 for votes in VOTES]
+    similar = [chosen, *(each for each in more if each != chosen)]
     order = np.random.default_rng(1).permutation(len(train))
     n = 40 if work.quick else 2000 if metric == WORDS else 600
     rest, part = (train.take(np.sort(rows)) for rows in (order[:n], order[n:]))
-    scores = {i: _score_of(SYSTEMS[system] | each, part, rest, metric) for i, each in enumerate(similar)}
+    scores = {i: _score_of(work.task.systems[system] | each, part, rest, metric) for i, each in enumerate(similar)}
     chosen = similar[best(scores)]
     shown = f"{', '.join(map(str, chosen.values()))}: {max(scores.values()):.2f} held out"
     return {"settings": chosen, "seconds": time.perf_counter() - begun, "shown": shown}
@@ -124,7 +113,7 @@ def _tested(name: str, work: Work) -> Result:
     """Every row of a task on the test data, with the settings found for it."""
     train, test, metric = _parts(name, work)
     scores: Result = {}
-    for system, how in SYSTEMS.items():
+    for system, how in work.task.systems.items():
         begun = time.perf_counter()
         tagger = MemoryTagger(**how | work.results[f"{name}: search for {system}"]["settings"]).fit(train)
         data = tagger.encode(test)
@@ -144,7 +133,7 @@ def _ours(name: str, work: Work) -> Result:
         wider = list(BUILTIN["window"](len(train.input_names)))
         wider += [f"U{side}{n}:%{side}[0,0,{n}]" for side in ("prefix", "suffix") for n in (1, 2, 3)]
         wider += [f"Ushape[{row}]:%shape[{row},0]" for row in (-1, 0, 1)]
-    settings = SYSTEMS["CSInf"] | work.results[f"{name}: search for CSInf"]["settings"]
+    settings = work.task.systems["CSInf"] | work.results[f"{name}: search for CSInf"]["settings"]
     choices = {
         "windows of seven": settings | {"template": "window"},
         "more features": settings | {"template": "\n".join(wider)},
@@ -172,9 +161,9 @@ def _curve(work: Work) -> Result:
     """Figures 1 and 2: classifiers of all qualities, from few instances and poor settings to many and good ones."""
     train, test, metric = _parts(CURVE, work)
     points = []
-    for share in SHARES[-2:] if work.quick else SHARES:
+    for share in work.task.shares[-2:] if work.quick else work.task.shares:
         part = train if share == 1 else train.split(share, random_state=0)[0]
-        for settings in QUALITIES:
+        for settings in work.task.qualities:
             tagger = MemoryTagger(**settings).fit(part)
             data = tagger.encode(test)
             point = _trigrams(tagger, data, test)
@@ -193,7 +182,7 @@ def steps(work: Work) -> list[Step]:
     steps = []
     for name in _tasks(work):
         minutes = work.task.corpora[name]["minutes"]
-        for system in SYSTEMS:
+        for system in work.task.systems:
             steps.append(Step(f"{name}: search for {system}", minutes / 4, partial(_searched, name, system)))
         steps.append(Step(f"{name}: test", minutes / 8, partial(_tested, name)))
         steps.append(Step(f"{name}: {OURS}", minutes / 8, partial(_ours, name)))
@@ -213,7 +202,7 @@ def findings(work: Work) -> Findings:
         published, table = task.published[stands_for], f"Table 1, {stands_for}: {name}"
         metric = next(iter(tested["oracle"]))
         of_task: list[Row] = []
-        for system in (*SYSTEMS, "oracle"):
+        for system in (*work.task.systems, "oracle"):
             chosen = work.results.get(f"{name}: search for {system}", {"settings": {}})["settings"]
             settings = ", ".join(map(str, chosen.values()))
             of_task += rows_of(table, system, {metric: published[system]}, [tested[system]], settings=settings)
@@ -221,45 +210,31 @@ def findings(work: Work) -> Findings:
         paper = {metric: published[metric] for metric in ("base accuracy", "sequences")}
         of_task += rows_of("Table 2", f"{stands_for}: {name}", paper, [tested["trigrams"]])
         rows += [row._replace(comparable=stands_for in task.originals) for row in of_task]
-        scores = [tested[system][metric] for system in SYSTEMS]
-        text = f"{name}: baseline < voting < constraint satisfaction inference"
-        evidence = ", ".join(f"{score:.2f}" for score in scores)
-        claims.append(Claim(text, scores[0] < scores[1] < scores[2], evidence))
+        scores = [tested[system][metric] for system in work.task.systems]
+        shown = ", ".join(f"{score:.2f}" for score in scores)
+        claims.append(work.claim("order", scores[0] < scores[1] < scores[2], corpus=name, scores=shown))
     points = work.results["figures 1 and 2"]["points"]
     rows.sort(key=lambda row: row.table == "Table 2")  # it is the last one
-    return Findings(rows, claims + _curve_claims(points), _figures(points))
+    return Findings(rows, claims + _curve_claims(points, work), _figures(points))
 
 
-def _curve_claims(points: Sequence[Mapping[str, float]]) -> list[Claim]:
+def _curve_claims(points: Sequence[Mapping[str, float]], work: Work) -> list[Claim]:
     """What figures 1 and 2 show: fewer sequences and more words right with better classifiers."""
-    keys = ("vote", "csi", "oracle")
-    base = [point["base accuracy"] for point in points]
-    linked = {key: float(np.corrcoef(base, [point[key] for point in points])[0, 1]) for key in ("sequences", *keys)}
+    base, keys = [point["base accuracy"] for point in points], ("sequences", "vote", "csi", "oracle")
+    linked = {key: float(np.corrcoef(base, [point[key] for point in points])[0, 1]) for key in keys}
     better = sum(point["csi"] > point["vote"] for point in points)
     ahead = min(point["oracle"] - max(point["csi"], point["vote"]) for point in points)
     n = len(points) // 2
     worse_half, better_half = (
         mean(point["csi"] - point["vote"] for point in half) for half in (points[:n], points[-n:])
     )
-    shown = ", ".join(f"{key} {linked[key]:+.2f}" for key in keys)
-    gains = f"mean gains of the worse and the better half {worse_half:+.2f} and {better_half:+.2f}"
-    inferences = "better classifiers mean more words right, nearly linearly, whichever the inference"
-    claims = [
-        (
-            "1: better classifiers leave fewer candidate sequences",
-            linked["sequences"] < 0,
-            f"correlation {linked['sequences']:+.2f}",
-        ),
-        (f"2: {inferences}", min(linked[key] for key in keys) > 0.9, f"correlations: {shown}"),
-        ("2: the oracle is far ahead of both", ahead > 2, f"by {ahead:.1f} points at least"),
-        (
-            "2: constraint satisfaction inference is always better than voting",
-            better == len(points),
-            f"with {better} of {len(points)} classifiers",
-        ),
-        ("2: its gain over voting decreases as classifiers improve", better_half < worse_half, gains),
+    return [
+        work.claim("fewer", linked["sequences"] < 0, **linked),
+        work.claim("linear", min(linked[key] for key in keys[1:]) > 0.9, **linked),
+        work.claim("oracle", ahead > 2, ahead=ahead),
+        work.claim("always", better == len(points), better=better, n=len(points)),
+        work.claim("gain", better_half < worse_half, worse_half=worse_half, better_half=better_half),
     ]
-    return [Claim(f"Figure {text}", kept, evidence) for text, kept, evidence in claims]
 
 
 def _figures(points: Sequence[Mapping[str, float]]) -> list[Figure]:

@@ -1,17 +1,18 @@
-"""The report of an experiment: one list of blocks, written as Markdown and as a page; the same as JSON; its figures,
-drawn by matplotlib where it is installed (the extra `plots`)."""
+"""The report of an experiment: blocks of Markdown, of which a page is made; the same as JSON; its figures, drawn by
+matplotlib where it is installed (the extra `plots`)."""
 
 import base64
 import json
+import re
 from collections.abc import Iterator, Sequence
 from html import escape
 from importlib.util import find_spec
 from itertools import cycle
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import labelwright
-from labelwright.reproduce.work import AS_PUBLISHED, OURS, VARIANTS, Experiment, Figure, Findings, Row
+from labelwright.reproduce.work import AS_PUBLISHED, OURS, VARIANTS, Figure, Findings, Row, Work
 from labelwright.storage import replace_file
 from labelwright.wording import html_page
 
@@ -21,128 +22,112 @@ TOLERANCE = 0.05  # points that are no miss
 KEPT = {True: "kept", False: "not kept", None: "not measured"}
 
 
-class Run(NamedTuple):
-    """How the results of a report were made."""
+def write_report(work: Work, findings: Findings, command: str) -> list[Path]:
+    """Write NAME.results.json, NAME.md, NAME.html and the figures (NAME.quick.* of a quick run); return their paths.
 
-    command: str
-    seconds: float
-    machines: Sequence[str]
-    quick: bool = False
-
-
-def write_report(experiment: Experiment, findings: Findings, folder: Path, run: Run) -> list[Path]:
-    """Write NAME.results.json, NAME.md, NAME.html and the figures (NAME.quick.* of a quick run); return their paths."""
-    name = f"{experiment.name}{'.quick' if run.quick else ''}"
+    command : that made the results"""
+    experiment, name, folder = work.experiment, work.folder.name, work.folder.parent
     pictures = [folder / f"{name}.{figure.name}.png" for figure in findings.figures] if can_draw() else []
     for figure, path in zip(findings.figures, pictures, strict=False):
         _draw(figure, path)
     title = f"{experiment.title} ({experiment.paper})"
-    blocks = list(_blocks(experiment, findings, pictures, run))
-    body = "\n".join([f"<h1>{escape(title)}</h1>", *(block.html for block in blocks)])
+    blocks = [f"# {title}", *_blocks(work, findings, pictures, command)]
     contents = {
-        f"{name}.results.json": json.dumps(_results(experiment, findings, run), indent=1, ensure_ascii=False) + "\n",
-        f"{name}.md": "\n\n".join([f"# {title}", *(block.markdown for block in blocks)]) + "\n",
-        f"{name}.html": html_page(title, STYLE, body),
+        f"{name}.results.json": json.dumps(_results(work, findings, command), indent=1, ensure_ascii=False) + "\n",
+        f"{name}.md": "\n\n".join(blocks) + "\n",
+        f"{name}.html": html_page(title, STYLE, "\n".join(_html(block, folder) for block in blocks)),
     }
     for file, text in contents.items():
         replace_file(folder / file, text.encode())
     return [folder / file for file in contents] + pictures
 
 
-def _results(experiment: Experiment, findings: Findings, run: Run) -> dict[str, Any]:
+def _results(work: Work, findings: Findings, command: str) -> dict[str, Any]:
     """What NAME.results.json holds: rows with rounded numbers, claims and notes."""
-    rows = []
+    experiment, rows = work.experiment, []
     for row in findings.rows:
         numbers = {name: getattr(row, name) for name in ("ours", "spread", "seconds")}
         short = {name: None if value is None else round(float(value), 4) for name, value in numbers.items()}
-        rows.append(row._asdict() | short | {"command": run.command, "seeds": list(row.seeds)})
+        rows.append(row._asdict() | short | {"command": command, "seeds": list(row.seeds)})
     return {
         "experiment": experiment.name,
         "version": labelwright.__version__,
-        "machine": "; ".join(run.machines),
-        "quick": run.quick,
+        "machine": "; ".join(sorted(work.machines)),
+        "quick": work.quick,
         "rows": rows,
         "claims": [claim._asdict() for claim in findings.claims],
-        "notes": [*experiment.readings, *findings.notes, *([] if run.quick else experiment.remarks)],
+        "notes": [*experiment.readings, *findings.notes, *([] if work.quick else experiment.remarks)],
     }
 
 
 # -- blocks -----------------------------------------------------------------------------------------------------------
 
 
-class Block(NamedTuple):
-    """A part of a report in both forms."""
-
-    markdown: str
-    html: str
-
-
-def _heading(text: str) -> Block:
-    return Block(f"## {text}", f"<h2>{escape(text)}</h2>")
-
-
-def _text(text: str) -> Block:
-    return Block(text, f"<p>{_with_code(text)}</p>")
-
-
-def _bullets(lines: Sequence[str]) -> Block:
-    items = "".join(f"<li>{_with_code(line)}</li>" for line in lines)
-    return Block("\n".join(f"- {line}" for line in lines), f"<ul>{items}</ul>")
-
-
-def _table(head: Sequence[str], lines: Sequence[Sequence[str]]) -> Block:
-    marked = [[cell.replace("|", "\\|") for cell in line] for line in lines]
-    markdown = "\n".join(f"| {' | '.join(cells)} |" for cells in [head, ["---"] * len(head), *marked])
-    tagged = [("th", head), *(("td", line) for line in lines)]
-    rows = ["".join(f"<{tag}>{escape(cell)}</{tag}>" for cell in cells) for tag, cells in tagged]
-    return Block(markdown, f'<div class="wide"><table>{"".join(f"<tr>{row}</tr>" for row in rows)}</table></div>')
-
-
-def _picture(file: Path, caption: str) -> Block:
-    """A file beside the Markdown; in the page itself."""
-    data = base64.b64encode(file.read_bytes()).decode()
-    image = f'<img src="data:image/png;base64,{data}" alt="{escape(caption)}">'
-    html = f"<figure>{image}\n<figcaption>{escape(caption)}</figcaption></figure>"
-    return Block(f"![{caption}]({file.name})\n\n{caption}", html)
+def _html(block: str, folder: Path) -> str:
+    """A block of Markdown as HTML: a heading, a table, a list, a picture (which goes into the page), or text."""
+    mark, _, rest = block.partition(" ")
+    if mark in ("#", "##"):
+        return f"<h{len(mark)}>{escape(rest)}</h{len(mark)}>"
+    if mark == "|":
+        head, _, *lines = [line[2:-2].split(" | ") for line in block.split("\n")]
+        tagged = [("th", head), *(("td", line) for line in lines)]
+        rows = ["".join(f"<{tag}>{_with_code(cell)}</{tag}>" for cell in cells) for tag, cells in tagged]
+        return f'<div class="wide"><table>{"".join(f"<tr>{row}</tr>" for row in rows)}</table></div>'
+    if mark == "-":
+        return f"<ul>{''.join(f'<li>{_with_code(line[2:])}</li>' for line in block.splitlines())}</ul>"
+    picture = re.match(r"!\[(.*)\]\((.*)\)", block)
+    if picture:
+        caption, data = escape(picture[1]), base64.b64encode((folder / picture[2]).read_bytes()).decode()
+        image = f'<img src="data:image/png;base64,{data}" alt="{caption}">'
+        return f"<figure>{image}\n<figcaption>{caption}</figcaption></figure>"
+    return f"<p>{_with_code(block)}</p>"
 
 
 def _with_code(text: str) -> str:
     """Text with its parts in backticks as code."""
-    parts = escape(text).split("`")
+    parts = escape(text.replace("\\|", "|")).split("`")
     return "".join(f"<code>{part}</code>" if i % 2 else part for i, part in enumerate(parts))
 
 
-def _blocks(experiment: Experiment, findings: Findings, pictures: Sequence[Path], run: Run) -> Iterator[Block]:
+def _table(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+    marked = [[cell.replace("|", "\\|") for cell in line] for line in lines]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in [head, ["---"] * len(head), *marked])
+
+
+def _bullets(lines: Sequence[str]) -> str:
+    return "\n".join(f"- {line}" for line in lines)
+
+
+def _blocks(work: Work, findings: Findings, pictures: Sequence[Path], command: str) -> Iterator[str]:
     """What the report says, in its order."""
-    if run.quick:
-        yield _text("A quick run on small parts of the data, with fewer iterations: **these figures mean nothing.**")
-    minutes = f"{run.seconds / 60:.0f} minutes" if run.seconds >= 120 else f"{run.seconds:.0f} seconds"
-    made = f"labelwright {labelwright.__version__}, {'; '.join(run.machines)}; {minutes} in all"
-    yield _text(f"{made}, by `{run.command}`.")
-    yield _text("A cell is ours ± half the spread over seeds, and in brackets the figure of the paper.")
+    experiment = work.experiment
+    if work.quick:
+        yield "A quick run on small parts of the data, with fewer iterations: **these figures mean nothing.**"
+    seconds = sum(result["step_seconds"] for result in work.results.values())
+    minutes = f"{seconds / 60:.0f} minutes" if seconds >= 120 else f"{seconds:.0f} seconds"
+    machines = "; ".join(sorted(work.machines))
+    yield f"labelwright {labelwright.__version__}, {machines}; {minutes} in all, by `{command}`."
+    yield "A cell is ours ± half the spread over seeds, and in brackets the figure of the paper."
     yield from _tables(findings.rows, published=True)
     if findings.claims:
-        yield _heading("What the paper says, and whether it holds here")
-        yield _table(
-            ["claim", "here", "evidence"], [[claim.text, KEPT[claim.kept], claim.evidence] for claim in findings.claims]
-        )
-    if not run.quick:
+        yield "## What the paper says, and whether it holds here"
+        lines = [[claim.text, KEPT[claim.kept], claim.evidence] for claim in findings.claims]
+        yield _table(["claim", "here", "evidence"], lines)
+    if not work.quick:
         yield from _misses(findings.rows)
         if experiment.remarks:
-            yield _heading("What was checked")
-            yield _bullets(experiment.remarks)
+            yield from ("## What was checked", _bullets(experiment.remarks))
     yield from _tables(findings.rows, published=False)
     for figure, path in zip(findings.figures, pictures, strict=False):
-        yield _heading(figure.name.replace("-", " ").capitalize())
-        yield _picture(path, figure.caption)
+        yield f"## {figure.name.replace('-', ' ').capitalize()}"
+        yield f"![{figure.caption}]({path.name})\n\n{figure.caption}"
     if findings.figures and not pictures:
-        yield _text("No figures: matplotlib is missing (pip install 'labelwright[plots]').")
+        yield "No figures: matplotlib is missing (pip install 'labelwright[plots]')."
     if notes := [*experiment.readings, *findings.notes]:
-        yield _heading("How it was read and run")
-        yield _bullets(notes)
+        yield from ("## How it was read and run", _bullets(notes))
 
 
-def _tables(rows: Sequence[Row], published: bool) -> Iterator[Block]:
+def _tables(rows: Sequence[Row], published: bool) -> Iterator[str]:
     """The tables that have figures of the paper, or those that have none: a line for each system and variant, a column
     for each metric."""
     with_paper = {row.table for row in rows if row.paper is not None}
@@ -163,11 +148,11 @@ def _tables(rows: Sequence[Row], published: bool) -> Iterator[Block]:
             ]
             for place, line in lines.items()
         ]
-        yield _heading(table)
+        yield f"## {table}"
         yield _table(["system", "variant", *metrics, *last], cells)
 
 
-def _misses(rows: Sequence[Row]) -> Iterator[Block]:
+def _misses(rows: Sequence[Row]) -> Iterator[str]:
     """By how much figures are below the paper's."""
     gaps: dict[tuple[str, str, str], dict[str, float]] = {}
     for row in rows:
@@ -180,7 +165,7 @@ def _misses(rows: Sequence[Row]) -> Iterator[Block]:
     ]
     if lines:
         first = 1 if len({line[0] for line in lines}) == 1 else 0  # the only table need not be named
-        yield _heading("Figures below the paper's")
+        yield "## Figures below the paper's"
         yield _table(["table", "system", "metric", AS_PUBLISHED, OURS][first:], [line[first:] for line in lines])
 
 

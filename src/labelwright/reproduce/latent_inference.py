@@ -14,23 +14,12 @@ from labelwright import Corpus
 from labelwright.reproduce.measured import best, claimed, model_of, parts_of, rows_of, scored, settings_of, trained
 from labelwright.reproduce.work import AS_PUBLISHED, OURS, VARIANTS, Claim, Figure, Findings, Panel, Result, Step, Work
 
-VARIANCES = tuple(10.0**k for k in range(-3, 4))
-STEPS_N = (1, 2, 5, 10, 20, 30, 50, 100, 200, 500, 1000, 2000, 5000, 10_000)
-ALPHAS = (0.1, 0.2, 0.3, 0.5, 0.7, 1.0)
 NEAR = 0.05  # points of F1 that are no difference
 MANY = 800  # paths that have 90 % of the probability
 LATENT = "latent CRF"
 PAIRS = "Pairs of systems (seed 0): paired bootstrap on F1, McNemar's test on tokens"
 SWEEPS = "Sweeps on development data (F1)"
 LIMITS = "Limits on the search, on development data"
-DECODERS: dict[str, dict[str, Any]] = {  # of the latent model, by the paper's names; `exact` is ours
-    "LDI-A": {"decoder": "ldi", "n": 30},
-    "LDI-E": {"decoder": "ldi", "n": 10_000},
-    "BMP": {"decoder": "marginal"},
-    "BHP": {"decoder": "viterbi", "probabilities": False},
-    "LDI-A + MBR": {"decoder": "mbr", "candidates": "ldi", "n": 30},
-    "exact": {"decoder": "exact"},
-}
 
 
 # -- steps ------------------------------------------------------------------------------------------------------------
@@ -58,7 +47,7 @@ def _decoded(name: str, model: Any, test: Corpus, how: dict[str, Any], work: Wor
 
 def _sweeps(work: Work) -> dict[str, tuple[str, dict[str, Any], str]]:
     """What is compared on development data: a kind of model, settings and their variant, by the name of the step."""
-    variances = (0.1, 1.0, 10.0) if work.quick else VARIANCES
+    variances = (0.1, 1.0, 10.0) if work.quick else work.task.variances
     sweeps = {
         f"{kind}, variance {v:g}": (kind, {"l2": 1 / v}, AS_PUBLISHED) for kind in ("CRF", LATENT) for v in variances
     }
@@ -96,10 +85,10 @@ def _swept(name: str, work: Work) -> Result:
 
 def _curves(work: Work) -> Result:
     """Figures 2, 4 and 5 and the alpha rule: a model of the training part, decoded on development data."""
-    parts, ns = parts_of(work), work.some(STEPS_N, STEPS_N.index(100) + 1)
+    parts, ns = parts_of(work), work.some(work.task.steps, work.task.steps.index(100) + 1)
     model, _ = trained(_model(LATENT, AS_PUBLISHED, 0, {}, work), parts.train)
     curves: Result = {"n": {}, "alpha": {}}
-    for rule, value in [*(("n", n) for n in ns), *(("alpha", a) for a in ALPHAS)]:
+    for rule, value in [*(("n", n) for n in ns), *(("alpha", a) for a in work.task.alphas)]:
         how = {"decoder": "ldi", "n": ns[-1], rule: value}
         curves[rule][f"{value:g}"] = _decoded(f"dev {rule}={value:g}", model, parts.dev, how, work)
     mass = [float(share) for share in model._path_mass(parts.dev, 100 if work.quick else 2000)]
@@ -117,7 +106,7 @@ def _tested(kind: str, variant: str, seed: int, work: Work) -> Result:
     if kind == "CRF":
         work.keep_model(f"CRF, {variant}", model)
     answers = {}
-    for system, options in (DECODERS if kind == LATENT else {"CRF": DECODERS["BHP"]}).items():
+    for system, options in (work.task.decoders if kind == LATENT else {"CRF": work.task.decoders["BHP"]}).items():
         limited = options | ({"n": 300} if work.quick and options.get("n", 0) > 300 else {})
         answers[system] = _decoded(f"{system}, {variant}, seed {seed}", model, parts.test, limited, work)
     shown = ", ".join(f"{name} {answer['F1']:.2f}" for name, answer in answers.items())
@@ -126,7 +115,7 @@ def _tested(kind: str, variant: str, seed: int, work: Work) -> Result:
 
 def _compared(variant: str, work: Work) -> Result:
     """Tests between all pairs of systems, of the first seed."""
-    names = {system: f"{system}, {variant}, seed 0" for system in ("CRF", *DECODERS)}
+    names = {system: f"{system}, {variant}, seed 0" for system in ("CRF", *work.task.decoders)}
     return {"pairs": work.differences(parts_of(work).test.y, names)}
 
 
@@ -157,7 +146,7 @@ def _runs(system: str, variant: str, work: Work) -> list[Result]:
 
 def findings(work: Work) -> Findings:
     task, rows, claims = work.task, [], []
-    for system in (*DECODERS, "CRF"):
+    for system in (*work.task.decoders, "CRF"):
         paper = dict.fromkeys(("S.A.", "P", "R", "F1", "time")) | task.published.get(system, {})
         for variant in VARIANTS:
             settings = f"l2 {work.results[f'CRF, {variant}']['l2']:g}" if system == "CRF" else ""
@@ -184,15 +173,14 @@ def findings(work: Work) -> Findings:
 def _orders(variant: str, work: Work) -> list[Claim]:
     """Which system is better than which: by the mean F1 over seeds, and significantly so with seed 0."""
     task = work.task
-    f1 = {system: mean(run["F1"] for run in _runs(system, variant, work)) for system in (*DECODERS, "CRF")}
+    f1 = {system: mean(run["F1"] for run in _runs(system, variant, work)) for system in (*work.task.decoders, "CRF")}
     claims = []
     for a, b in task.orders:
         claim = claimed(work.results[f"significance, {variant}"]["pairs"], a, task.relation, b, f" (F1), {variant}")
         kept = f1[a] > f1[b] + NEAR and (claim.kept or task.relation == "better than")
         claims.append(claim._replace(kept=kept, evidence=f"{f1[a]:.2f} and {f1[b]:.2f}; seed 0: {claim.evidence}"))
-    evidence = f"F1 {f1['LDI-A']:.2f} and {f1['LDI-E']:.2f} (the paper: + 0.01 to + 0.02)"
-    near = abs(f1["LDI-A"] - f1["LDI-E"]) < 0.1
-    return [*claims, Claim(f"LDI-A does as well as LDI-E, {variant}", near, evidence)]
+    a, b = f1["LDI-A"], f1["LDI-E"]
+    return [*claims, work.claim("as_well", abs(a - b) < 0.1, variant=variant, approximate=a, exact=b)]
 
 
 def _search_claims(search: Result, work: Work) -> list[Claim]:
@@ -201,31 +189,28 @@ def _search_claims(search: Result, work: Work) -> list[Claim]:
     variances = {name.removeprefix(prefix): result["F1"] for name, result in work.results.items() if prefix in name}
     chosen = best(variances)
     other = best({v: f1 for v, f1 in variances.items() if v != chosen}) if chosen == "1" else "1"
-    shown = f"F1 {variances[chosen]:.2f} at {chosen}, {variances[other]:.2f} at {other}, one seed"
-    text = "sigma^2 = 1 is best for the latent model, on development data"
-    claims = [Claim(text, chosen == "1", f"{shown}, models of {work.task.sweep:,} sentences")]
+    figures = {"chosen": chosen, "f1": variances[chosen], "other": other, "other_f1": variances[other]}
+    claims = [work.claim("variance", chosen == "1", **figures, n=work.task.sweep)]
     curve, longest = search["n"], list(search["n"])[-1]
     one, thirty, goal = (curve[n]["F1"] for n in ("1", "30", longest))
-    evidence = f"development F1 {one:.2f} at n = 1, {thirty:.2f} at 30, {goal - thirty:+.2f} until {longest}"
-    claims.append(Claim("More than 30 search steps gain hardly anything (F1)", goal - thirty < 0.15, evidence))
+    gain = goal - thirty
+    claims.append(work.claim("steps", gain < 0.15, one=one, thirty=thirty, gain=gain, longest=longest))
     needs = []  # of either rule: the fewest latent paths that reach the F1 of the longest search
     for rule in ("n", "alpha"):
         reached = [(each["latent paths"], limit) for limit, each in search[rule].items() if each["F1"] >= goal - NEAR]
         needs.append(min(reached, default=(float("inf"), "none")))
     (paths, n), (more_paths, alpha) = needs
-    text = "A limit on the search steps is better than the alpha rule"
-    shown = f"n = {n} with {paths:.1f} latent paths, alpha = {alpha} with {more_paths:.1f} latent paths"
-    claims.append(Claim(text, needs[0] < needs[1], f"F1 within {NEAR} of the longest search: {shown}"))
+    is_so = needs[0] < needs[1]
+    claims.append(work.claim("rules", is_so, near=NEAR, n=n, paths=paths, alpha=alpha, more_paths=more_paths))
     if work.task.mass:
-        text, mass = f"90 % of the probability is on the {MANY} best latent paths", search["mass"]
-        shown, share = f"only {len(mass)} paths were asked for", None
+        mass, kept = search["mass"], None
+        shown = f"only {len(mass)} paths were asked for"
         if len(mass) >= MANY:
-            share, shown = mass[MANY - 1], f"{100 * mass[MANY - 1]:.1f} % of {MANY}"
-        claims.append(Claim(text, share and share >= 0.9, shown))
+            kept, shown = mass[MANY - 1] >= 0.9, f"{100 * mass[MANY - 1]:.1f} % of {MANY}"
+        claims.append(work.claim("mass", kept, many=MANY, shown=shown))
     if "n = 30" in work.task.published_curve:
         at, published = curve["30"]["exact (%)"], work.task.published_curve["n = 30"]["exact (%)"]
-        text = f"{published:.0f} % of the sentences are exact at n = 30"
-        claims.append(Claim(text, at >= published, f"{at:.1f} % of development data"))
+        claims.append(work.claim("exact", at >= published, published=published, ours=at))
     return claims
 
 

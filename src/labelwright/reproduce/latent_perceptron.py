@@ -8,23 +8,18 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from labelwright.reproduce.measured import (
-    best,
-    claimed,
-    model_of,
-    parts_of,
-    rows_of,
-    scored,
-    settings_of,
-    trained,
-)
-from labelwright.reproduce.work import AS_PUBLISHED, OURS, Claim, Figure, Findings, Panel, Result, Step, Work
+from labelwright.reproduce.measured import best, claimed, model_of, parts_of, rows_of, scored, settings_of, trained
+from labelwright.reproduce.work import AS_PUBLISHED, OURS, Figure, Findings, Panel, Result, Step, Work
 from labelwright.wording import counted
 
 RESETS = (2, 3, 4)  # of 2 to 8, those that matter in the passes that there is time for
 METRICS = ("F1", "iterations", "train time")
 PLATEAU = 30  # passes until it is reached
 TIMED = ("Lat-Perc, cc=15, odr=1", "DPLVM-BFGS, cc=15, odr=1")
+
+
+def _variant(name: str) -> str:
+    return OURS if name.endswith(f", {OURS}") else AS_PUBLISHED
 
 
 # -- steps ------------------------------------------------------------------------------------------------------------
@@ -67,8 +62,9 @@ def _tested(name: str, work: Work) -> Result:
     """Scores on the test data; perceptrons after the number of passes that was best on development data.
 
     Seconds are those of all passes up to it, without the reading of features."""
-    parts, settings = parts_of(work), {key: value for key, value in work.task.systems[name].items() if key != "minutes"}
+    parts, settings = parts_of(work), dict(work.task.systems[name])
     kind = settings.pop("kind")
+    del settings["minutes"]
     model = partial(_model, kind, _variant(name))
     if kind.endswith("Perc"):
         tagger, _ = trained(model(settings, work), parts.train, dev=parts.dev)
@@ -86,10 +82,6 @@ def _tested(name: str, work: Work) -> Result:
     shown = f"F1 {result['F1']:.2f}, {counted(passes, tagger._trains_in)}"
     effort = {"iterations": passes, "train time": seconds, "seconds": seconds}
     return result | effort | {"settings": settings_of(tagger), "shown": shown}
-
-
-def _variant(name: str) -> str:
-    return OURS if name.endswith(f", {OURS}") else AS_PUBLISHED
 
 
 def _stability(averaging: str, work: Work) -> Result:
@@ -140,15 +132,13 @@ def findings(work: Work) -> Findings:
     if task.stability:
         runs = {averaging: work.results[f"stability of {averaging}"] for averaging in ("avg", "mavg")}
         avg, mavg = ((run["high"] - run["low"]) / 2 for run in runs.values())
-        evidence = f"avg ± {avg:.2f}, mavg ± {mavg:.2f} (the paper: 0.8 and 0.1)"
-        claims.append(Claim("After the plateau mavg fluctuates less than avg", mavg < avg, evidence))
+        claims.append(work.claim("stable", mavg < avg, avg=avg, mavg=mavg))
         curves = {name: (range(1, 1 + len(run["scores"])), run["scores"]) for name, run in runs.items()}
         caption = "F1 of the latent perceptron on development data after each pass (order 1)."
         figures = [Figure("stability", caption, [Panel("pass", "F1 (%)", curves)])]
     if all(name in work.results for name in TIMED):
         each = [work.results[name]["seconds"] / work.results[name]["iterations"] for name in TIMED]
         whole = [seconds * n for seconds, n in zip(each, (45, 300), strict=True)]  # the paper's numbers of iterations
-        text = "The latent perceptron trains 130 times as fast as batch training (45 passes, 300 iterations)"
-        evidence = f"{each[0]:.1f} s a pass, {each[1]:.1f} s an iteration: {whole[1] / whole[0]:.0f} times as fast"
-        claims.append(Claim(text, whole[1] >= 130 * whole[0], evidence))
+        ratio = whole[1] / whole[0]
+        claims.append(work.claim("fast", ratio >= 130, a_pass=each[0], iteration=each[1], ratio=ratio))
     return Findings(rows, claims, figures)

@@ -6,7 +6,7 @@ from pathlib import Path
 from labelwright import CRF, Cascade
 from labelwright.evaluate import evaluate
 from labelwright.reproduce.measured import SIGNIFICANT, claimed, difference, read_part, rows_of, scored, trained
-from labelwright.reproduce.work import VARIANTS, Claim, Findings, Parts, Result, Step, Work
+from labelwright.reproduce.work import VARIANTS, Findings, Parts, Result, Step, Work
 
 
 def _read(folder: Path) -> Parts:
@@ -61,7 +61,6 @@ def findings(work: Work) -> Findings:
         first, _, other = task.claims[0]
         after, before = (work.results[f"{system}, {variant}"]["POS accuracy"] for system in (first, other))
         p = difference(pairs["pos"], first, other)["p, tokens"]
-        text = f"{first} improves POS tags, though not significantly, {variant}"
-        evidence = f"{after:.2f} and {before:.2f}, p = {p:.2g} (McNemar)"
-        claims.append(Claim(text, after > before and p >= SIGNIFICANT, evidence))
+        is_so = after > before and p >= SIGNIFICANT
+        claims.append(work.claim("tags", is_so, first=first, variant=variant, after=after, before=before, p=p))
     return Findings(rows, claims)

@@ -12,7 +12,7 @@ import numpy as np
 from labelwright import Corpus
 from labelwright.corpus import synthetic_hmm
 from labelwright.reproduce.measured import averaged, model_of, rows_of, trained
-from labelwright.reproduce.work import AS_PUBLISHED, OURS, VARIANTS, Claim, Figure, Findings, Panel, Result, Step, Work
+from labelwright.reproduce.work import AS_PUBLISHED, OURS, VARIANTS, Figure, Findings, Panel, Result, Step, Work
 from labelwright.taggers.true_model import all_sequences, bayes_ceiling, expected_ceiling
 
 STRENGTHS = (0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95)
@@ -171,20 +171,17 @@ def findings(work: Work) -> Findings:
         _, latperc, dplvm, crf, perceptron = (dict(zip(strengths, values, strict=True)) for values in means.values())
         gains = {p: min(latperc[p], dplvm[p]) - max(crf[p], perceptron[p]) for p in GROWING if p in strengths}
         grows = min(gains.values()) > 0 and sorted(gains.values()) == list(gains.values())
-        text = f"Latent models are better than CRF and perceptron, and the gap grows with P, {variant}"
-        claims.append(Claim(text, grows, ", ".join(f"{gain:.2f} at P = {p:g}" for p, gain in gains.items())))
+        shown = ", ".join(f"{gain:.2f} at P = {p:g}" for p, gain in gains.items())
+        claims.append(work.claim("gap", grows, variant=variant, gains=shown))
         gap, p = max((abs(latperc[p] - dplvm[p]), p) for p in strengths)
-        text = f"The curves of Lat-Perc and DPLVM are almost identical, {variant}"
-        claims.append(Claim(text, gap < 1, f"they are at most {gap:.2f} apart, at P = {p:g}"))
+        claims.append(work.claim("identical", gap < 1, variant=variant, gap=gap, p=p))
     for latent in ("Lat-Perc", "DPLVM"):
         two = _runs(latent, OURS, work)[0][ACCURACY]
         four = work.results["more latent states"][latent][ACCURACY]
-        text = f"{latent} with four latent states per label keeps its accuracy"
-        claims.append(Claim(text, abs(two - four) < 1, f"{four:.2f}, and {two:.2f} with two (seed 0)"))
-    plain, latent_share = (averaged(_runs(name, AS_PUBLISHED, work), SEPARABLE)[0] for name in ("Perc", "Lat-Perc"))
-    text = "Less than 10 % of the training data are separable for the perceptron, more than 40 % for Lat-Perc"
-    claims.append(Claim(text, plain < 10 and latent_share > 40, f"{plain:.1f} % and {latent_share:.1f} %"))
+        claims.append(work.claim("more_states", abs(two - four) < 1, system=latent, two=two, four=four))
+    plain, share = (averaged(_runs(name, AS_PUBLISHED, work), SEPARABLE)[0] for name in ("Perc", "Lat-Perc"))
+    claims.append(work.claim("separable", plain < 10 and share > 40, plain=plain, latent=share))
     a, b = (averaged(_runs(name, AS_PUBLISHED, work), ACCURACY)[0] for name in ("CRF", "Perc"))
-    claims.append(Claim("The CRF is better than the perceptron", a > b, f"{a:.2f}, {b:.2f}"))
+    claims.append(work.claim("crf", a > b, crf=a, perceptron=b))
     caption = "Label accuracy against the strength P of the latent dependency, mean of three seeds."
     return Findings(_rows(work), claims, [Figure("figure-3", caption, panels)])

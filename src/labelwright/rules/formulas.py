@@ -13,7 +13,6 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from labelwright.corpus.schemes import Boundaries, boundaries
-from labelwright.corpus.spans import Span
 from labelwright.errors import OptionError
 
 Event: TypeAlias = tuple[tuple[int, frozenset[str]], ...]  # ((token, labels), ...): each token has one of its labels
@@ -195,24 +194,3 @@ def positions(at: At, sentence: Sentence, rule: str) -> list[int]:
                 "give a function of the sentence that returns its rules"
             )
     return list(dict.fromkeys(t % T for t in numbers))
-
-
-# -- one given span ---------------------------------------------------------------------------------------------------
-
-
-def span_formula(span: Span, sentence: Sentence, runs: bool) -> Formula:
-    """The span begins at its first token, goes on to its last, and ends there.
-
-    runs : the type is a label, and spans are runs of it"""
-    inside = labels_named([span.type], sentence, "span")
-
-    def begins(t: int, low: int | None, high: int | None) -> Row:
-        events = occurrences(span.type, t, sentence, "span", runs)
-        return Row(tuple((1, event) for event in events), low, high)
-
-    parts: list[Formula] = [begins(span.start, 1, None)]
-    for t in range(span.start + 1, span.end):
-        parts += [Row(((1, ((t, inside),)),), 1, None), begins(t, None, 0)]
-    if span.end < len(sentence):
-        parts.append(Some((Row(((1, ((span.end, inside),)),), None, 0), begins(span.end, 1, None))))
-    return All(tuple(parts))

@@ -5,8 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from labelwright.search.progressive import without_calibration
-from labelwright.search.samples import fitted, looked_at, without_warnings
+from labelwright.search.samples import fitted, looked_at, without_calibration, without_warnings
 from labelwright.taggers.estimator import uninterrupted, untrained
 
 SAMPLE = 3000  # tokens to measure on
@@ -55,7 +54,7 @@ def estimate(model: Any, X: Any, y: Any = None) -> Estimate:
 
 
 def _chosen(gold: Sequence[Sequence[Any]], share: int) -> list[int]:
-    """One sentence of so many, and the first one with each label."""
+    """Every `share`-th sentence, and the first one with each label."""
     seen: set[Any] = set()
     rows = []
     for n, labels in enumerate(gold):

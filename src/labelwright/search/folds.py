@@ -1,31 +1,19 @@
 """Cross-validation, and learning curves: the score of a model by the number of sentences that it is trained on."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from labelwright.decode.record import check_whole
-from labelwright.evaluate import evaluate
-from labelwright.search.progressive import without_calibration
-from labelwright.search.samples import (
-    Fold,
-    LeftOut,
-    SearchData,
-    fitted,
-    held_out,
-    looked_at,
-    of_layer,
-    with_gold,
-    without_warnings,
-)
+from labelwright.search.samples import Fold, LeftOut, held_out, looked_at, score_of
 from labelwright.taggers.estimator import uninterrupted, untrained
 
 Array = NDArray[Any]
 SHARES = (1 / 8, 1 / 4, 1 / 2, 1.0)  # of the sentences, for a learning curve
-HELD_OUT = 5  # without development data, one part of so many is tested on
+HELD_OUT = 5  # without development data, one part in five is tested on
 
 
 class Tested(NamedTuple):
@@ -82,7 +70,7 @@ def cross_validate(
     tested, left_out = [], LeftOut(data)
     for train, test in parts(data.n, folds, random_state):
         part = Fold(data.train(train), data.take(test), len(train), len(test), test)
-        tested.append(_tested(left_out.model(untrained(model, part=True), test), part, None))
+        tested.append(_tested(left_out, model, part))
         if progress is not None:
             progress(tested[-1])
     scores = np.array([fold.score for fold in tested])
@@ -118,42 +106,19 @@ def learning_curve(
     data = looked_at(X, y, least=HELD_OUT, asker="a learning curve", sample_weight=sample_weight)
     order = np.random.default_rng(random_state or 0).permutation(data.n)
     rows = np.sort(order[::HELD_OUT]) if dev is None else None
-    test, left_out = held_out(dev) if rows is None else _part(data, rows), LeftOut(data)
+    left_out = LeftOut(data)
+    test, n_test = (data.take(rows), len(rows)) if rows is not None else ((known := held_out(dev)).all, known.n)
     train = order if dev is not None else np.delete(order, slice(0, None, HELD_OUT))
     curve = []
     for size in dict.fromkeys(max(1, round(share * len(train))) for share in SHARES):
-        part = Fold(data.train(np.sort(train[:size])), test.take(np.arange(test.n)), size, test.n, rows)
-        curve.append(
-            _tested(left_out.model(untrained(model, part=True), rows), part, None if dev is None else part.test)
-        )
+        part = Fold(data.train(np.sort(train[:size])), test, size, n_test, rows)
+        curve.append(_tested(left_out, model, part, None if dev is None else part.test))
         if progress is not None:
             progress(curve[-1])
     return curve
 
 
-def _part(data: SearchData, rows: Any) -> SearchData:
-    X, y = data.take(rows)
-    return data._replace(X=X, y=y, n=len(rows))
-
-
-def _tested(model: Any, part: Fold, dev: Any) -> Tested:
+def _tested(left_out: LeftOut, model: Any, part: Fold, dev: Any = None) -> Tested:
     begun = time.monotonic()
-    with without_warnings():
-        trained = trained_on(without_calibration(model), *part.train, dev)
-    return Tested(part.n_train, part.n_test, _score(trained, part), time.monotonic() - begun)
-
-
-def trained_on(model: Any, X: Any, y: Any, weights: list[Any] | None = None, dev: Any = None) -> Any:
-    """A model after training on a part of the data; where that is interrupted, all is."""
-    return uninterrupted(fitted(model, X, y, weights, dev))
-
-
-def _score(model: Any, part: Fold) -> float:
-    """F1 of chunks, or accuracy; of a cascade the mean over its layers."""
-    predicted = model.predict(part.test[0])
-    if isinstance(predicted, Mapping):
-        return float(np.mean([evaluate(of_layer(part, name), rows).score for name, rows in predicted.items()]))
-    gold = with_gold(*part.test)[1]
-    if isinstance(gold[0], list | tuple | np.ndarray):
-        return evaluate(gold, predicted).score
-    return float(np.mean([a == b for a, b in zip(predicted, gold, strict=True)]))
+    trained = uninterrupted(left_out.trained(untrained(model, part=True), part, dev))
+    return Tested(part.n_train, part.n_test, score_of([trained], [part]), time.monotonic() - begun)

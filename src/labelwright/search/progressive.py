@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from labelwright.corpus.schemes import detect_scheme
 from labelwright.decode.record import check_whole
 from labelwright.errors import LabelwrightError, NotFittedError, OptionError
-from labelwright.evaluate import evaluate
-from labelwright.evaluate.scorers import NAMED, scorer_of
+from labelwright.evaluate.scorers import scorer_of
 from labelwright.learn.monitor import Monitor
 from labelwright.memory.search import memory_settings as memory_settings
 from labelwright.parallel import n_threads
@@ -23,13 +22,12 @@ from labelwright.search.samples import (
     LeftOut,
     SearchData,
     fitted,
+    gold_of,
     held_out,
     looked_at,
-    of_layer,
     parts_of,
+    score_of,
     sizes,
-    with_gold,
-    without_warnings,
 )
 from labelwright.search.trials import (
     SearchBar,
@@ -165,16 +163,13 @@ class ProgressiveSearch(Estimator):
                 bar.close()
         self._choose()
         if self.refit:
-            self.best_estimator_ = fitted(self.best_model(), data.X, data.y, data.weights, self._dev_data)
+            dev_data = None if self._dev is None else self._dev.all
+            self.best_estimator_ = fitted(self.best_model(), data.X, data.y, data.weights, dev_data)
         return self
 
     def best_model(self) -> Any:
         """An untrained model with the best setting."""
         return self._model(self.best_params_)
-
-    @property
-    def _dev_data(self) -> tuple[Any, Any] | None:
-        return None if self._dev is None else self._dev.take(np.arange(self._dev.n))
 
     def _fingerprint(self, data: SearchData, pool: list[Setting]) -> str:
         """A hash of all that decides the trials."""
@@ -208,7 +203,8 @@ class ProgressiveSearch(Estimator):
         """All settings in order, each once, after a check that the model has these parameters."""
         seen = set()
         for setting in _combinations(self.settings):
-            key = frozenset((name, _key(value)) for name, value in setting.items())
+            plain = {name: isinstance(value, str | int | float | None) for name, value in setting.items()}
+            key = frozenset((k, (type(v), v) if plain[k] else id(v)) for k, v in setting.items())
             if key not in seen:
                 seen.add(key)
                 try:
@@ -250,8 +246,9 @@ class ProgressiveSearch(Estimator):
         """Fill the table step by step, and record why the search ended."""
         order = np.random.default_rng(self.random_state or 0).permutation(data.n)  # [N]
         left_out = LeftOut(data)
+        folds = [self.folds] if isinstance(self.folds, int | np.integer) else list(self.folds)
         for step, size in enumerate(self.sizes_, 1):
-            parts = parts_of(data, order[:size], self._folds(step), self._dev)
+            parts = parts_of(data, order[:size], int(folds[min(step, len(folds)) - 1]), self._dev)
             errors = []
             for setting in pool:
                 row, error = self._row(step, parts, setting, left_out, monitor)
@@ -280,10 +277,6 @@ class ProgressiveSearch(Estimator):
         last = "one setting is left" if len(pool) == 1 else "all data have been used"
         self.stopped_ = "interrupted" if monitor.interrupted else last
 
-    def _folds(self, step: int) -> int:
-        folds = [self.folds] if isinstance(self.folds, int | np.integer) else list(self.folds)
-        return int(folds[min(step, len(folds)) - 1])
-
     def _row(
         self, step: int, parts: list[Fold], setting: Setting, left_out: LeftOut, monitor: Monitor
     ) -> tuple[Trial | None, ValueError | None]:
@@ -297,9 +290,7 @@ class ProgressiveSearch(Estimator):
         try:
             for part in parts:
                 dev = part.test if self._dev is not None else None
-                model = left_out.model(without_calibration(self._model(setting, part=True)), part.held_out)
-                with without_warnings():
-                    models.append(fitted(model, *part.train, dev))
+                models.append(left_out.trained(self._model(setting, part=True), part, dev))
                 if is_interrupted(models[-1]):
                     monitor.interrupted = True  # the monitor of the model received the signal
                     return None, None
@@ -323,16 +314,11 @@ class ProgressiveSearch(Estimator):
 
     def _score(self, models: list[Any], parts: list[Fold]) -> float:
         """The score of all test parts together; callables give one for each, of which this is the mean."""
-        if not isinstance(self.scoring_, str):
-            scores = [self.scoring_(model, *with_gold(*part.test)) for model, part in zip(models, parts, strict=True)]
-            return float(np.average(scores, weights=[part.n_test for part in parts]))
-        answers = [(model.predict(part.test[0]), part) for model, part in zip(models, parts, strict=True)]
-        if isinstance(answers[0][0], Mapping):  # of a cascade: the mean of its layers
-            layers = [
-                [(predicted[name], of_layer(part, name)) for predicted, part in answers] for name in answers[0][0]
-            ]
-            return float(np.mean([_pooled(self.scoring_, layer) for layer in layers]))
-        return _pooled(self.scoring_, [(predicted, with_gold(*part.test)[1]) for predicted, part in answers])
+        if isinstance(self.scoring_, str):
+            return score_of(models, parts, self.scoring_)
+        tests = [(part.test[0], gold_of(*part.test)) for part in parts]
+        scores = [self.scoring_(model, *test) for model, test in zip(models, tests, strict=True)]
+        return float(np.average(scores, weights=[part.n_test for part in parts]))
 
     def _choose(self) -> None:
         """The best setting of the last whole step (of the first, where it was interrupted: of what there is)."""
@@ -342,7 +328,13 @@ class ProgressiveSearch(Estimator):
             raise KeyboardInterrupt
         self.best_score_ = max(score_or_lowest(row) for row in rows)
         best = [row["setting"] for row in rows if row["score"] == self.best_score_]
-        unchanged = [setting for setting in best if _is_unchanged(self.estimator, setting)]
+        current = self.estimator.get_params()
+
+        def is_current(name: str, value: Any) -> bool:
+            given = current.get(name)
+            return given is value or (isinstance(value, str | int | float | tuple) and bool(given == value))
+
+        unchanged = [setting for setting in best if all(is_current(*item) for item in setting.items())]
         self.best_params_ = (unchanged or best)[0]
 
     # -- answers ----------------------------------------------------------------------------------------------
@@ -439,25 +431,6 @@ def survivors(scores: Array, gaps: str = "pass") -> Array:
     return stay
 
 
-def without_calibration(model: Any) -> Any:
-    """A model that is only to be scored by its labels: confidences would take time."""
-    if "calibration" in model.get_params() and hasattr(model, "_training_options"):
-        model.set_params(calibration=False)
-    return model
-
-
-def _is_unchanged(estimator: Any, setting: Setting) -> bool:
-    """Whether a setting is the current one of the estimator."""
-
-    parameters = estimator.get_params()
-
-    def same(name: str, value: Any) -> bool:
-        current = parameters.get(name)
-        return current is value or (isinstance(value, str | int | float | tuple) and bool(current == value))
-
-    return all(same(name, value) for name, value in setting.items())
-
-
 def _combinations(settings: Any) -> Iterator[Setting]:
     """The settings that a grid, or a list of them, stands for."""
     grids = [settings] if isinstance(settings, Mapping) else settings
@@ -466,28 +439,11 @@ def _combinations(settings: Any) -> Iterator[Setting]:
     for number, grid in enumerate(grids):
         if not isinstance(grid, Mapping) or not all(isinstance(name, str) for name in grid):
             raise OptionError(f"settings: number {number}: expected {{parameter: [value, ...]}}, got {grid!r:.60}")
-        values = [_alternatives(value) for value in grid.values()]
-        yield from (dict(zip(grid, chosen, strict=True)) for chosen in product(*values))
-
-
-def _alternatives(value: Any) -> list[Any]:
-    if isinstance(value, np.ndarray) and value.ndim == 1:
-        return list(value.tolist())
-    return list(value) if isinstance(value, list | range) else [value]
-
-
-def _key(value: Any) -> Any:
-    """The key by which values are equal: plain values by type and value, others by identity."""
-    return (type(value), value) if isinstance(value, str | int | float | None) else id(value)
-
-
-def _pooled(scoring: str, answers: list[tuple[Any, Any]]) -> float:
-    """The score of predictions with their true labels."""
-    predicted, gold = ([item for pair in answers for item in pair[side]] for side in (0, 1))
-    if isinstance(gold[0], list | tuple | np.ndarray):
-        measure = "score" if scoring == "f1" else NAMED[scoring].measure  # layers without chunks have no F1
-        return float(getattr(evaluate(gold, predicted), measure))
-    return float(np.mean([a == b for a, b in zip(predicted, gold, strict=True)]))
+        values = [
+            value.tolist() if isinstance(value, np.ndarray) and value.ndim == 1 else value for value in grid.values()
+        ]
+        choices = [value if isinstance(value, list | range) else [value] for value in values]
+        yield from (dict(zip(grid, chosen, strict=True)) for chosen in product(*choices))
 
 
 def _line(error: Exception) -> str:

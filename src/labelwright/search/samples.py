@@ -16,6 +16,9 @@ from numpy.typing import NDArray
 from labelwright.corpus.offsets import offsets_from
 from labelwright.corpus.table import Corpus
 from labelwright.errors import CorpusError, OptionError
+from labelwright.evaluate import evaluate
+from labelwright.evaluate.errors import words_of
+from labelwright.evaluate.scorers import NAMED
 from labelwright.features.phrases import checked_dictionaries
 from labelwright.features.sources import (
     DictionaryWarning,
@@ -28,7 +31,7 @@ from labelwright.features.sources import (
     share_of,
 )
 from labelwright.memory.instances import Instances
-from labelwright.taggers.training import labelled_pair, listed_weights, no_labels
+from labelwright.taggers.arguments import labelled_pair, listed_weights, no_labels
 from labelwright.wording import counted
 
 Array = NDArray[Any]
@@ -44,6 +47,10 @@ class SearchData(NamedTuple):
     n: int
     sequences: bool
     weights: list[Any] | None = None  # of sentences or tokens, in training
+
+    @property
+    def all(self) -> tuple[Any, Any]:
+        return self.take(np.arange(self.n))
 
     def train(self, rows: Array) -> tuple[Any, Any, list[Any] | None]:
         """X, y and the weights of these sentences or rows, to train on."""
@@ -67,7 +74,7 @@ class Fold(NamedTuple):
 
 
 def looked_at(X: Any, y: Any, least: int = PARTS, asker: str = "a search", sample_weight: Any = None) -> SearchData:
-    """The data X and y, checked: sentences or rows, and at least so many, each with its weight."""
+    """The data X and y, checked: `least` sentences or rows, each with its weight."""
     if y is None:
         if not isinstance(X, Corpus):
             raise OptionError("fit: give the labels y")
@@ -116,7 +123,7 @@ def parts_of(data: SearchData, sample: Array, folds: int, dev: SearchData | None
     """Split a sample into training and test parts; the part of a sentence or row is the same in each step.  With
     development data all of the sample is for training."""
     if dev is not None:
-        return [Fold(data.train(np.sort(sample)), dev.take(np.arange(dev.n)), len(sample), dev.n)]
+        return [Fold(data.train(np.sort(sample)), dev.all, len(sample), dev.n)]
     part_of = PARTS - 1 - np.arange(len(sample)) % PARTS  # [n]  0 is the part that every step tests on
     parts = []
     for fold in range(folds):
@@ -127,8 +134,7 @@ def parts_of(data: SearchData, sample: Array, folds: int, dev: SearchData | None
 
 def held_out(dev: Any) -> SearchData:
     """Development data, checked."""
-    X, y = labelled_pair(dev)
-    return looked_at(X, y, least=1, asker="dev")
+    return looked_at(*labelled_pair(dev), least=1, asker="dev")
 
 
 def fitted(model: Any, X: Any, y: Any, weights: list[Any] | None = None, dev: tuple[Any, Any] | None = None) -> Any:
@@ -140,15 +146,34 @@ def fitted(model: Any, X: Any, y: Any, weights: list[Any] | None = None, dev: tu
     return model.fit(X, **options) if y is None else model.fit(X, y, **options)
 
 
-def with_gold(X: Any, y: Any) -> tuple[Any, Any]:
-    """The test data with their labels, which a corpus has in a column."""
-    return X, X.y if y is None and X.label is not None else y
+def without_calibration(model: Any) -> Any:
+    """A model that is only to be scored by its labels: confidences would take time."""
+    if "calibration" in model.get_params() and hasattr(model, "_training_options"):
+        model.set_params(calibration=False)
+    return model
 
 
-def of_layer(part: Fold, name: str) -> Any:
-    """The labels of one layer of a cascade to test on."""
-    X, y = part.test
-    return X.column(name) if y is None else y[name]
+def gold_of(X: Any, y: Any, layer: str = "") -> Any:
+    """The labels, of one layer of a cascade: those of a corpus are in its columns."""
+    if layer:
+        return X.column(layer) if y is None else y[layer]
+    return X.y if y is None and X.label is not None else y
+
+
+def score_of(models: list[Any], parts: list[Fold], scoring: str = "f1") -> float:
+    """The score of the test parts together, each labelled by its model; "f1" is accuracy where labels make no chunks.
+    Of a cascade the mean of its layers."""
+    answers = [model.predict(part.test[0]) for model, part in zip(models, parts, strict=True)]
+    scores = []
+    for layer in answers[0] if isinstance(answers[0], Mapping) else [""]:
+        gold = [item for part in parts for item in gold_of(*part.test, layer)]
+        predicted = [item for answer in answers for item in (answer[layer] if layer else answer)]
+        if isinstance(gold[0], list | tuple | np.ndarray):
+            measure = "score" if scoring == "f1" else NAMED[scoring].measure
+            scores.append(getattr(evaluate(gold, predicted), measure))
+        else:
+            scores.append(np.mean([a == b for a, b in zip(predicted, gold, strict=True)]))
+    return float(np.mean(scores))
 
 
 # -- dictionaries -----------------------------------------------------------------------------------------------------
@@ -170,13 +195,21 @@ class LeftOut:
         self._known: dict[str, Known | None] = {}  # by layer
         self._told: set[str] = set()  # dictionaries that were warned of
 
+    def trained(self, model: Any, part: Fold, dev: tuple[Any, Any] | None = None) -> Any:
+        """An untrained model after training on a fold, without calibration, and without warnings of dictionaries."""
+        model = self.model(without_calibration(model), part.held_out)
+        with without_warnings():
+            return fitted(model, *part.train, dev)
+
     def model(self, model: Any, test: Array | None) -> Any:
         """The model with dictionaries that do not name what only the sentences `test` know; None: it stays as it is."""
         if test is None:
             return model
         for name, given in model.get_params().items():
             layer, _, setting = name.rpartition("__")
-            known = self._entities(layer) if setting == SETTING and given else None
+            if setting == SETTING and given and layer not in self._known:
+                self._known[layer] = _known(self._data, layer)
+            known = self._known[layer] if setting == SETTING and given else None
             if known is not None:
                 model.set_params(**{name: self._without(given, known, np.isin(known.sentence, test))})
         return model
@@ -196,15 +229,19 @@ class LeftOut:
             left[name] = [one for one, low in zip(exact[name], phrases, strict=True) if low not in only]
         return left
 
-    def _entities(self, layer: str) -> Known | None:
-        """The entities of all data, once for each layer; None where sentences have no words."""
-        if layer not in self._known:
-            self._known[layer] = _known(self._data, layer)
-        return self._known[layer]
-
 
 def _known(data: SearchData, layer: str) -> Known | None:
-    words, labels = _words(data.X), _labels(data, layer)
+    """The entities of all data; None where sentences have no words or no labels of this layer."""
+    X, y = data.X, data.y
+    if not data.sequences:
+        return None
+    if isinstance(y, Mapping):
+        labels = y.get(layer)
+    elif y is None:
+        labels = X.column(layer) if layer in X.names else X.y if X.label is not None else None
+    else:
+        labels = y
+    words = X.column(X.names[0]) if isinstance(X, Corpus) else words_of(X)
     if words is None or labels is None:
         return None
     offsets = offsets_from([len(sentence) for sentence in labels])
@@ -215,28 +252,6 @@ def _known(data: SearchData, layer: str) -> Known | None:
     entities = entities_of([word for sentence in words for word in sentence], names, codes, offsets)
     sentence = np.searchsorted(offsets, entities.start, side="right") - 1
     return Known(entities, seen_in(entities, fold=True), sentence)
-
-
-def _words(X: Any) -> list[list[str]] | None:
-    """The words of sentences: their first column."""
-    if isinstance(X, Corpus):
-        return X.column(X.names[0])
-    sentences = [[token if isinstance(token, str) else _first(token) for token in sentence] for sentence in X]
-    return sentences if all(isinstance(word, str) for sentence in sentences for word in sentence) else None
-
-
-def _first(token: Any) -> Any:
-    return token[0] if isinstance(token, list | tuple) and len(token) else None
-
-
-def _labels(data: SearchData, layer: str) -> Any:
-    if not data.sequences:
-        return None
-    if isinstance(data.y, Mapping):
-        return data.y.get(layer)
-    if data.y is not None:
-        return data.y
-    return data.X.column(layer) if layer in data.X.names else data.X.y if data.X.label is not None else None
 
 
 def _phrases(entities: Entities, chosen: Array) -> set[Phrase]:

@@ -15,7 +15,7 @@ from labelwright.corpus.table import Corpus
 from labelwright.errors import ModelFileError
 from labelwright.learn.monitor import ProgressBar
 from labelwright.storage import replace_file
-from labelwright.wording import shortened
+from labelwright.wording import align, counted, shortened
 
 Setting = dict[str, Any]
 Scoring = str | Callable[..., float]
@@ -101,20 +101,12 @@ def fingerprint(*values: Any) -> str:
 
 def contents(settings: Iterable[Any]) -> dict[str, str]:
     """Hashes of the files that settings name: a template, word vectors."""
-    files = sorted({os.fspath(value) for value in settings if isinstance(value, str | os.PathLike) and _is_file(value)})
-    return {path: _hash_of_file(path) for path in files}
-
-
-def _is_file(value: Any) -> bool:
-    try:
-        return os.path.isfile(value)
-    except ValueError:  # a text with a null character
-        return False
-
-
-def _hash_of_file(path: str) -> str:
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    files = {}
+    for value in settings:
+        if isinstance(value, str | os.PathLike) and "\0" not in os.fspath(value) and os.path.isfile(value):
+            with open(value, "rb") as file:
+                files[os.fspath(value)] = hashlib.file_digest(file, "sha256").hexdigest()
+    return dict(sorted(files.items()))
 
 
 def _update(digest: Any, value: Any) -> None:
@@ -129,16 +121,11 @@ def _update(digest: Any, value: Any) -> None:
     elif isinstance(value, Mapping):
         for name, part in value.items():
             _update(digest, [name, part])
-    elif isinstance(value, Sequence) and not isinstance(value, str) and any(_is_large(part) for part in value[:2]):
-        for part in value:
+    elif isinstance(value, list | tuple) and any(isinstance(part, Corpus | np.ndarray | Mapping) for part in value[:2]):
+        for part in value:  # its repr would leave something out
             _update(digest, part)
     else:
         digest.update(repr(value).encode("utf-8", "backslashreplace") + b"\0")
-
-
-def _is_large(value: Any) -> bool:
-    """Whether its repr would leave something out."""
-    return isinstance(value, Corpus | np.ndarray | Mapping)
 
 
 # -- as people see them -----------------------------------------------------------------------------------------------
@@ -158,19 +145,14 @@ def table_lines(
     titles = [f"n={size}" for size in sizes[: max(row["step"] for row in trials)]]
     lines = [[*names, *titles]]
     for rows in ranked[:limit]:
-        shown = {row["step"]: shown_score(row, scoring) for row in rows}
-        values = [_short(rows[0]["setting"][name]) if name in rows[0]["setting"] else "" for name in names]
+        shown = {row["step"]: "failed" if row["score"] is None else written(row["score"], scoring) for row in rows}
+        values = [
+            shortened(" ".join(str(rows[0]["setting"][name]).split()), WIDEST) if name in rows[0]["setting"] else ""
+            for name in names
+        ]
         lines.append([*values, *(shown.get(step, "") for step in range(1, len(titles) + 1))])
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    aligned = ["  ".join(map(_aligned, line, widths, [n < len(names) for n in range(len(line))])) for line in lines]
-    if len(ranked) > len(lines) - 1:
-        aligned.append(f"... and {len(ranked) - len(lines) + 1} more")
-    return [line.rstrip() for line in aligned]
-
-
-def shown_score(row: Trial, scoring: Scoring) -> str:
-    """The score of a trial as text."""
-    return "failed" if row["score"] is None else written(row["score"], scoring)
+    more = [f"... and {len(ranked) - limit} more"] if limit is not None and len(ranked) > limit else []
+    return align(lines, left=range(len(names))) + more
 
 
 def seconds_left(trials: Sequence[Trial], total: int, sizes: Sequence[int], refit: bool = True) -> float:
@@ -202,8 +184,7 @@ def tried(n: int, settings: int) -> str:
     >>> tried(1, 1), tried(4, 4), tried(6, 1025)
     ('1 setting', '4 settings', '6 of 1,025 settings')
     """
-    known = f"{settings:,} setting{'s' if settings != 1 else ''}"
-    return known if n == settings else f"{n:,} of {known}"
+    return counted(settings, "setting") if n == settings else f"{n:,} of {counted(settings, 'setting')}"
 
 
 class SearchBar(ProgressBar):
@@ -215,7 +196,7 @@ class SearchBar(ProgressBar):
         self._scoring = scoring
 
     def show(self, row: Trial, total: int) -> None:
-        """Show one setting out of so many in this step."""
+        """Show one more of the `total` settings of this step."""
         if not self.live:
             return
         if self._bar is None:
@@ -227,11 +208,3 @@ class SearchBar(ProgressBar):
         what = f"step {self._step} of {self._steps}, {row['n_train'] + row['n_test']:,} in the sample"
         note = f"best {written(max(self._scores), self._scoring)}"
         self._bar.update(self._task, description=what, completed=self._tried, total=total, note=note)
-
-
-def _short(value: Any) -> str:
-    return shortened(" ".join(str(value).split()), WIDEST)
-
-
-def _aligned(text: str, width: int, left: bool) -> str:
-    return text.ljust(width) if left else text.rjust(width)

@@ -5,9 +5,10 @@ without arcs do not count, and a score of minus infinity forbids an arc.
 
 A *labelled* graph has labels on its arcs: every path is a labelling, and every arc reads at most one token.
 
-    chain lattice     begin -> (0, q) -> (1, q) -> ...          the arc into (t, q) reads token t with the label of q
+    chain lattice     begin -> (0, q) -> (1, q) -> ... -> end   the arc into (t, q) reads token t with the label of q
     segment graph     a segment of d tokens is d arcs through nodes of its own; the last one has its score
     proposals         as decode.csi lays them out: a node is what the tokens before have chosen
+    pruned labels     a node for each candidate of a token
 
     >>> triangle = dag([0, 0, 1], [1, 2, 2])
     >>> sums(triangle, np.log([1.0, 1.0, 3.0])).arcs.tolist()  # 0 -> 2 has weight 1, 0 -> 1 -> 2 has weight 3
@@ -23,6 +24,7 @@ from numpy.typing import NDArray
 
 from labelwright.errors import OptionError
 from labelwright.kernels import dag as kernels
+from labelwright.kernels.arrays import ranges
 from labelwright.structures.lattice import Lattice
 
 Array = NDArray[Any]
@@ -57,16 +59,12 @@ class ArcPool(NamedTuple):
     heap: Array  # [P]
     counts: Array  # [4]
 
-    @classmethod
-    def empty(cls, size: int) -> "ArcPool":
-        arc, parent, heap = np.empty((3, size), np.int32)
-        return cls(np.empty(size), arc, parent, heap, np.zeros(4, np.int64))
 
-    def grown(self, size: int) -> "ArcPool":
-        larger = ArcPool.empty(size)
-        for old, new in zip(self[:4], larger[:4], strict=True):
-            new[: len(old)] = old
-        return larger._replace(counts=self.counts)
+def doubled(pool: Any) -> Any:
+    """The same pool of a search with room for twice as many: all its arrays but those after the heap."""
+    larger = [np.concatenate([array, np.empty_like(array)]) for array in pool]
+    kept = pool[pool._fields.index("heap") + 1 :]
+    return type(pool)(*larger[: len(pool) - len(kept)], *kept)
 
 
 # -- graphs -----------------------------------------------------------------------------------------------------------
@@ -260,11 +258,12 @@ def best_paths(graph: Dag, scores: Any, n: int) -> tuple[list[Array], Array]:
     is_source = _marked(graph.sources, graph.n_nodes)
     phi = np.empty(graph.n_nodes)
     kernels.best_scores(*graph[:2], scores, graph.sources, phi)
-    pool = ArcPool.empty(64 + 4 * graph.n_nodes)
+    arc, parent, heap = np.empty((3, 64 + 4 * graph.n_nodes), np.int32)
+    pool = ArcPool(np.empty(len(heap)), arc, parent, heap, np.zeros(4, np.int64))
     paths, bounds, best_scores = np.empty(4 * graph.n_nodes, np.int32), np.zeros(n + 1, np.int64), np.empty(n)
     through = graph.source, scores, is_source, phi, ptr, entering
     while kernels.best_paths(*through, pool, paths, best_scores, bounds) == kernels.FULL:
-        pool, paths = pool.grown(2 * len(pool.heap)), np.concatenate([paths, np.empty_like(paths)])
+        pool, paths = doubled(pool), np.concatenate([paths, paths])
     taken = int(pool.counts[kernels.TAKEN])
     return np.split(paths[: bounds[taken]], bounds[1:taken]) if taken else [], best_scores[:taken]
 
@@ -366,21 +365,98 @@ def from_chain(lattice: Lattice) -> Chain:
     node, arc, graph = lattice
     T, Q = node.shape
     r, s = graph.ends  # nodes of each arc of the lattice
-    every, none = np.arange(Q), np.full(Q, -1)
-    begin, end = T * Q, T * Q + 1
+    every, t = np.arange(Q), np.arange(T)[:, None]
+    begin, end = 0, 1 + T * Q
+    place = 1 + t * Q + every  # [T, Q]  the node of (t, q)
     lost, stuck = np.setdiff1d(every, s), np.setdiff1d(every, r)
-    parts = [(none + 1 + begin, every, node[0], none * 0, every, none)]  # source, target, score, token, node, arc
-    for t in range(1, T):
-        forbidden = np.full(len(lost), -np.inf)
-        parts.append((lost * 0 + begin, t * Q + lost, forbidden, lost * 0 + t, lost, lost * 0 - 1))
-        score = arc[t if len(arc) > 1 else 0] + node[t, s]
-        parts.append(((t - 1) * Q + r, t * Q + s, score, s * 0 + t, s, np.arange(len(s))))
-    for t in range(T):
-        leaves = every if t == T - 1 else stuck
-        score = np.full(len(leaves), 0.0 if t == T - 1 else -np.inf)
-        parts.append((t * Q + leaves, leaves * 0 + end, score, leaves * 0 + T, leaves * 0 - 1, leaves * 0 - 1))
-    source, target, score, token, to, number = map(np.concatenate, zip(*parts, strict=True))
-    return Chain(dag(source, target, T * Q + 2), score, token, to, number)
+    scores = (arc[1:] if len(arc) > 1 else arc) + node[1:, s]
+    parts: list[tuple[Any, ...]] = [  # source, target, score, token, node, arc
+        (begin, place[0], node[0], 0, every, -1),
+        (begin, place[1:, lost], -np.inf, t[1:], lost, -1),
+        (place[:-1, r], place[1:, s], scores, t[1:], s, np.arange(len(s))),
+        (place[:-1, stuck], end, -np.inf, T, -1, -1),
+        (place[-1], end, 0.0, T, -1, -1),
+    ]
+    columns = zip(*(np.broadcast_arrays(*part) for part in parts), strict=True)
+    source, target, score, token, to, number = (np.concatenate([x.reshape(-1) for x in column]) for column in columns)
+    ends = (np.array([node], np.int32) for node in (begin, end))
+    return Chain(Dag(source.astype(np.int32), target.astype(np.int32), T * Q + 2, *ends), score, token, to, number)
+
+
+def chain_covariance(lattice: Lattice, on_nodes: Array, on_arcs: Array) -> tuple[Array, Array]:
+    """Covariance of every node [T, Q] and arc [T, A] of a lattice with the gain of a path, the sum of on_nodes [T, Q]
+    and on_arcs [T, A] along it; for scores of any size (batches go through timeorder.covariances)."""
+    chain = from_chain(lattice)
+    (T, Q), A = on_nodes.shape, on_arcs.shape[1]
+    to_node, along = np.flatnonzero(chain.node >= 0), np.flatnonzero(chain.arc >= 0)
+    place, arc = (chain.token * Q + chain.node)[to_node], (chain.token * A + chain.arc)[along]
+    gains = np.zeros(len(chain.scores))
+    gains[to_node] = on_nodes.reshape(-1)[place]
+    gains[along] += on_arcs.reshape(-1)[arc]
+    _, cov = covariance(chain.dag, chain.scores, gains)
+    return np.bincount(place, cov[to_node], T * Q).reshape(T, Q), np.bincount(arc, cov[along], T * A).reshape(T, A)
+
+
+# -- labels of arcs ----------------------------------------------------------------------------------------------------
+
+
+class Reading(NamedTuple):
+    """The labels that arcs give to tokens, as runs of tokens with one label: a path is a labelling.
+
+    Along a path, tokens are read from left to right."""
+
+    arc: Array  # [R]  rising
+    begin: Array  # [R]  the first token of a run
+    end: Array  # [R]  the token after its last
+    label: Array  # [R]  code
+
+    def codes(self, path: Array) -> Array:
+        """The labels [T] of a path."""
+        first = np.searchsorted(self.arc, path)
+        run = ranges(first, np.searchsorted(self.arc, path, side="right") - first)
+        return np.repeat(self.label[run], self.end[run] - self.begin[run])
+
+    def sums(self, table: Array, n_arcs: int) -> Array:
+        """The sum of a table [T, L] over what each arc reads [A]."""
+        values = table[self.begin, self.label].astype(np.float64)
+        long = np.flatnonzero(self.end - self.begin > 1)
+        if len(long):
+            before = np.concatenate([np.zeros((1, table.shape[1])), np.cumsum(table, axis=0)])
+            values[long] = before[self.end[long], self.label[long]] - before[self.begin[long], self.label[long]]
+        return np.bincount(self.arc, values, n_arcs)
+
+    def permitted(self, permitted: Array, n_arcs: int) -> Array:
+        """Which arcs [A] leave every token one of its permitted labels [T, L]."""
+        return np.asarray(self.sums(~permitted, n_arcs) == 0)
+
+    def marginals(self, p: Array, T: int, L: int) -> Array:
+        """P(label at t) [T, L] from P(arc) [A]."""
+        p = p[self.arc]
+        opened: Array = np.bincount(self.begin * L + self.label, p, (T + 1) * L).reshape(T + 1, L)
+        if (self.end - self.begin > 1).any():
+            opened -= np.bincount(self.end * L + self.label, p, (T + 1) * L).reshape(T + 1, L)
+            opened = np.cumsum(opened, axis=0)
+        return np.clip(opened[:T], 0.0, 1.0)
+
+
+def reading_of(arc: Array, first: Array, length: Array, labels: Array) -> Reading:
+    """What arcs read that give their first, inner, last or (of one token) only token these labels [n, 4]."""
+    begin, inner, end, only = labels.T
+    last = first + length - 1
+    runs = [
+        (np.flatnonzero(length == 1), first, last + 1, only),
+        (np.flatnonzero(length > 1), first, first + 1, begin),
+        (np.flatnonzero(length > 2), first + 1, last, inner),
+        (np.flatnonzero(length > 1), last, last + 1, end),
+    ]
+    return joined_reading([Reading(arc[on], *(values[on] for values in run)) for on, *run in runs])
+
+
+def joined_reading(parts: Sequence[Reading]) -> Reading:
+    """All runs, in the order of their arcs."""
+    joined = Reading(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
+    order = np.argsort(joined.arc, kind="stable")
+    return Reading(*(values[order] for values in joined))
 
 
 # -- labelled graphs ---------------------------------------------------------------------------------------------------
@@ -396,10 +472,17 @@ class LabelledArcs(NamedTuple):
     score: Array  # [A]
     label: Array  # [A]  code of the label of the token that it reads; -1: none
     token: Array  # [A]  of an arc that reads none: the next one
+    whole: Array  # [A]  the arc that it completes, of a graph whose arcs read several tokens; -1: none
 
     def taken(self, which: Array | slice) -> "LabelledArcs":
         """Some of the arcs, in order."""
         return LabelledArcs(*(array[which] for array in self))
+
+    @property
+    def reading(self) -> Reading:
+        """What they read."""
+        arc = np.flatnonzero(self.label >= 0)
+        return Reading(arc, self.token[arc], self.token[arc] + 1, self.label[arc])
 
 
 class GraphSums(NamedTuple):
@@ -423,14 +506,17 @@ class LabelledGraph(NamedTuple):
         source, target, sinks = (nodes.astype(np.int32) for nodes in (*self.arcs[:2], self.sinks))
         return Dag(source, target, self.n_nodes, np.zeros(1, np.int32), sinks)
 
-    def losses(self) -> tuple[Array, float]:
-        """How much worse the best path through each arc is than the best of all [A], and the score of that."""
+    def losses(self) -> tuple[Array, Array, float]:
+        """How much worse the best path through each arc is than the best of all [A]; what each arc adds to the loss of
+        a path [A]; and the score of the best."""
         source, target, score = self.arcs[:3]
-        ahead, behind = best_around(self.dag, score)
-        best = float(ahead[self.sinks].max(initial=-np.inf))
+        upto, behind = best_around(self.dag, score)
+        best = float(upto[self.sinks].max(initial=-np.inf))
         if best == -np.inf:
-            return np.full(len(score), np.inf), best
-        return best - (ahead[source] + score + behind[target]), best
+            return np.full(len(score), np.inf), np.full(len(score), np.inf), best
+        with np.errstate(invalid="ignore"):  # of arcs on no path
+            onwards = score + behind[target]
+            return best - (upto[source] + onwards), behind[source] - onwards, best
 
     def sums(self) -> GraphSums:
         """The sums over all paths."""
@@ -450,27 +536,18 @@ class LabelledGraph(NamedTuple):
         return rows
 
 
-def labelled_graph(parts: Sequence[LabelledArcs], n_nodes: int, sinks: Array) -> LabelledGraph:
-    """The graph of arcs in any order, without those that are forbidden."""
-    arcs = LabelledArcs(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
-    order = np.argsort(2 * arcs.token + (arcs.label >= 0), kind="stable")
-    return LabelledGraph(arcs.taken(order[np.isfinite(arcs.score[order])]), n_nodes, sinks)
+def labelled_graph(graph: Dag, score: Array, label: Array, token: Array, whole: Array | None = None) -> LabelledGraph:
+    """The graph of arcs in any order, from node 0 on, without those that are forbidden."""
+    whole = np.full(len(score), -1) if whole is None else whole
+    arcs = LabelledArcs(graph.source.astype(np.int64), graph.target.astype(np.int64), score, label, token, whole)
+    order = np.argsort(2 * token + (label >= 0), kind="stable")
+    return LabelledGraph(arcs.taken(order[np.isfinite(score[order])]), graph.n_nodes, graph.sinks.astype(np.int64))
 
 
 def graph_of_lattice(lattice: Lattice) -> LabelledGraph:
-    """The paths of a chain lattice; node 1 + t * Q + q of the graph is (t, q)."""
-    node, arc, graph = lattice
-    T, Q = len(node), graph.n_nodes
-    label_of = graph.label_of_node.astype(np.int64)
-    source, target = graph.ends
-    inside = np.flatnonzero((source < Q) & (target < Q))  # rows of arcs may be padded
-    r, s = source[inside], target[inside]
-    every = np.arange(Q)
-    parts = [LabelledArcs(every * 0, 1 + every, node[0, :Q], label_of, every * 0)]
-    for t in range(1, T):
-        score = arc[t if len(arc) > 1 else 0][inside] + node[t, s]
-        kept = np.flatnonzero(np.isfinite(score))
-        first = 1 + (t - 1) * Q
-        to = s[kept]
-        parts.append(LabelledArcs(first + r[kept], first + Q + to, score[kept], label_of[to], np.full(len(kept), t)))
-    return labelled_graph(parts, 1 + T * Q, 1 + (T - 1) * Q + every)
+    """The paths of a chain lattice; the arcs to the end read nothing."""
+    chain = from_chain(lattice)
+    Q = lattice.graph.n_nodes
+    label = np.append(lattice.graph.label_of_node, -1).astype(np.int64)[np.minimum(chain.node, Q)]
+    scores = np.where(chain.node < Q, chain.scores, -np.inf)  # rows may be padded
+    return labelled_graph(chain.dag, scores, label, chain.token)

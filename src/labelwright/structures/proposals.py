@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from labelwright.corpus.offsets import offsets_from
 from labelwright.errors import OptionError
 from labelwright.kernels import csi as kernels
-from labelwright.structures.dag import Dag, LabelledArcs, LabelledGraph, labelled_graph
 
 Array = NDArray[Any]
 CERTAIN = 0.999  # confidences are cut here where their distance to one counts
@@ -331,15 +330,3 @@ def problem(proposals: Proposals, sentence: int, labels: Sequence[str]) -> Probl
         scope = tuple(range(t + i - h, t + j - h + 1)), tuple(labels[code] for code in grams[t][i : j + 1])
         factors[scope] = factors.get(scope, 0.0) + float(proposals.weights[a + t, i, j])
     return Problem(domains, [(*scope, weight) for scope, weight in factors.items()])
-
-
-def graph_of_proposals(graph: Dag, score: Array, label: Array, T: int) -> LabelledGraph:
-    """Labellings of candidates, whose arcs are in the order of tokens, from node 0 on."""
-    source, target = graph.source.astype(np.int64), graph.target.astype(np.int64)
-    token, begin, n_nodes = np.empty(len(source), np.int64), 0, 1
-    for t in range(T):
-        end = int(np.searchsorted(source, n_nodes))
-        token[begin:end], n_nodes = t, int(target[begin:end].max()) + 1
-        begin = end
-    arcs = LabelledArcs(source, target, score, label.astype(np.int64), token)
-    return labelled_graph([arcs], n_nodes, graph.sinks.astype(np.int64))

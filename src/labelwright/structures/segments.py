@@ -20,7 +20,8 @@ from labelwright.corpus.schemes import ALIASES, boundaries, convert, detect_sche
 from labelwright.errors import CorpusError, ModelFileError, OptionError
 from labelwright.kernels import segments as kernels
 from labelwright.modelfile import HeaderReader
-from labelwright.structures.dag import Dag, LabelledArcs, LabelledGraph, labelled_graph
+from labelwright.parallel import computed_once
+from labelwright.structures.dag import Dag, LabelledGraph, Reading, joined_reading, labelled_graph, reading_of
 
 Array = NDArray[Any]
 MAX_ROWS = 1 << 27  # candidates in the training data, or in sentences encoded at once: each needs about twenty bytes
@@ -164,11 +165,6 @@ def label_of_role(space: SegmentSpace) -> Array:
             'their probabilities; use iob2 labels (labelwright convert, or scheme = "iob2" in the layer\'s table of a '
             "recipe), or passing='best'"
         )
-    return _untouched(space)
-
-
-def _untouched(space: SegmentSpace) -> Array:
-    """The label that each role is written as [R] where no segment of its type is beside it."""
     table = label_table(space)[0]  # [L, places]
     return np.concatenate([table[: space.n_long, :3].T.reshape(-1), table[:, 3]])
 
@@ -361,122 +357,105 @@ def rows_of(segments: Segments, offsets: Array, max_length: int) -> Array:
     return np.asarray(rows + segments.end - segments.start - 1)
 
 
-class Arcs(NamedTuple):
-    """The meaning of the arcs of a graph of segments (kernels.segments.write_graph)."""
+class SpanArcs(NamedTuple):
+    """Arcs that stand for spans."""
 
-    dag: Dag
-    first: Array  # [A]  first token
-    length: Array  # [A]  number of tokens; 0: a transition
-    kind: Array  # [A]  type
-    before: Array  # [A]  type before a transition, L at the beginning; -1 for a segment
+    arc: Array  # [n]
+    start: Array  # [n]
+    end: Array  # [n]
+    kind: Array  # [n]  which of the types of spans
 
-    def of(self, T: int, space: SegmentSpace) -> "Arcs":
+
+class Arcs:
+    """The graph of the segmentations of T tokens, and the meaning of its arcs (kernels.segments.write_graph)."""
+
+    def __init__(self, space: SegmentSpace, T: int, arrays: Sequence[Array], longer: "Arcs | None" = None):
+        self.space, self.T, self._longer = space, T, longer
+        source, target = arrays[:2]
+        self.first, self.length, self.kind, self.before = arrays[2:]  # [A]  of a transition: length 0; else before -1
+        Q = 1 + 2 * T * space.n_types
+        self.dag = Dag(source, target, Q, np.zeros(1, np.int32), np.arange(Q - space.n_types, Q, dtype=np.int32))
+
+    def of(self, T: int) -> "Arcs":
         """The arcs of a shorter sentence, which are the first of these."""
-        A, Q = kernels.before_transitions(*space.shape, T), 1 + 2 * T * space.n_types
-        sinks = np.arange(Q - space.n_types, Q, dtype=np.int32)
-        whole = self.dag
-        dag = Dag(whole.source[:A], whole.target[:A], Q, whole.sources, sinks)
-        return Arcs(dag, self.first[:A], self.length[:A], self.kind[:A], self.before[:A])
+        if T == self.T:
+            return self
+        A = kernels.before_transitions(*self.space.shape, T)
+        arrays = (*self.dag[:2], self.first, self.length, self.kind, self.before)
+        return Arcs(self.space, T, [array[:A] for array in arrays], self)
 
-    def segments(self, path: Array) -> Segments:
-        """The segments on a path."""
-        arcs = path[self.length[path] > 0]
-        return Segments(self.first[arcs], self.first[arcs] + self.length[arcs], self.kind[arcs])
+    @computed_once
+    def reading(self) -> Reading:
+        """The labels that arcs give to tokens.  One that depends on the neighbour of a segment is read by the
+        transition to it (iob1), or from it (ioe1)."""
+        touchy = TOUCHY.get(self.space.scheme or "")
+        if self._longer is None:
+            return _reading(self, touchy)
+        whole = self._longer.reading
+        n = np.searchsorted(whole.arc, len(self.first))
+        reading = Reading(*(values[:n] for values in whole))
+        return reading if touchy != "E" else joined_reading([reading, _last_labels(self)])
+
+    @computed_once
+    def spans(self) -> SpanArcs:
+        """The segments of types that may be long."""
+        if self._longer is not None:
+            whole = self._longer.spans
+            n = np.searchsorted(whole.arc, len(self.first))
+            return SpanArcs(*(values[:n] for values in whole))
+        arc = np.flatnonzero((self.length > 0) & (self.kind < self.space.n_long))
+        return SpanArcs(arc, self.first[arc], self.first[arc] + self.length[arc], self.kind[arc])
+
+
+def _reading(arcs: Arcs, touchy: str | None) -> Reading:
+    """What the arcs of a sentence that may go on read."""
+    table = label_table(arcs.space)  # [2, L, places]
+    segment, transition = np.flatnonzero(arcs.length > 0), np.flatnonzero(arcs.length == 0)
+    first, length, kind = arcs.first[segment], arcs.length[segment], arcs.kind[segment]
+    if touchy is None:
+        return reading_of(segment, first, length, table[0, kind])
+    if touchy == "E":
+        transition = transition[arcs.first[transition] > 0]
+    same = (arcs.before == arcs.kind)[transition].astype(np.int64)
+    here, of = arcs.first[transition], arcs.kind[transition]
+    if touchy == "E":
+        here, of = here - 1, arcs.before[transition]
+    beside = Reading(transition, here, here + 1, table[same, of, PLACES.index(touchy)])
+    places = [PLACES.index(place) for place in ("IIEE" if touchy == "B" else "BIIB")]  # of what the segment reads
+    within = reading_of(segment, first + (touchy == "B"), length - 1, table[0, kind][:, places])
+    reading = joined_reading([within, beside])
+    return reading if touchy == "B" else joined_reading([reading, _last_labels(arcs)])
+
+
+def _last_labels(arcs: Arcs) -> Reading:
+    """The labels at the end of the sentence, where no transition follows (ioe1)."""
+    arc = np.flatnonzero((arcs.length > 0) & (arcs.first + arcs.length == arcs.T))
+    end = np.full(len(arc), arcs.T)
+    return Reading(arc, end - 1, end, label_table(arcs.space)[0, arcs.kind[arc], PLACES.index("E")])
 
 
 def arcs_of(space: SegmentSpace, T: int) -> Arcs:
     """The arcs of T tokens."""
-    return _arcs_of(*space.shape, T)
+    arrays = np.empty((6, kernels.before_transitions(*space.shape, T)), np.int32)
+    kernels.write_graph(*space.shape, T, *arrays)
+    return Arcs(space, T, list(arrays))
+
+
+_kept_arcs = functools.lru_cache(maxsize=4)(arcs_of)
 
 
 def arcs_for(space: SegmentSpace, T: int) -> Arcs:
     """The arcs of T tokens or of some more; those of short sentences are made once."""
-    if T > SHORT:
-        return arcs_of(space, T)
-    return _kept_arcs(*space.shape, -(-T // MULTIPLE) * MULTIPLE)
-
-
-def _arcs_of(S: int, n_long: int, longest: int, T: int) -> Arcs:
-    A = kernels.before_transitions(S, n_long, longest, T)
-    source, target, first, length, kind, before = np.empty((6, A), np.int32)
-    kernels.write_graph(S, n_long, longest, T, source, target, first, length, kind, before)
-    Q = 1 + 2 * T * S
-    dag = Dag(source, target, Q, np.zeros(1, np.int32), np.arange(Q - S, Q, dtype=np.int32))
-    return Arcs(dag, first, length, kind, before)
-
-
-_kept_arcs = functools.lru_cache(maxsize=4)(_arcs_of)
-
-
-def permitted_arcs(space: SegmentSpace, arcs: Arcs, permitted: Array) -> Array:
-    """Which arcs [A] leave every token one of its permitted labels [T, labels]."""
-    table, touchy = label_table(space), TOUCHY.get(space.scheme or "")
-    T = len(permitted)
-    free = permitted[:, table[0]] | permitted[:, table[1]]  # [T, L, places]
-    if touchy == "E":  # no segment follows the last token
-        free[-1] = permitted[-1][table[0]]
-    begin, inner, end, single = (free[:, :, PLACES.index(place)] for place in PLACES)
-    shut = np.concatenate([np.zeros((1, space.n_types), np.int64), np.cumsum(~inner, axis=0)])  # [T+1, L]
-    first, length, kind = arcs.first, arcs.length, arcs.kind
-    last = np.maximum(first + length - 1, first)
-    long = begin[first, kind] & end[last, kind] & (shut[last, kind] == shut[np.minimum(first + 1, T), kind])
-    allowed = np.where(length > 1, long, np.where(length == 1, single[first, kind], True))
-    transition = length == 0
-    same = (arcs.before == arcs.kind).astype(np.int64)
-    if touchy == "B":
-        allowed[transition] &= permitted[first, table[same, kind, PLACES.index("B")]][transition]
-    elif touchy == "E":
-        transition &= first > 0
-        label = table[same[transition], arcs.before[transition], PLACES.index("E")]
-        allowed[transition] &= permitted[first[transition] - 1, label]
-    return np.asarray(allowed)
-
-
-def wrong_labels(space: SegmentSpace, arcs: Arcs, allowed: Array, cost: Array) -> Array:
-    """The sum of costs [T] over the tokens of each arc [A] whose label is none of the allowed ones [T, labels]; a label
-    that depends on the neighbour of a segment counts on the transition to it, or from it."""
-    table, touchy, T = label_table(space), TOUCHY.get(space.scheme or ""), len(cost)
-    wrong = np.where(allowed[:, table], 0.0, cost[:, None, None, None])  # [T, 2, L, places]
-    begin, inner, end, single = (wrong[:, 0, :, PLACES.index(place)].copy() for place in PLACES)
-    if touchy == "B":
-        begin[:] = single[:] = 0.0
-    elif touchy == "E":
-        end[:-1] = single[:-1] = 0.0  # no segment follows the last token
-    before = np.concatenate([np.zeros((1, space.n_types)), np.cumsum(inner, axis=0)])  # [T+1, L]
-    first, length, kind = arcs.first, arcs.length, arcs.kind
-    last = np.maximum(first + length - 1, first)
-    within = before[last, kind] - before[np.minimum(first + 1, T), kind]
-    long = begin[first, kind] + within + end[last, kind]
-    costs = np.where(length > 1, long, np.where(length == 1, single[first, kind], 0.0))
-    if touchy is not None:
-        transition = (length == 0) & ((touchy == "B") | (first > 0))
-        same = (arcs.before == arcs.kind).astype(np.int64)[transition]
-        token = first[transition] - (touchy == "E")
-        of = (kind if touchy == "B" else arcs.before)[transition]
-        costs[transition] = wrong[token, same, of, PLACES.index(touchy)]
-    return costs
-
-
-def label_marginals(space: SegmentSpace, roles: Array, arcs: Arcs, p: Array) -> Array:
-    """P(label at t) [T, labels] from P(role at t) [T, R] and P(arc) [A]."""
-    table, touchy = label_table(space), TOUCHY.get(space.scheme or "")
-    marginals = np.zeros((len(roles), len(space.labels)))
-    np.add.at(marginals.T, _untouched(space), roles.T)
-    if touchy is not None:  # segments that touch one of the same type have another label
-        place = PLACES.index(touchy)
-        touching = np.flatnonzero((arcs.before == arcs.kind) & (arcs.kind < space.n_long))
-        token, kind = arcs.first[touching] - (touchy == "E"), arcs.kind[touching]
-        np.add.at(marginals, (token, table[0, kind, place]), -p[touching])
-        np.add.at(marginals, (token, table[1, kind, place]), p[touching])
-    return np.clip(marginals, 0.0, 1.0)
+    return arcs_of(space, T) if T > SHORT else _kept_arcs(space, -(-T // MULTIPLE) * MULTIPLE)
 
 
 # -- labelled graphs ---------------------------------------------------------------------------------------------------
 
 
-def graph_of_segments(arcs: Arcs, scores: Array, space: SegmentSpace) -> LabelledGraph:
+def graph_of_segments(arcs: Arcs, scores: Array) -> LabelledGraph:
     """Segmentations: transitions read nothing; a segment of several tokens goes through nodes of its own, which it
     shares with longer ones from the same token on."""
+    space = arcs.space
     if space.scheme in TOUCHY:
         raise OptionError(
             f"constraints: in {space.scheme} the labels of a segment depend on its neighbours, so a SemiCRF takes no "
@@ -484,48 +463,25 @@ def graph_of_segments(arcs: Arcs, scores: Array, space: SegmentSpace) -> Labelle
         )
     first, length, kind = (array.astype(np.int64) for array in (arcs.first, arcs.length, arcs.kind))
     source, target, n_nodes = arcs.dag.source.astype(np.int64), arcs.dag.target.astype(np.int64), arcs.dag.n_nodes
-    inner = _InnerNodes(space, n_nodes, n_nodes // (2 * space.n_types))
-    label = {place: label_table(space)[0, :, PLACES.index(place)] for place in PLACES}
-    none, one, long = length == 0, length == 1, length > 1
-    parts = [
-        LabelledArcs(source[none], target[none], scores[none], kind[none] * 0 - 1, first[none]),
-        LabelledArcs(source[one], target[one], scores[one], label["S"][kind[one]], first[one]),
-        LabelledArcs(
-            inner.node(first[long], kind[long], length[long] - 1),
-            target[long],
-            scores[long],
-            label["E"][kind[long]],
-            first[long] + length[long] - 1,
-        ),
-        *inner.arcs(label["B"], label["I"]),
-    ]
-    return labelled_graph(parts, inner.end, arcs.dag.sinks.astype(np.int64))
+    begin, inner, end, only = label_table(space)[0].T  # [L] each
+    S, n_long, longest = space.shape
 
-
-class _InnerNodes:
-    """Nodes inside segments: of each type that may be long, from each token on, after each number of tokens."""
-
-    def __init__(self, space: SegmentSpace, first: int, T: int):
-        (self.S, self.n_long, self.longest), self.T, self.first = space.shape, T, first
-
-    @property
-    def end(self) -> int:
-        return self.first + self.T * self.n_long * self.longest
-
-    def node(self, start: Array, kind: Array, n_read: Array) -> Array:
+    def inside(start: Array, kind: Array, n_read: Array) -> Array:
         """The node of a segment from `start` on of which so many tokens are read, 1 or more."""
-        return np.asarray(self.first + (start * self.n_long + kind) * self.longest + n_read - 1)
+        return np.asarray(n_nodes + (start * n_long + kind) * longest + n_read - 1)
 
-    def arcs(self, opening: Array, going: Array) -> list[LabelledArcs]:
-        """The arcs into these nodes: they read the first label of a segment, or an inner one, and cost nothing."""
-        start, kind, n_read = (array.reshape(-1) for array in np.indices((self.T, self.n_long, self.longest)))
-        parts = []
-        for labels, chosen in (
-            (opening, (n_read == 0) & (start + 1 < self.T) & (self.longest > 1)),
-            (going, (n_read > 0) & (n_read + 1 < self.longest) & (start + n_read + 1 < self.T)),
-        ):
-            i, x, k = start[chosen], kind[chosen], n_read[chosen]
-            begin = 1 + 2 * i * self.S + x  # as kernels.segments numbers them
-            source = np.where(k == 0, begin, self.node(i, x, k))
-            parts.append(LabelledArcs(source, self.node(i, x, k + 1), np.zeros(len(i)), labels[x], i + k))
-        return parts
+    long, many = length > 1, np.arange(len(length))
+    label = np.where(length == 0, -1, np.where(long, end[kind], only[kind]))
+    source = np.where(long, inside(first, kind, length - 1), source)
+    whole = np.where(length == 0, -1, many)
+    parts = [(source, target, scores, label, first + np.maximum(length - 1, 0), whole)]
+    start, x, n_read = (array.reshape(-1) for array in np.indices((arcs.T, n_long, longest)))
+    further = (n_read + 1 < longest) & (start + n_read + 1 < arcs.T)
+    i, x, k = start[further], x[further], n_read[further]
+    opens = k == 0
+    origin = np.where(opens, 1 + 2 * i * S + x, inside(i, x, k))  # begin(i, x), as kernels.segments numbers nodes
+    nothing = np.zeros(len(i))
+    parts.append((origin, inside(i, x, k + 1), nothing, np.where(opens, begin[x], inner[x]), i + k, i * 0 - 1))
+    source, target, score, label, token, whole = map(np.concatenate, zip(*parts, strict=True))
+    graph = Dag(source, target, n_nodes + arcs.T * n_long * longest, arcs.dag.sources, arcs.dag.sinks)
+    return labelled_graph(graph, score, label, token, whole)

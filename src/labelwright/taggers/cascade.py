@@ -3,6 +3,7 @@
 import copy
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import Annotated, Any, ClassVar, Self, TypeVar
 
@@ -28,7 +29,7 @@ from labelwright.parallel import Workers
 from labelwright.settings import AtLeast, Below, Default, Help, OfTheRun, OneOf, RecipeOnly, settings_of
 from labelwright.structures.passing import Passed, certain, joined, mixed, over
 from labelwright.taggers import declared, registry
-from labelwright.taggers.arguments import Forced
+from labelwright.taggers.arguments import Forced, labelled_pair, listed_weights
 from labelwright.taggers.base import (
     CONFIDENCE,
     EXPLANATION,
@@ -56,7 +57,6 @@ from labelwright.taggers.layers import (
     stacks,
 )
 from labelwright.taggers.packing import TIMED, Packed, constructed, header_of, read_record
-from labelwright.taggers.training import labelled_pair, listed_weights
 from labelwright.wording import counted, either
 
 Array = NDArray[Any]
@@ -269,51 +269,42 @@ class Cascade(Confidences, Tagger):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         names = [name for name, _ in self.layers]
-        for name, model in self.layers:
-            self._check_passing(name, model, is_lowest=name == names[0])
+        for k, (name, model) in enumerate(self.layers):
             try:
-                model._check_parameters()
-            except OptionError as error:
-                raise OptionError(f"layers: {name}: {error}") from None
-            for setting, what, *fitting in NOT_JOINT if self.learns_together else ():
-                if getattr(model, setting, fitting[0]) not in fitting:
-                    use = f"use {setting}={fitting[0]!r}, or passing='marginal'"
-                    raise OptionError(f"layers: {name}: joint training has no {what}; {use}")
-        self._check_templates(names)
+                self._check_layer(model, names[:k], names[k:])
+            except (OptionError, TemplateError) as error:
+                raise type(error)(f"layers: {name}: {error}") from None
         if self.lexicon is not None and self.lexicon not in names:
             raise OptionError(f"lexicon: expected a layer, one of {', '.join(names)}, got {self.lexicon!r}")
         for name in self.shares or ():
             if name not in names:
                 raise OptionError(f"shares: no layer {name!r}, expected one of {', '.join(names)}")
 
-    def _check_passing(self, name: str, model: Any, is_lowest: bool) -> None:
-        """Refuse a layer that does not pass what is asked for, or cannot be passed it."""
-        if self.learns_together and not is_lowest and getattr(model, "_labels_as_columns", False):
+    def _check_layer(self, model: Any, below: Sequence[str], others: Sequence[str]) -> None:
+        """Refuse a layer that does not pass what is asked for, cannot be passed it, cannot learn with others, or reads
+        the labels of layers which are not below it."""
+        kind, template = type(model).__name__, getattr(model, "template", None)
+        reads_best = bool(below) and getattr(model, "_labels_as_columns", False)
+        if self.learns_together and reads_best:
             raise OptionError(
-                f"layers: {name}: a {type(model).__name__} above other layers reads their best labels, which have no "
-                "gradients for joint training; use passing='marginal' or 'best'"
+                f"a {kind} above other layers reads their best labels, which have no gradients for joint training; use "
+                "passing='marginal' or 'best'"
             )
-        shares = PROBABILITY in model.can or SHARES in model.can
-        if JOINT not in model.can and shares and self.passing == "joint":
-            raise OptionError(f"layers: {name}: {model._lacks(JOINT)} training; use passing='marginal'")
+        if JOINT not in model.can and model.can & {PROBABILITY, SHARES} and self.passing == "joint":
+            raise OptionError(f"{model._lacks(JOINT)} training; use passing='marginal'")
         passes = ("best", "marginal") if SHARES in model.can else ("best",)
         if PROBABILITY not in model.can and self.passing not in passes:
             use = either([f"passing={way!r}" for way in passes])
-            raise OptionError(f"layers: {name}: a {type(model).__name__} has no probabilities to pass; use {use}")
-
-    def _check_templates(self, names: Sequence[str]) -> None:
-        """Refuse templates that read the labels of layers which are not below."""
-        for k, (name, model) in enumerate(self.layers[1:], 1):
-            try:
-                template = getattr(model, "template", None)
-                if template is None:
-                    continue
-                if getattr(model, "_labels_as_columns", False):
-                    refuse_labels(template, type(model).__name__)
-                else:
-                    check_layers_read(template, names[:k], names[k:])
-            except TemplateError as error:
-                raise TemplateError(f"layers: {name}: {error}") from None
+            raise OptionError(f"a {kind} has no probabilities to pass; use {use}")
+        model._check_parameters()
+        for setting, what, *fitting in NOT_JOINT if self.learns_together else ():
+            if getattr(model, setting, fitting[0]) not in fitting:
+                use = f"use {setting}={fitting[0]!r}, or passing='marginal'"
+                raise OptionError(f"joint training has no {what}; {use}")
+        if template is not None and reads_best:
+            refuse_labels(template, kind)
+        elif template is not None and below:
+            check_layers_read(template, below, others)
 
     @classmethod
     def _refusal(cls, setting: str) -> str | None:
@@ -385,24 +376,18 @@ class Cascade(Confidences, Tagger):
     ) -> tuple[dict[str, Any], list[Any], list[list[Version]]]:
         """The layers, trained one after the other, with what each reads and (but of the last) which models say what it
         passes."""
-        trained, inputs, versions = dict[str, Any](), [source], []
-        held_out = None if development is None else self._input(development[0])
+        trained, inputs, versions, dev = dict[str, Any](), [source], [], None
+        read = None if development is None else self._input(development[0])
         for k, (name, model) in enumerate(self.layers):
-            read = None if held_out is None else self._read(held_out, trained)
-            dev = None if development is None else (read, development[1][name])
-            trained[name] = run.train(name, model, inputs[k], gold[name], dev=dev)
+            if development is not None:
+                dev = read, development[1][name]
+            layer = trained[name] = run.train(name, model, inputs[k], gold[name], dev=dev)
             if k + 1 < len(self.layers):
-                passed, of_layer = self._trained_passing(run, name, trained[name], inputs[k], gold[name])
+                passed, of_layer = self._trained_passing(run, name, layer, inputs[k], gold[name])
                 versions.append(of_layer)
                 inputs.append(over(inputs[k], name, passed))
+                read = None if read is None else over(read, name, self._passed(layer, read))
         return trained, inputs, versions
-
-    def _read(self, source: Any, lower: Mapping[str, Any]) -> Any:
-        """What a layer reads over these trained layers."""
-        X = source
-        for name, model in lower.items():
-            X = over(X, name, self._passed(model, X))
-        return X
 
     def _trained_passing(
         self, run: LayerRun, name: str, trained: Any, X: Any, gold: Sequence[Sequence[str]]
@@ -412,10 +397,8 @@ class Cascade(Confidences, Tagger):
         held_out = self.jackknife or SHARES in trained.can  # a memory knows the sentences that it was trained on
         if not held_out or n < 2:
             return self._passed(trained, X), [Version(0, n, trained)]
-        bounds = np.linspace(0, n, min(FOLDS, n) + 1).astype(int).tolist()
-        parts, versions = [], []
-        model = trained._like()
-        for a, b in pairwise(bounds):
+        parts, versions, model = [], [], trained._like()
+        for a, b in pairwise(np.linspace(0, n, min(FOLDS, n) + 1).astype(int).tolist()):
             other = trained
             if not run.interrupted:
                 other = run.train(name, model, some(X, [(0, a), (b, n)]), [*gold[:a], *gold[b:]], (a, b))
@@ -434,39 +417,40 @@ class Cascade(Confidences, Tagger):
         places: Checkpoints | None,
     ) -> None:
         """Maximise the shares of all layers' likelihoods, from where each alone has arrived."""
-        models = list(self.layers_.values())
+        models, workers = list(self.layers_.values()), Workers(self.n_jobs)
         bar = ProgressBar(self.max_iter, self.tol) if progress is None and self.verbose else None
         if bar is not None:
             bar.lines = True
-        dev = None if development is None else self._dev_score(*development)
-        limit = self.max_iter or 1000
-        start = np.concatenate([model.weights_ for model in models])
-        checkpoint = None
+        dev, checkpoint = None if development is None else partial(self._score_with, *development), None
         if places is not None:
             labels = [] if development is None else [development[1], self.predict(development[0])]
             checkpoint = places.of(joint_fingerprint(self.get_params(deep=False), self.layers_, versions, labels))
-        monitor = Monitor(limit, self.tol, dev=dev, dev_from=0, progress=progress or bar, checkpoint=checkpoint)
-        sizes = [len(model.weights_) for model in models]
-        workers = Workers(self.n_jobs)
+        monitor = Monitor(
+            self.max_iter or 1000, self.tol, dev=dev, dev_from=0, progress=progress or bar, checkpoint=checkpoint
+        )
+        start = np.concatenate([model.weights_ for model in models])
 
         def optimise(state: dict[str, Array] | None) -> Array:
             made = stacks(self.layers_, inputs, gold, versions, self.shares or {}, workers, sample_weight=sample_weight)
-            l2 = [float(getattr(model, "l2", 0.0)) for model in models]
-            return minimised(Joint(made, sizes, l2), start, 0.0, 0.0, monitor, workers, state)
+            sizes = [len(model.weights_) for model in models]
+            problem = Joint(made, sizes, [float(getattr(model, "l2", 0.0)) for model in models])
+            return minimised(problem, start, 0.0, 0.0, monitor, workers, state)
 
         weights = monitor.run(optimise, start)
         if bar is not None:
             bar.close()
         self.layers_ = self._with_weights(weights).layers_
         self.history_ = [dict(record) for record in monitor.history]
+        reason = "interrupted" if monitor.interrupted else monitor.reason
         last = self.history_[-1]
-        self.training_["joint"] = {
-            "iterations": last["iteration"],
-            "loss": last["loss"],
-            "stopped": "interrupted" if monitor.interrupted else monitor.reason,
-        }
+        self.training_["joint"] = {"iterations": last["iteration"], "loss": last["loss"], "stopped": reason}
         if monitor.best_iteration is not None:
             self.training_["joint"] |= {"best_iteration": monitor.best_iteration, "best_dev": monitor.merit}
+
+    def _score_with(self, X: Any, gold: Mapping[str, Any], weights: Array) -> float:
+        """The mean score of the layers on development data under these weights."""
+        predicted = self._with_weights(weights).predict(X)
+        return sum(evaluate(gold[name], predicted[name]).score for name in predicted) / len(predicted)
 
     def _with_weights(self, weights: Array) -> "Cascade":
         """A copy whose layers have these weights [of all layers in a row]."""
@@ -479,13 +463,6 @@ class Cascade(Confidences, Tagger):
             twin.layers_[name]._trained = model._trained._replace(weights=weights[begin:end].copy())
             begin = end
         return twin
-
-    def _dev_score(self, X: Any, gold: Mapping[str, Any]) -> Callable[[Array], float]:
-        def score(weights: Array) -> float:
-            predicted = self._with_weights(weights).predict(X)
-            return sum(evaluate(gold[name], predicted[name]).score for name in predicted) / len(predicted)
-
-        return score
 
     # -- outputs ------------------------------------------------------------------------------------------------------
 
@@ -556,22 +533,20 @@ class Cascade(Confidences, Tagger):
         few = self.lexicon_ is None and few_tokens(X, len(self.inputs_)) is not None
         read = X if few else self._input(X)  # a few tokens in plain lists are read fastest as they are
         answers: dict[str, list[R]] = {}
-        last = list(self.layers_)[-1]
         for name, model in self.layers_.items():
             data, scheme = self._encoded(model, read), schemes.get(name)
-            passes = name != last and scheme is None
+            passes = name != [*self.layers_][-1]
 
             def block(
-                batch: Batch, name: str = name, model: Any = model, passes: bool = passes
-            ) -> list[tuple[list[R], Passed | None]]:
-                return [(question(name, model, batch), self._layer_passes(model, batch) if passes else None)]
+                batch: Batch, name: str = name, model: Any = model, ready: bool = passes and scheme is None
+            ) -> list[tuple[list[R], list[Passed]]]:
+                return [(question(name, model, batch), [self._layer_passes(model, batch)] if ready else [])]
 
             blocks = model._ask(data, block, known.get(name), scheme)
             answers[name] = [answer for part, _ in blocks for answer in part]
             if passes:
-                read = over(read, name, joined([part for _, part in blocks if part is not None]))
-            elif name != last:
-                read = over(read, name, self._passed(model, data, known.get(name)))
+                passed = [part for _, parts in blocks for part in parts]
+                read = over(read, name, joined(passed) if passed else self._passed(model, data, known.get(name)))
         return answers
 
     def _readings(self, X: Any) -> Iterator[tuple[str, Any, Any]]:
@@ -731,7 +706,7 @@ class Cascade(Confidences, Tagger):
             tagger = kind.unpack(tensors.part(f"layer{i}."), model)
             if not tagger.training_ or "imported_from" in tagger.training_:
                 raise model.refuse("training", "the record of a layer that was trained")
-            _check_layer(i, tagger, list(layers))
+            _check_read(i, tagger, list(layers))
             layers[layer.text("name")] = tagger
         if not layers or len(layers) != len(header.listed("layers")):
             raise header.refuse("layers", "one layer or more, each with a name of its own")
@@ -743,36 +718,28 @@ class Cascade(Confidences, Tagger):
         if len(cascade.inputs_) != n:
             raise header.refuse("inputs", f"{n} columns, as the lowest layer reads them")
         training, cascade.history_ = read_record(header, TIMED, of_layers=True)
-        _check_scores(header, list(layers))
+        for when, scores in training.get("dev", {}).items():
+            if when in ("before", "after") and not set(scores) <= set(layers):
+                raise header.part("training").part("dev").refuse(when, f"scores of {', '.join(layers)}")
+        if "joint" in training and not cascade.history_:
+            raise header.refuse("history", "the iterations of joint training")
         cascade.training_ = training | {"layers": {name: layer.training_ for name, layer in layers.items()}}
         return cascade
 
 
-def _check_layer(i: int, layer: Any, lower: Sequence[str]) -> None:
+def _check_read(i: int, layer: Any, lower: Sequence[str]) -> None:
     """Refuse a layer of a file that reads the labels of others than these."""
     if getattr(layer, "_labels_as_columns", False):
-        columns = layer.reads().columns
-        if layer.reads().kind == "columns" and lower and tuple(columns[-i:]) != tuple(lower):
+        kind, columns = layer.reads()
+        if kind == "columns" and lower and tuple(columns[-i:]) != tuple(lower):
             raise ModelFileError(f"layer {i + 1}: expected the columns {', '.join(lower)} of labels below")
         return
-    reads_labels = "above" in layer._extractor.header()
-    if reads_labels != (i > 0):
+    if ("above" in layer._extractor.header()) != (i > 0):
         raise ModelFileError(f"layer {i + 1}: expected features that {'' if i else 'do not '}read labels below")
     try:
         lower_layers_read(layer._extractor, lower)
     except TemplateError as error:
         raise ModelFileError(f"layer {i + 1}: {error}") from None
-
-
-def _check_scores(header: HeaderReader, layers: Sequence[str]) -> None:
-    """The record of a cascade tells the scores of its own layers, and of joint training all iterations."""
-    training = header.part("training")
-    scores = training.part("dev") if "dev" in training else {}
-    for when in ("before", "after"):
-        if not set(scores.get(when, {})) <= set(layers):
-            raise training.part("dev").refuse(when, f"scores of {', '.join(layers)}")
-    if "joint" in training and not header.listed("history"):
-        raise header.refuse("history", "the iterations of joint training")
 
 
 def _columns(X: Any) -> Corpus:

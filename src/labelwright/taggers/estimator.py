@@ -107,7 +107,7 @@ class Estimator:
 
     def _features_read(self) -> tuple[str, Mapping[str, str] | None]:
         """The kind of features, and the name and text of their template."""
-        raise NotImplementedError
+        return "words", None
 
     @classmethod
     def _why_not_from(cls, old: Any) -> str | None:
@@ -440,14 +440,11 @@ def uninterrupted(model: M) -> M:
 
 def is_interrupted(model: Any) -> bool:
     """Whether Ctrl-C ended the training of a model, or of a model within it; it holds what was learnt so far."""
-    return _record_of_interrupted(getattr(model, "training_", None))
-
-
-def _record_of_interrupted(record: Any) -> bool:
+    record = model if isinstance(model, Mapping) else getattr(model, "training_", None)
     if not isinstance(record, Mapping):
         return False
     here = record.get("stopped") == "interrupted" or record.get("interrupted") is True
-    return here or any(map(_record_of_interrupted, record.values()))
+    return here or any(map(is_interrupted, record.values()))
 
 
 def _shown(value: Any) -> str:

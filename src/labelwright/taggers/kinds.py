@@ -124,30 +124,24 @@ class WeightsByLabel(Kind):
         wrong = next((label for label, weight in value.items() if not POSITIVE_NUMBER.accepts(weight)), None)
         return None if wrong is None else f"{wrong!r}: expected a number above 0, got {shown(value[wrong], 60)}"
 
-    def from_text(self, text: str) -> str | dict[str, float]:
-        """The weights that a text means.
-
-        >>> WeightsByLabel().from_text("B-PER=2,O=0.5")
-        {'B-PER': 2.0, 'O': 0.5}
-        """
-        if text == "balanced":
-            return text
-        return {label: float(number) for label, number in _by_label(text, r"[-+.\deE]+", "--class-weight").items()}
-
     def from_texts(self, texts: list[str], flag: str) -> Any:
-        """The weights that several options mean together."""
+        """The weights that several options mean together.
+
+        >>> WeightsByLabel().from_texts(["B-PER=2,O=0.5", "I-PER=3"], "--class-weight")
+        {'B-PER': 2.0, 'O': 0.5, 'I-PER': 3.0}
+        """
+        if set(texts) == {"balanced"}:
+            return "balanced"
+        if "balanced" in texts:
+            raise OptionError(f"{flag}: 'balanced' gives every label its weight; leave the others out")
         weights: dict[str, float] = {}
         for text in texts:
             try:
-                given = self.from_text(text)
+                given = {label: float(number) for label, number in _by_label(text, r"[-+.\deE]+", flag).items()}
             except OptionError:  # which says more
                 raise
             except ValueError:
                 raise OptionError(f"{flag}: expected {self.expected}, got {text!r}") from None
-            if isinstance(given, str):
-                if set(texts) == {text}:
-                    return given
-                raise OptionError(f"{flag}: 'balanced' gives every label its weight; leave the others out")
             twice = next((label for label in given if weights.get(label, given[label]) != given[label]), None)
             if twice is not None:
                 raise OptionError(f"{flag}: two numbers for the label {twice!r}, expected one")
@@ -317,9 +311,41 @@ class Shares(Kind):
 
     def complaint(self, value: Any) -> str | None:
         if not isinstance(value, Mapping):
-            return super().complaint(value) or f"expected {self.expected}, got {shown(value, 60)}"
+            return f"expected {self.expected}, got {shown(value, 60)}"
         wrong = next((name for name, share in value.items() if not NOT_NEGATIVE.accepts(share)), None)
         return None if wrong is None else f"{wrong}: expected a number of 0 or more, got {shown(value[wrong], 60)}"
+
+
+class LinesOfFile(list[str]):
+    """The lines of a file that are not blank, and its path."""
+
+    def __init__(self, path: str, place: str):
+        self.path = path
+        try:
+            text = decompressed(read_at_most(path, MOST_HELD), path, Path(path).suffix).decode("utf-8-sig")
+        except LabelwrightError:
+            raise
+        except (OSError, ValueError) as error:
+            raise unreadable(OptionError, f"{place}: {path}", error) from None
+        super().__init__(line.strip() for line in text.split("\n") if line.strip())
+        if not self:
+            raise OptionError(f"{place}: {path} is empty; leave it out")
+
+
+class TableOfFile(dict[str, str]):
+    """The words of a file with their clusters, and its path: a word and its cluster on each line, or the bit string,
+    the word and its count, as programs for Brown clustering write them."""
+
+    def __init__(self, path: str, place: str):
+        super().__init__()
+        self.path = path
+        for number, line in enumerate(LinesOfFile(path, place), start=1):
+            fields = line.split("\t") if "\t" in line else line.split()
+            brown = len(fields) == 3 and set(fields[0]) <= {"0", "1"} and fields[2].isdecimal()
+            if len(fields) != 2 and not brown:
+                raise OptionError(f"{path}: line {number}: expected a word and its cluster, got {line!r:.40}")
+            word, cluster = (fields[1], fields[0]) if brown else fields
+            self[word] = cluster
 
 
 class FilesByName(Kind):
@@ -336,7 +362,15 @@ class FilesByName(Kind):
         return isinstance(value, Mapping)
 
     def from_texts(self, texts: list[str], flag: str) -> Any:
-        return {name: self.read(path, f"{flag} {name}", Path()) for name, path in named_files(texts, flag).items()}
+        tables: dict[str, Any] = {}
+        for text in texts:
+            name, _, path = text.partition("=")
+            if not re.fullmatch(NAME, name) or not path:
+                raise OptionError(f"{flag}: expected NAME=FILE with a name of letters and digits, got {text!r}")
+            if name in tables:
+                raise OptionError(f"{flag}: two files are named {name!r}; give each a name of its own")
+            tables[name] = self.read(path, f"{flag} {name}", Path())
+        return tables
 
     def from_recipe(self, value: Any, place: Place) -> Any:
         if not isinstance(value, Mapping):
@@ -344,7 +378,10 @@ class FilesByName(Kind):
         return {name: self.read(table, f"{place.name}: {name}", place.folder) for name, table in value.items()}
 
     def files(self, value: Any, place: Place) -> list[str]:
-        return _files(value, place)
+        """The files that tables name, or that they were read from."""
+        tables = list(value.values()) if isinstance(value, Mapping) else []
+        named = [str(place.folder / table) for table in tables if isinstance(table, str)]
+        return named + [table.path for table in tables if isinstance(table, LinesOfFile | TableOfFile)]
 
     def is_stored(self, value: Any) -> bool:
         return False  # they are stored with the features
@@ -356,16 +393,19 @@ class Phrases(FilesByName):
     expected = "a table of phrases by name"
 
     def read(self, table: Any, place: str, folder: Path) -> Any:
-        return _phrases(table, place, folder)
+        phrases = LinesOfFile(str(folder / table), place) if isinstance(table, str) else table
+        if not isinstance(phrases, list) or not all(isinstance(phrase, str) and phrase.strip() for phrase in phrases):
+            raise OptionError(f"{place}: expected a file, or a list of phrases, got {shown(phrases, 60)}")
+        return phrases
 
 
 class WordClusters(FilesByName):
-    """Clusters of words by the name of the clustering; files have a word and its cluster on each line."""
+    """Clusters of words by the name of the clustering."""
 
     expected = "a table of word clusters by name"
 
     def read(self, table: Any, place: str, folder: Path) -> Any:
-        return read_clusters(str(folder / table), place) if isinstance(table, str) else table
+        return TableOfFile(str(folder / table), place) if isinstance(table, str) else table
 
 
 class VectorFile(Text):
@@ -384,74 +424,3 @@ class VectorFile(Text):
 
     def is_stored(self, value: Any) -> bool:
         return False  # they are stored with the features
-
-
-class LinesOfFile(list[str]):
-    """The lines of a file, and its path."""
-
-    path = ""
-
-
-class TableOfFile(dict[str, str]):
-    """The words of a file with their clusters, and its path."""
-
-    path = ""
-
-
-def named_files(texts: list[str], flag: str) -> dict[str, str]:
-    """The files that NAME=FILE name, by name."""
-    files: dict[str, str] = {}
-    for text in texts:
-        name, _, path = text.partition("=")
-        if not re.fullmatch(NAME, name) or not path:
-            raise OptionError(f"{flag}: expected NAME=FILE with a name of letters and digits, got {text!r}")
-        if name in files:
-            raise OptionError(f"{flag}: two files are named {name!r}; give each a name of its own")
-        files[name] = path
-    return files
-
-
-def _files(value: Any, place: Place) -> list[str]:
-    """The files that a table names, or that it was read from."""
-    tables = list(value.values()) if isinstance(value, Mapping) else []
-    named = [str(place.folder / table) for table in tables if isinstance(table, str)]
-    return named + [table.path for table in tables if isinstance(table, LinesOfFile | TableOfFile)]
-
-
-def _lines(path: str, place: str) -> LinesOfFile:
-    """The lines of a file that are not blank."""
-    try:
-        text = decompressed(read_at_most(path, MOST_HELD), path, Path(path).suffix).decode("utf-8-sig")
-    except LabelwrightError:
-        raise
-    except (OSError, ValueError) as error:
-        raise unreadable(OptionError, f"{place}: {path}", error) from None
-    lines = LinesOfFile(line.strip() for line in text.split("\n") if line.strip())
-    lines.path = path
-    if not lines:
-        raise OptionError(f"{place}: {path} is empty; leave it out")
-    return lines
-
-
-def _phrases(phrases: Any, place: str, folder: Path) -> Sequence[str]:
-    """A list of phrases, or those of a file."""
-    if isinstance(phrases, str):
-        phrases = _lines(str(folder / phrases), place)
-    if not isinstance(phrases, list) or not all(isinstance(phrase, str) and phrase.strip() for phrase in phrases):
-        raise OptionError(f"{place}: expected a file, or a list of phrases, got {shown(phrases, 60)}")
-    return phrases
-
-
-def read_clusters(path: str, place: str) -> TableOfFile:
-    """The words of a file with their clusters: a word and its cluster on each line, or the bit string, the word and its
-    count, as programs for Brown clustering write them."""
-    table = TableOfFile()
-    table.path = path
-    for number, line in enumerate(_lines(path, place), start=1):
-        fields = line.split("\t") if "\t" in line else line.split()
-        brown = len(fields) == 3 and set(fields[0]) <= {"0", "1"} and fields[2].isdecimal()
-        if len(fields) != 2 and not brown:
-            raise OptionError(f"{path}: line {number}: expected a word and its cluster, got {line!r:.40}")
-        word, cluster = (fields[1], fields[0]) if brown else fields
-        table[word] = cluster
-    return table

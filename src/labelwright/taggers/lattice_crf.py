@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from labelwright.answers.lattice_paths import LatticePath, ScoredLattice, checked_path, graph_arcs
+from labelwright.answers.graphs import LatticePath, ScoredLattice, checked_path, graph_arcs
 from labelwright.corpus.offsets import offsets_from
 from labelwright.corpus.spans import Span, labels_of
 from labelwright.decode.record import MOST, check_whole
@@ -33,9 +33,9 @@ from labelwright.structures.passing import Candidates
 from labelwright.structures.states import state_space
 from labelwright.taggers import declared
 from labelwright.taggers.base import NBEST, PROBABILITY
+from labelwright.taggers.crf import OPTIMIZERS
 from labelwright.taggers.estimator import Estimator, InputSchema, Summary
-from labelwright.taggers.learning import OPTIMIZERS, record_of
-from labelwright.taggers.linear import Weighted
+from labelwright.taggers.linear import Weighted, record_of
 from labelwright.taggers.packing import (
     Packed,
     Shape,
@@ -60,14 +60,11 @@ class EncodedLattices(NamedTuple):
     weights_of: Incidence  # the numbers of the weights of each arc
     graphs: ArcGraphs
 
-
-class TrainingLattices(NamedTuple):
-    """Lattices and their true paths, before it is known which weights exist."""
-
-    collected: Collected  # the features of arcs
-    arcs: LatticeArcs
-    labels: tuple[str, ...]
-    paths: list[list[int]]
+    def local(self, n: int) -> Array:
+        """Which arc of lattice n each arc of its graph is; -1: a transition."""
+        a, b = self.graphs.ptr[n : n + 2].tolist()
+        arc = self.graphs.arc[a:b]
+        return np.where(arc < 0, -1, arc - self.arcs.offsets[n])
 
 
 def checked_lattices(X: Any) -> Iterator[FeatureLattice]:
@@ -92,34 +89,6 @@ def with_paths(X: Any, y: Any) -> Iterator[tuple[int, FeatureLattice, Any]]:
         yield n, lattice, path
 
 
-def read_training(X: Any, y: Any, known: Sequence[str] = ()) -> TrainingLattices:
-    """Lattices with their true paths; each can be forgotten when it is read.  Those without arcs teach nothing.  Labels
-    that are known come first."""
-    collected, paths = Collected(), list[list[int]]()
-    index = {label: code for code, label in enumerate(known)}
-    arcs = _ArcLists()
-    for n, lattice, given in with_paths(X, y):
-        if len(lattice):
-            paths.append(checked_path(lattice, given, n))
-            _read(collected.append, [arc.features for arc in lattice.arcs], [n] * (len(collected) + 1))
-            arcs.append(lattice, [index.setdefault(arc.label, len(index)) for arc in lattice.arcs])
-    if not paths:
-        raise CorpusError("X: expected lattices with arcs, got none")
-    return TrainingLattices(collected, arcs.joined(), tuple(index), paths)
-
-
-def encoded(trained: Trained, X: Any) -> EncodedLattices:
-    """Lattices as a trained model reads them."""
-    assert isinstance(trained.extractor, DictFeatures)
-    lattices, index = list(checked_lattices(X)), {label: code for code, label in enumerate(trained.space.labels)}
-    arcs = _ArcLists()
-    for lattice in lattices:
-        arcs.append(lattice, [index.get(arc.label, len(index)) for arc in lattice.arcs])
-    features = [[arc.features for arc in lattice.arcs] for lattice in lattices]
-    incidences, _ = _read(trained.extractor.encode, features, range(len(lattices)))
-    return joined(trained, lattices, arcs.joined(), incidences["state"])
-
-
 class _ArcLists:
     """The arcs of lattices, collected one lattice at a time."""
 
@@ -134,9 +103,10 @@ class _ArcLists:
         self.n_nodes.append(lattice.n_nodes)
 
     def joined(self) -> LatticeArcs:
-        arrays = (np.array(part, np.int64) for part in (self.source, self.target, self.label))
-        source, target, label = arrays
-        return LatticeArcs(source, target, label, offsets_from(self.sizes), np.array(self.n_nodes, np.int64))
+        source, target, label, nodes = (
+            np.array(part, np.int64) for part in (self.source, self.target, self.label, self.n_nodes)
+        )
+        return LatticeArcs(source, target, label, offsets_from(self.sizes), nodes)
 
 
 def _read(reader: Callable[[Any], Any], features: list[Any], numbers: Sequence[int]) -> Any:
@@ -151,7 +121,44 @@ def _read(reader: Callable[[Any], Any], features: list[Any], numbers: Sequence[i
         raise CorpusError(f"X: lattice {numbers[int(place)]}, arc {what}") from None
 
 
-def joined(
+def prepared(model: Any, X: Any, y: Any, known: Sequence[str] = ()) -> tuple[EncodedLattices, Array, Trained]:
+    """Lattices as integers, the arcs of their true paths, and what is known before training.  Each lattice can be
+    forgotten when it is read; those without arcs teach nothing.  Labels that are known come first."""
+    collected, paths, lists = Collected(), list[list[int]](), _ArcLists()
+    index = {label: code for code, label in enumerate(known)}
+    for n, lattice, given in with_paths(X, y):
+        if len(lattice):
+            paths.append(checked_path(lattice, given, n))
+            _read(collected.append, [arc.features for arc in lattice.arcs], [n] * (len(collected) + 1))
+            lists.append(lattice, [index.setdefault(arc.label, len(index)) for arc in lattice.arcs])
+    if not paths:
+        raise CorpusError("X: expected lattices with arcs, got none")
+    arcs, labels = lists.joined(), tuple(index)
+    features, incidences, _ = DictFeatures.learn(collected, None, model.min_count)
+    label = arcs.label
+    if model.cells == "observed":
+        true = np.concatenate([a + np.array(path) for a, path in zip(arcs.offsets[:-1], paths, strict=True)])
+        label = np.full(len(arcs.label), -1)
+        label[true] = arcs.label[true]
+    cells = cells_of_arcs(incidences["state"], features.n_features, label, len(labels))
+    parameters = Parameters({"state": cells}, len(labels) if model.transitions and len(labels) > 1 else 0)
+    trained = Trained(features, state_space(labels), parameters, np.zeros(parameters.n_weights, np.float32))
+    data = _joined(trained, [], arcs, incidences["state"])
+    return data, true_arcs(data, paths), trained
+
+
+def encoded(trained: Trained, X: Any) -> EncodedLattices:
+    """Lattices as a trained model reads them."""
+    lattices, index = list(checked_lattices(X)), {label: code for code, label in enumerate(trained.space.labels)}
+    lists = _ArcLists()
+    for lattice in lattices:
+        lists.append(lattice, [index.get(arc.label, len(index)) for arc in lattice.arcs])
+    features = [[arc.features for arc in lattice.arcs] for lattice in lattices]
+    incidences, _ = _read(trained.extractor.encode, features, range(len(lattices)))
+    return _joined(trained, lattices, lists.joined(), incidences["state"])
+
+
+def _joined(
     trained: Trained, lattices: list[FeatureLattice], arcs: LatticeArcs, incidence: Incidence
 ) -> EncodedLattices:
     L, parameters = trained.space.n_labels, trained.parameters
@@ -163,8 +170,7 @@ def true_arcs(data: EncodedLattices, paths: list[list[int]]) -> Array:
     """Which arcs of the graphs [E] are on the true paths."""
     gold = np.zeros(len(data.graphs.arc), np.bool_)
     for n, path in enumerate(paths):
-        a = int(data.graphs.ptr[n])
-        gold[a + graph_arcs(data.graphs.dag(n), _local(data, n), path)] = True
+        gold[int(data.graphs.ptr[n]) + graph_arcs(data.graphs.dag(n), data.local(n), path)] = True
     return gold
 
 
@@ -174,23 +180,34 @@ def arc_slots(arcs: LatticeArcs) -> Candidates:
     return Candidates(arcs.offsets, np.arange(A + 1), arcs.label, np.full(A + 1, A), has_pairs=False)
 
 
-def _local(data: EncodedLattices, n: int) -> Array:
-    """Which arc of lattice n each arc of its graph is; -1: a transition."""
-    a, b = data.graphs.ptr[n : n + 2].tolist()
-    arc = data.graphs.arc[a:b]
-    return np.where(arc < 0, -1, arc - data.arcs.offsets[n])
+def objective(
+    trained: Trained,
+    data: EncodedLattices,
+    gold: Array,
+    workers: Workers,
+    dtype: Any = np.float32,
+    candidates: Candidates | None = None,
+    weights: Array | None = None,
+) -> LogLikelihood:
+    """The likelihood of the true paths; `weights` [N] are those of lattices."""
+    assembly, offsets = ArcAssembly(trained.parameters), data.arcs.offsets
+    expectations = ArcExpectations(assembly, data.graphs, gold, offsets, candidates, weights)
+    n = len(trained.parameters.cells["state"].column)
+    of_chain = offsets, np.empty(0, np.int32), trained.space, trained.parameters
+    return LogLikelihood(
+        {"state": data.weights_of}, n, *of_chain, workers, dtype, expectations=expectations, candidates=candidates
+    )
 
 
 def scored_lattices(trained: Trained, data: EncodedLattices) -> list[ScoredLattice]:
     """All lattices with their scores."""
     graphs, parts = data.graphs, trained.parameters.slices
-    of_arcs = np.append(arc_scores(data.weights_of, trained.weights[parts["state"]]), 0.0)
-    scores = of_arcs[graphs.arc]
+    scores = np.append(arc_scores(data.weights_of, trained.weights[parts["state"]]), 0.0)[graphs.arc]
     is_pair = graphs.arc < 0
     scores[is_pair] = ArcAssembly(trained.parameters).plain(trained.weights).arc[graphs.pair[is_pair]]
     bounds = graphs.ptr.tolist()
     return [
-        ScoredLattice(lattice, graphs.dag(n), scores[bounds[n] : bounds[n + 1]], _local(data, n))
+        ScoredLattice(lattice, graphs.dag(n), scores[bounds[n] : bounds[n + 1]], data.local(n))
         for n, lattice in enumerate(data.lattices)
     ]
 
@@ -206,15 +223,24 @@ class TruePath(NamedTuple):
 
 
 def true_path(lattice: FeatureLattice, path: Any, n: int) -> TruePath:
-    """A path that need not be in the lattice."""
+    """A path that need not be in the lattice.  Steps from a node in use to the next count, but in large gaps only
+    some."""
     if all(isinstance(arc, tuple | list) and len(arc) >= 3 for arc in path):
-        spans = [Span(*arc[:3]) for arc in path]
-        _check_within(spans, lattice.n_nodes - 1, n)
+        spans, last = [Span(*arc[:3]) for arc in path], lattice.n_nodes - 1
+        for start, end, *_ in spans:
+            if not isinstance(start, int | np.integer) or not isinstance(end, int | np.integer):
+                raise CorpusError(f"y: lattice {n}: expected nodes, whole numbers, got {shown(start)} and {shown(end)}")
+            if not 0 <= start < end <= last:
+                place = f"span {shown(start)}:{shown(end)}"
+                raise CorpusError(f"y: lattice {n}: {place}: expected a non-empty range within 0:{last}")
     else:
         spans = [Span(*ends) for ends in lattice.ends(checked_path(lattice, path, n))]
-    place = _places(lattice, spans)
+    ends_in_use = (ends[:2] for ends in itertools.chain(lattice.arcs, spans))
+    nodes = sorted({0, lattice.n_nodes - 1}.union(*ends_in_use))
+    steps = (min(after - before, MOST_STEPS) for before, after in itertools.pairwise(nodes))
+    places = dict(zip(nodes, itertools.accumulate(steps, initial=0), strict=True))
     try:
-        return TruePath(_labels(spans, place), place)
+        return TruePath(_labels(spans, places), places)
     except (CorpusError, TypeError) as error:
         raise CorpusError(f"y: lattice {n}: {error}") from None
 
@@ -225,25 +251,6 @@ def best_labels(scored: list[ScoredLattice], true: list[TruePath]) -> list[list[
         _labels([Span(*ends) for ends in each.lattice.ends(each.best()[0].arcs)], beside.place)
         for each, beside in zip(scored, true, strict=True)
     ]
-
-
-def _check_within(spans: list[Span], last: int, n: int) -> None:
-    for start, end, *_ in spans:
-        if not isinstance(start, int | np.integer) or not isinstance(end, int | np.integer):
-            raise CorpusError(f"y: lattice {n}: expected nodes, whole numbers, got {shown(start)} and {shown(end)}")
-        if not 0 <= start < end <= last:
-            place = f"span {shown(start)}:{shown(end)}"
-            raise CorpusError(f"y: lattice {n}: {place}: expected a non-empty range within 0:{last}")
-
-
-def _places(lattice: FeatureLattice, spans: list[Span]) -> dict[int, int]:
-    """Where nodes in use stand among the labels: steps from one to the next count, but in large gaps only some."""
-    nodes = {0, lattice.n_nodes - 1}
-    for ends in itertools.chain(lattice.arcs, spans):
-        nodes.update(ends[:2])
-    ordered = sorted(nodes)
-    steps = (min(after - before, MOST_STEPS) for before, after in itertools.pairwise(ordered))
-    return dict(zip(ordered, itertools.accumulate(steps, initial=0), strict=True))
 
 
 def _labels(spans: list[Span], place: dict[int, int]) -> list[str]:
@@ -275,42 +282,6 @@ class LatticeModel(Weighted, Estimator):
         """A bar for `fit(progress=...)`."""
         return ProgressBar(self.max_iter, self.tol, title)
 
-    def _prepare(self, X: Any, y: Any, known: Sequence[str] = ()) -> tuple[EncodedLattices, Array, Trained]:
-        """The training data as integers, their true paths, and what is known before training; labels of arcs that are
-        known come first."""
-        collected, arcs, labels, paths = read_training(X, y, known)
-        features, incidences, _ = DictFeatures.learn(collected, None, self.min_count)
-        label = arcs.label
-        if self.cells == "observed":
-            true = np.concatenate([a + np.array(path) for a, path in zip(arcs.offsets[:-1], paths, strict=True)])
-            label = np.full(len(arcs.label), -1)
-            label[true] = arcs.label[true]
-        n_pairs = len(labels) if self.transitions and len(labels) > 1 else 0
-        cells = cells_of_arcs(incidences["state"], features.n_features, label, len(labels))
-        parameters = Parameters({"state": cells}, n_pairs)
-        trained = Trained(features, state_space(labels), parameters, np.zeros(parameters.n_weights, np.float32))
-        data = joined(trained, [], arcs, incidences["state"])
-        return data, true_arcs(data, paths), trained
-
-    def _objective(
-        self,
-        trained: Trained,
-        data: EncodedLattices,
-        gold: Array,
-        workers: Workers,
-        dtype: Any = np.float32,
-        candidates: Candidates | None = None,
-        weights: Array | None = None,
-    ) -> LogLikelihood:
-        """The likelihood of the true paths; `weights` [N] are those of lattices."""
-        assembly, offsets = ArcAssembly(trained.parameters), data.arcs.offsets
-        n = len(trained.parameters.cells["state"].column)
-        expectations = ArcExpectations(assembly, data.graphs, gold, offsets, candidates, weights)
-        of_chain = offsets, np.empty(0, np.int32), trained.space, trained.parameters
-        return LogLikelihood(
-            {"state": data.weights_of}, n, *of_chain, workers, dtype, expectations=expectations, candidates=candidates
-        )
-
     def _train(
         self,
         data: EncodedLattices,
@@ -322,11 +293,9 @@ class LatticeModel(Weighted, Estimator):
     ) -> None:
         """Find the weights and keep what was learnt; `held_out` scores weights on development data."""
         bar = self._progress_bar() if progress is None and self.verbose else None
-        max_iter, period = OPTIMIZERS["lbfgs"]
-        told = progress or bar
-        monitor = Monitor(self.max_iter or max_iter, self.tol, period=period, dev=held_out, progress=told)
-        workers = Workers(self.n_jobs)
-        problem = self._objective(trained, data, gold, workers, weights=weights)
+        (max_iter, period), workers = OPTIMIZERS["lbfgs"], Workers(self.n_jobs)
+        monitor = Monitor(self.max_iter or max_iter, self.tol, period=period, dev=held_out, progress=progress or bar)
+        problem = objective(trained, data, gold, workers, weights=weights)
         try:
             with monitor, one_blas_thread():
                 best = minimised(problem, trained.weights, self.l1, self.l2, monitor, workers)
@@ -445,7 +414,7 @@ class LatticeCRF(LatticeModel):
         """
         self._check_parameters()
         expect_much()
-        data, gold, trained = self._prepare(X, y)
+        data, gold, trained = prepared(self, X, y)
         held_out = None if dev is None else self._development(trained, *dev)
         self._train(data, gold, trained, held_out, progress)
         return self
@@ -465,7 +434,7 @@ class LatticeCRF(LatticeModel):
         if (np.diff(data.arcs.offsets) == 0).any():
             raise CorpusError("X: a lattice has no arcs; leave it out")
         paths = [checked_path(lattice, path, n) for n, lattice, path in with_paths(data.lattices, y)]
-        return self._objective(self._trained, data, true_arcs(data, paths), workers, dtype, arc_slots(data.arcs))
+        return objective(self._trained, data, true_arcs(data, paths), workers, dtype, arc_slots(data.arcs))
 
     def _development(self, trained: Trained, X: Any, y: Any) -> Callable[[Array], float]:
         """The score on development data of given weights."""

@@ -1,17 +1,16 @@
 """Taggers over lattices of a user's own: a function makes a lattice of each sentence, whose paths are labellings."""
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Annotated, Any, ClassVar, NamedTuple, Self, TypeVar
+from typing import Annotated, Any, ClassVar, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from labelwright.answers.batch import Batch, check_lengths, passed_by
-from labelwright.answers.graphs import LabelledLattice
-from labelwright.answers.protocol import DECODERS
+from labelwright.answers.graphs import DECODERS, GraphSentence, lattice_sentence
 from labelwright.corpus.offsets import offsets_from
 from labelwright.corpus.partial_labels import check_complete
 from labelwright.corpus.schemes import detect_scheme, pairs_of_codes
@@ -42,7 +41,7 @@ from labelwright.structures.feature_lattice import (
 )
 from labelwright.structures.passing import NOTHING_BELOW, Candidates, FeatureValues, Layered, Passed
 from labelwright.taggers import declared
-from labelwright.taggers.arguments import Forced, permitted_labels, true_labels
+from labelwright.taggers.arguments import Forced, labelled, labelled_pair, permitted_labels, sample_weights, true_labels
 from labelwright.taggers.base import FORCED, JOINT, LAYER, NBEST, PROBABILITY, Tagger
 from labelwright.taggers.estimator import InputSchema
 from labelwright.taggers.lattice_crf import (
@@ -51,11 +50,12 @@ from labelwright.taggers.lattice_crf import (
     Transitions,
     arc_slots,
     encoded,
+    objective,
+    prepared,
     scored_lattices,
     true_arcs,
 )
 from labelwright.taggers.packing import Packed, check_calibration
-from labelwright.taggers.training import labelled, labelled_pair, sample_weights
 from labelwright.wording import counted
 
 Array = NDArray[Any]
@@ -83,16 +83,10 @@ class EncodedSentences:
         return ArcTokens(arc[here] - a, token[here] - self.offsets[n], label[here])
 
 
-class Sentences(NamedTuple):
-    """Sentences as the user's function gets them."""
-
-    sentences: Sequence[Any]
-    reads: InputSchema
-
-
-def sentences_of(X: Any, reads: InputSchema | None = None) -> Sentences:
-    """The sentences that a function makes lattices of: lists of strings or, of several columns, of tuples; in an upper
-    layer of a cascade the best label of each lower layer is a further column (or a key of feature dicts).
+def sentences_of(X: Any, reads: InputSchema | None = None) -> tuple[Sequence[Any], InputSchema]:
+    """The sentences that a function makes lattices of, and what they are: lists of strings or, of several columns, of
+    tuples; in an upper layer of a cascade the best label of each lower layer is a further column (or a key of feature
+    dicts).
 
     reads : what the model was trained on"""
     if isinstance(X, Layered):
@@ -102,29 +96,31 @@ def sentences_of(X: Any, reads: InputSchema | None = None) -> Sentences:
     X = listed(X)
     kind = kind_of(X)
     if kind != "columns":
-        return Sentences(X if isinstance(X, list) else list(X), InputSchema(kind))
+        return X if isinstance(X, list) else list(X), InputSchema(kind)
     known = () if reads is None else reads.columns
     if isinstance(X, list | tuple) and not any(map(len, X)):  # a corpus needs tokens
-        return Sentences(X, InputSchema(kind, known))
+        return X, InputSchema(kind, known)
     corpus = X if isinstance(X, Corpus) else Corpus.from_sequences(X, reads=known)
     names = known if known and set(known) <= set(corpus.names) else corpus.input_names
     if known and len(names) != len(known):
         raise CorpusError(f"{corpus.source}: the model reads the columns {','.join(known)}, got {','.join(names)}")
-    return Sentences(corpus.select(names).X, InputSchema(kind, tuple(names)))
+    return corpus.select(names).X, InputSchema(kind, tuple(names))
 
 
-def lattices_of(make: LatticeMaker | None, sentences: Sequence[Any], scheme: str | None) -> Iterator[FeatureLattice]:
+def lattices_of(make: LatticeMaker | None, sentences: Sequence[Any], scheme: str | None) -> list[FeatureLattice]:
     """The lattice of each sentence, whose paths can be written as labels in a scheme."""
     if make is None:
         raise OptionError(
             "lattices: the function that makes a lattice of a sentence is missing (it is code, which no model file "
             "holds); set it: model.lattices = f, for a layer of a cascade cascade.set_params(LAYER__lattices=f)"
         )
+    lattices = []
     for n, sentence in enumerate(sentences):
         try:
-            yield _checked(make(sentence), len(sentence), scheme) if len(sentence) else EMPTY
+            lattices.append(_checked(make(sentence), len(sentence), scheme) if len(sentence) else EMPTY)
         except CorpusError as error:
             raise CorpusError(f"lattices: sentence {n}: {error}") from None
+    return lattices
 
 
 def _checked(lattice: Any, n_tokens: int, scheme: str | None) -> FeatureLattice:
@@ -151,8 +147,15 @@ def encoded_sentences(
     trained: Trained, writing: ArcLabels, make: LatticeMaker | None, sentences: Sequence[Any]
 ) -> EncodedSentences:
     """Sentences as a trained model reads them.  Arcs whose label did not occur in training are left out."""
-    known = set(writing.types)
-    lattices = [_known(lattice, known, n) for n, lattice in enumerate(lattices_of(make, sentences, writing.scheme))]
+    known, lattices = set(writing.types), lattices_of(make, sentences, writing.scheme)
+    for n, lattice in enumerate(lattices):
+        unknown = {arc.label for arc in lattice.arcs} - known
+        try:
+            if unknown:
+                lattices[n] = FeatureLattice([arc for arc in lattice.arcs if arc.label in known], lattice.n_nodes)
+        except CorpusError as error:
+            lacking = f"without arcs labelled {min(unknown)!r}, which the training data lack"
+            raise CorpusError(f"lattices: sentence {n}: {lacking}, {error}") from None
     data = encoded(trained, lattices)
     offsets, arcs = offsets_from([len(sentence) for sentence in sentences]), data.arcs
     first = np.repeat(offsets[:-1], np.diff(arcs.offsets))
@@ -160,39 +163,20 @@ def encoded_sentences(
     return EncodedSentences(data, offsets, tokens, trained.extractor.mark)
 
 
-def _known(lattice: FeatureLattice, labels: set[str], n: int) -> FeatureLattice:
-    """A lattice without the arcs that have other labels."""
-    unknown = {arc.label for arc in lattice.arcs} - labels
-    if not unknown:
-        return lattice
-    try:
-        return FeatureLattice([arc for arc in lattice.arcs if arc.label in labels], lattice.n_nodes)
-    except CorpusError as error:
-        raise CorpusError(
-            f"lattices: sentence {n}: without arcs labelled {min(unknown)!r}, which the training data lack, {error}"
-        ) from None
-
-
-class Gold(NamedTuple):
-    """The true paths of sentences."""
-
-    paths: list[list[int]]  # numbers of arcs; none where the labels are no path
-    reachable: Array  # [N]  whether they are one
-    missing: str  # the first arc that a sentence lacks, as an error names it
-
-
-def gold_paths(lattices: Sequence[FeatureLattice], y: Sequence[Sequence[str]], scheme: str | None) -> Gold:
-    """The paths that labellings stand for, where lattices have them."""
-    paths, missing = list[list[int]](), dict[int, Any]()
+def gold_paths(
+    lattices: Sequence[FeatureLattice], y: Sequence[Sequence[str]], scheme: str | None
+) -> tuple[list[list[int]], Array, str]:
+    """The paths (numbers of arcs) that labellings stand for, none where a lattice lacks it; whether it has it [N]; and
+    the first arc that a sentence lacks, as an error names it."""
+    paths, missing = list[list[int]](), dict[int, str]()
     for n, (lattice, labels) in enumerate(zip(lattices, y, strict=True)):
         number = {arc[:3]: i for i, arc in enumerate(lattice.arcs)}
         path = ends_of(labels, scheme)
         lacking = next((ends for ends in path if ends not in number), None)
         if lacking is not None:
-            missing[n], path = lacking, []
+            missing[n], path = f"sentence {n}: its lattice has no arc {lacking}", []
         paths.append([number[ends] for ends in path])
-    reachable = ~np.isin(np.arange(len(paths)), list(missing))
-    return Gold(paths, reachable, "".join(f"sentence {n}: its lattice has no arc {missing[n]}" for n in [*missing][:1]))
+    return paths, ~np.isin(np.arange(len(paths)), list(missing)), next(iter(missing.values()), "")
 
 
 def writable_scheme(labels: Sequence[Any], pairs: Any) -> str | None:
@@ -312,12 +296,12 @@ class LatticeTagger(LatticeModel, Tagger):
         if y is not None:
             check_lengths(y, np.diff(offsets).tolist())
         known = self._given or arc_labels((), writable_scheme(labels, pairs_of_codes(labels, codes, offsets)))
-        lattices = list(lattices_of(self.lattices, sentences, known.scheme))
+        lattices = lattices_of(self.lattices, sentences, known.scheme)
         rows = [[labels[code] for code in codes[a:b]] for a, b in pairwise(offsets.tolist())]
         paths, used = self._paths(lattices, rows, known.scheme)
         weights = self._weights(sample_weight, offsets, used)
         chosen = [lattices[n] for n in used], [paths[n] for n in used]
-        data, gold, trained = self._prepare(*chosen, known.types)
+        data, gold, trained = prepared(self, *chosen, known.types)
         trained = trained._replace(scheme=known.scheme)
         held_out = None if dev is None else self._development(trained, reads, dev)
         self._train(data, gold, trained, held_out, progress, weights)
@@ -332,17 +316,15 @@ class LatticeTagger(LatticeModel, Tagger):
     ) -> tuple[list[list[int]], Array]:
         """The true paths, and the numbers of the sentences to train on."""
         paths, reachable, missing = gold_paths(lattices, y, scheme)
+        used = np.flatnonzero(reachable & np.array([len(lattice) > 0 for lattice in lattices], np.bool_))
         if missing and self.unreachable == "error":
             raise CorpusError(f"y: {missing}, which its labels stand for; add it, or use unreachable='skip'")
-        used = np.flatnonzero(reachable & np.array([len(lattice) > 0 for lattice in lattices], np.bool_))
         if missing and not len(used):
             raise CorpusError(f"y: no sentence has labels that are a path of its lattice; {missing}")
         if missing:
-            left_out = counted(int((~reachable).sum()), "sentence")
+            left_out = f"{counted(int((~reachable).sum()), 'sentence')} left out of training"
             warnings.warn(
-                f"unreachable='skip': {left_out} left out of training, whose labels are no path of the lattice",
-                RuntimeWarning,
-                stacklevel=3,
+                f"unreachable='skip': {left_out}, whose labels are no path of the lattice", RuntimeWarning, stacklevel=3
             )
         return paths, used
 
@@ -425,9 +407,9 @@ class LatticeTagger(LatticeModel, Tagger):
         scored = scored_lattices(trained, data.lattices)
 
         def block(begin: int, end: int) -> list[R]:
-            sentences = list[LabelledLattice | None]()
+            sentences = list[GraphSentence | None]()
             for n in range(begin, end):
-                sentence = LabelledLattice(scored[n], writing, data.tokens_of(n)) if len(scored[n]) else None
+                sentence = lattice_sentence(scored[n], writing, data.tokens_of(n)) if len(scored[n]) else None
                 if sentence is not None and permitted is not None:
                     sentence = sentence.restricted(permitted[offsets[n] : offsets[n + 1]])
                 sentences.append(sentence)
@@ -453,7 +435,7 @@ class LatticeTagger(LatticeModel, Tagger):
     ) -> tuple[LogLikelihood | LabelsOfArcs, FeatureValues]:
         """The likelihood of labels as a layer that passes `candidates`; it reads nothing from below.  Sentences whose
         labels are no path only pass their probabilities."""
-        sentences = sentences_of(X, self.reads_).sentences
+        sentences, _ = sentences_of(X, self.reads_)
         weights = self._weights(sample_weight, offsets_from([len(sentence) for sentence in sentences]))
         used = [n for n, sentence in enumerate(sentences) if len(sentence)]
         trained, writing = self._trained, _writing(self._trained)
@@ -461,7 +443,7 @@ class LatticeTagger(LatticeModel, Tagger):
         paths, reachable, _ = gold_paths(data.lattices.lattices, [y[n] for n in used], writing.scheme)
         weights = reachable * (1.0 if weights is None else weights[used])
         gold, slots = true_arcs(data.lattices, paths), None if candidates is None else arc_slots(data.lattices.arcs)
-        problem = self._objective(trained, data.lattices, gold, workers, dtype, slots, weights)
+        problem = objective(trained, data.lattices, gold, workers, dtype, slots, weights)
         if candidates is None:
             return problem, NOTHING_BELOW
         return LabelsOfArcs(problem, candidates, data.tokens, len(writing.labels)), NOTHING_BELOW

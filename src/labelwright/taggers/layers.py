@@ -21,8 +21,8 @@ from labelwright.parallel import Workers
 from labelwright.settings import Kind, OfTheRun, Place, Setting, read_table, settings_of, without_use
 from labelwright.structures.passing import Layered, joined, part
 from labelwright.taggers import registry
+from labelwright.taggers.arguments import fingerprint
 from labelwright.taggers.base import LAYER
-from labelwright.taggers.training import fingerprint
 from labelwright.wording import did_you_mean, either, shown
 
 OF_A_LAYER = ("name", "model", "scheme")  # keys of a table beside the settings of its tagger
@@ -65,8 +65,12 @@ class LayerTables(Kind):
         return [_layer(file, number, table) for number, table in enumerate(value, 1)]
 
     def files(self, value: Any, place: Place) -> list[str]:
-        tables = [table for table in value if isinstance(table, dict)] if isinstance(value, list) else []
-        return [file for table in tables for file in _files(table, place)]
+        files, names = list[str](), layer_names()
+        for table in value if isinstance(value, list) else ():
+            model = table.get("model", "crf") if isinstance(table, dict) else None
+            for key, setting in layer_settings(model).items() if model in names else ():
+                files += setting.kind.files(table[key], place) if key in table else []
+        return files
 
     def is_stored(self, value: Any) -> bool:
         return False  # each layer is stored whole
@@ -79,13 +83,12 @@ def _layer(file: str, number: int, table: Any) -> tuple[str, Any]:
         got = shown(name, 60)
         raise OptionError(f'{file}: layer {number}: expected name = "COLUMN", a column of the file, got {got}')
     part = f"layer {name}: "
-    model = table.get("model", "crf")
-    names = layer_names()
+    model, names = table.get("model", "crf"), layer_names()
     if model not in names:
         raise OptionError(f"{file}: {part}model: expected one of {', '.join(names)}, got {shown(model, 60)}")
     if not isinstance(table.get("scheme", ""), str):
         raise OptionError(f"{file}: {part}scheme: expected a string, got {shown(table['scheme'], 60)}")
-    kind, settings = registry.model_class(model), layer_settings(model)
+    settings = layer_settings(model)
     given = {key: value for key, value in table.items() if key not in OF_A_LAYER}
 
     def unknown(key: str) -> str:
@@ -94,10 +97,9 @@ def _layer(file: str, number: int, table: Any) -> tuple[str, Any]:
             return f"{key}: not for a {model}, only for {either(takers)}"
         return f"unknown key {key!r}{did_you_mean(key, [*settings, *OF_A_LAYER])}"
 
-    tagger = kind(**read_table(given, settings, file, unknown, part))
+    tagger = registry.model_class(model)(**read_table(given, settings, file, unknown, part))
     for setting, wanted in without_use(tagger.get_params(deep=False), settings, given):
-        value = getattr(tagger, wanted.setting)
-        choices = " or ".join(map(repr, wanted.values))
+        value, choices = getattr(tagger, wanted.setting), " or ".join(map(repr, wanted.values))
         raise OptionError(f"{file}: {part}{setting.name}: only with {wanted.setting} = {choices}, got {value!r}")
     try:
         tagger._check_parameters()
@@ -115,13 +117,6 @@ def layer_settings(model: str) -> dict[str, Setting]:
     """The settings that a table of this tagger may have: all but those of the run, which the cascade has."""
     settings = settings_of(registry.model_class(model))
     return {name: s for name, s in settings.items() if s.in_recipes and not s.has(OfTheRun)}
-
-
-def _files(table: dict[str, Any], place: Place) -> list[str]:
-    """The files that a table names."""
-    model = table.get("model", "crf")
-    settings = layer_settings(model) if model in layer_names() else {}
-    return [file for key, s in settings.items() if key in table for file in s.kind.files(table[key], place)]
 
 
 # -- the labels of the layers, checked and apart from the input --------------------------------------------------------
@@ -146,7 +141,12 @@ def labelled_layers(
     if y is None or isinstance(y, str) or not isinstance(y, Iterable):
         raise OptionError(f"{place}expected the labels of every layer, {{{names[0]!r}: [...], ...}}")
     kind, labels = kind_of(X), labels_by_layer(y, names, place)
-    _check_names(labels, names, place)
+    for name in names:
+        if name not in labels:
+            raise OptionError(f"{place}no labels for the layer {name!r}, got those of {', '.join(labels) or 'none'}")
+    for name in labels:
+        if name not in names:
+            raise OptionError(f"{place}no layer {name!r}, expected {', '.join(names)}")
     if isinstance(X, Corpus):
         X = X.select([n for n in X.names if n not in names and n != X.label])
         if not X.names:
@@ -157,16 +157,6 @@ def labelled_layers(
     for name in names:
         _check_labels(labels[name], lengths, f"{place}{name}", partial)
     return X, labels
-
-
-def _check_names(labels: Mapping[str, Any], names: Sequence[str], place: str) -> None:
-    """Refuse labels of other layers than these."""
-    for name in names:
-        if name not in labels:
-            raise OptionError(f"{place}no labels for the layer {name!r}, got those of {', '.join(labels) or 'none'}")
-    for name in labels:
-        if name not in names:
-            raise OptionError(f"{place}no layer {name!r}, expected {', '.join(names)}")
 
 
 def _check_labels(labellings: Any, lengths: Sequence[int], place: str, partial: bool) -> None:
@@ -198,15 +188,6 @@ class LayerRun:
         self.interrupted = False
         self._trained: Counter[str] = Counter()  # how often each layer was trained: once, then for the jackknife
 
-    def _place(self, name: str) -> Checkpoints | None:
-        """The checkpoints of the next training of a layer; none where it stands on layers that were interrupted."""
-        number = self._trained[name]
-        self._trained[name] += 1
-        if self.places is None or self.interrupted:
-            return None
-        of_layer = self.places.part(f"layer{len(self._trained)}")
-        return of_layer if number == 0 else of_layer.part(f"part{number}")
-
     def train(
         self,
         name: str,
@@ -222,23 +203,23 @@ class LayerRun:
         if weights is not None:
             weights = [*weights[: left_out[0]], *weights[left_out[1] :]]
         if "progress" not in layer._training_options:  # it learns at once
-            layer.fit(X, gold, sample_weight=weights)
-            return layer
+            return layer.fit(X, gold, sample_weight=weights)
+        number = self._trained[name]
+        self._trained[name] += 1
+        options: dict[str, Any] = {}
+        if "checkpoint" in layer._training_options and self.places is not None and not self.interrupted:
+            place = self.places.part(f"layer{len(self._trained)}")
+            options["checkpoint"] = place if number == 0 else place.part(f"part{number}")
         limit = layer.max_iter
         layer.max_iter = 1 if self.interrupted else limit
         shown = self.progress(name, layer) if self.progress is not None else None
-        place = self._place(name)
-        saved: dict[str, Any] = {"checkpoint": place} if "checkpoint" in layer._training_options else {}
         try:
-            layer.fit(X, gold, dev=dev, progress=shown, sample_weight=weights, **saved)
+            layer.fit(X, gold, dev=dev, progress=shown, sample_weight=weights, **options)
         finally:
             layer.max_iter = limit
             getattr(shown, "close", lambda: None)()
         self.interrupted |= layer.training_["stopped"] == "interrupted"
         return layer
-
-
-# -- layers trained together -------------------------------------------------------------------------------------------
 
 
 class Version(NamedTuple):
@@ -247,6 +228,19 @@ class Version(NamedTuple):
     begin: int
     end: int
     model: Any
+
+
+def some(X: Any, ranges: Sequence[tuple[int, int]]) -> Any:
+    """The sentences in these ranges."""
+    if isinstance(X, Layered):
+        parts = {name: joined([part(passed, a, b) for a, b in ranges if a < b]) for name, passed in X.passed.items()}
+        return Layered(some(X.X, ranges), parts)
+    if isinstance(X, Corpus):
+        return X.take(np.concatenate([np.arange(a, b) for a, b in ranges]))
+    return [sentence for a, b in ranges for sentence in X[a:b]]
+
+
+# -- layers trained together -------------------------------------------------------------------------------------------
 
 
 def joint_fingerprint(
@@ -267,16 +261,6 @@ def joint_fingerprint(
     return fingerprint(facts, [model.weights_ for model in all_models])
 
 
-def some(X: Any, ranges: Sequence[tuple[int, int]]) -> Any:
-    """The sentences in these ranges."""
-    if isinstance(X, Layered):
-        parts = {name: joined([part(passed, a, b) for a, b in ranges if a < b]) for name, passed in X.passed.items()}
-        return Layered(some(X.X, ranges), parts)
-    if isinstance(X, Corpus):
-        return X.take(np.concatenate([np.arange(a, b) for a, b in ranges]))
-    return [sentence for a, b in ranges for sentence in X[a:b]]
-
-
 def stacks(
     models: Mapping[str, Any],
     inputs: Sequence[Any],
@@ -291,56 +275,36 @@ def stacks(
 
     With a jackknife (several versions of each lower layer), a stack for every layer and every part of the sentences:
     the loss of the layer itself, on what the layers below say of that part without having seen it."""
-    weights = {name: model._label_weights(gold[name]) for name, model in models.items()}
-    counted = [float(shares.get(name, 1.0)) for name in models]
-    parts = [(version.begin, version.end) for version in versions[0]]
-    top = len(models) - 1
-    if len(parts) == 1:
-        return [
-            _stack(models, inputs, gold, None, top, workers, dtype, sample_weight, weights)._replace(shares=counted)
-        ]
-    made = [_stack(models, inputs, gold, None, 0, workers, dtype, sample_weight, weights)._replace(shares=counted[:1])]
-    for k in range(1, top + 1):
-        for i in range(len(parts)):
-            below = [of_layer[i] for of_layer in versions[:k]]
-            stack = _stack(models, inputs, gold, below, k, workers, dtype, sample_weight, weights)
-            made.append(stack._replace(shares=[0.0] * k + counted[k : k + 1]))
-    return made
+    class_weight = {name: model._label_weights(gold[name]) for name, model in models.items()}
+    by_layer = [float(shares.get(name, 1.0)) for name in models]
 
+    def stack(shares: list[float], below: Sequence[Version] | None = None) -> Stack:
+        """As many layers as shares, over all sentences or over those of these versions of the layers below."""
+        top, names = len(shares) - 1, list(models)[: len(shares)]
+        a, b = (0, len(inputs[0])) if below is None else (below[0].begin, below[0].end)
+        X = inputs[top] if below is None else some(inputs[top], [(a, b)])
+        input_of_all, weights = X.X if top else X, None if sample_weight is None else sample_weight[a:b]
+        extractors = [models[name]._extractor for name in names]
+        read = {under for k, each in enumerate(extractors) for under in lower_layers_read(each, names[:k])}
+        layers, reads, values, shifts = [], list[list[int]](), [], []
+        for k, name in enumerate(names):
+            model = models[name]
+            above = X.passed[name].candidates if name in read else None
+            its_input = Layered(input_of_all, {under: X.passed[under] for under in names[:k]}) if k else input_of_all
+            given = workers, above, dtype, weights, class_weight[name]
+            layer, made = model._joint_objective(its_input, gold[name][a:b], *given)
+            layers.append(layer)
+            values.append(made)
+            reads.append([names.index(under) for under in made.layers])
+            other = model if below is None or k == top else below[k].model
+            shifts.append(None if other is model else model._weights_of(other) - model.weights_)
+        return Stack(layers, reads, values, shares, shifts)
 
-def _stack(
-    models: Mapping[str, Any],
-    inputs: Sequence[Any],
-    gold: Mapping[str, Sequence[Sequence[str]]],
-    below: Sequence[Version] | None,
-    top: int,
-    workers: Workers,
-    dtype: Any,
-    sample_weight: list[Any] | None,
-    class_weight: Mapping[str, Mapping[Any, float] | None],
-) -> Stack:
-    """The layers up to `top`, over all sentences or over those of these versions of the layers below."""
-    a, b = (0, len(inputs[0])) if below is None else (below[0].begin, below[0].end)
-    weights = None if sample_weight is None else sample_weight[a:b]
-    names = list(models)[: top + 1]
-    read = {lower for name in names for lower in lower_layers_read(models[name]._extractor, names[: names.index(name)])}
-    X = inputs[top] if below is None else some(inputs[top], [(a, b)])
-    layers, reads, values, shifts = [], list[list[int]](), [], []
-    for k, name in enumerate(names):
-        model = models[name]
-        above = X.passed[name].candidates if name in read else None
-        given = workers, above, dtype, weights, class_weight[name]
-        layer, made = model._joint_objective(_up_to(X, names[:k]), gold[name][a:b], *given)
-        layers.append(layer)
-        values.append(made)
-        reads.append([names.index(lower) for lower in made.layers])
-        other = model if below is None or k == top else below[k].model
-        shifts.append(None if other is model else model._weights_of(other) - model.weights_)
-    return Stack(layers, reads, values, [1.0] * (top + 1), shifts)
-
-
-def _up_to(X: Any, lower: Sequence[str]) -> Any:
-    """What a layer over these lower layers reads, from what a higher layer reads."""
-    if not isinstance(X, Layered):
-        return X
-    return Layered(X.X, {name: X.passed[name] for name in lower}) if lower else X.X
+    n_parts = len(versions[0])
+    if n_parts == 1:
+        return [stack(by_layer)]
+    return [stack(by_layer[:1])] + [
+        stack([0.0] * k + [by_layer[k]], [of_layer[i] for of_layer in versions[:k]])
+        for k in range(1, len(models))
+        for i in range(n_parts)
+    ]

@@ -48,7 +48,7 @@ from labelwright.structures.proposals import (
     ngram_classes,
 )
 from labelwright.taggers import declared
-from labelwright.taggers.arguments import true_labels
+from labelwright.taggers.arguments import labelled, token_weights, true_labels
 from labelwright.taggers.base import (
     CONFIDENCE,
     EXPLANATION,
@@ -64,7 +64,6 @@ from labelwright.taggers.base import (
 from labelwright.taggers.calibrating import Question
 from labelwright.taggers.kinds import WholeNumbers
 from labelwright.taggers.linear import with_arrays
-from labelwright.taggers.training import labelled, token_weights
 from labelwright.wording import shown
 
 Array = NDArray[Any]
@@ -172,6 +171,11 @@ class NgramModel(Confidences, Tagger):
         """What is said of the tokens of X, in blocks of whole sentences, each with its own offsets [N+1] from 0 on."""
         raise NotImplementedError
 
+    @property
+    def compares_symbols(self) -> bool:
+        """Whether the classifier is a memory, not one that learns from features."""
+        return True
+
     # -- fit --------------------------------------------------------------------------------------------------
 
     def fit(
@@ -260,26 +264,19 @@ class NgramModel(Confidences, Tagger):
         return self.encode(X, arrays=arrays)
 
     def _with_arrays(self, X: Any, arrays: Sequence[Any], y: Any = None) -> Corpus:
-        """A corpus of these sentences with numbers beside their columns."""
         if self.compares_symbols:
             raise OptionError(f"arrays: {NO_VECTORS}")
         return with_arrays(X, arrays, y)
 
     @property
-    def compares_symbols(self) -> bool:
-        """Whether the classifier is a memory, not one that learns from features."""
-        return True
-
-    @property
     def _labels_as_columns(self) -> bool:  # type: ignore[override]
-        """Whether it reads the labels of lower layers as columns."""
         return self.compares_symbols
 
     def _blocks(self, X: Any) -> Iterator[Proposals]:
         """Proposals of all sentences, block by block."""
         return (block for block, _ in self._answered(X))
 
-    def _answered(self, X: Any) -> Iterator[tuple[Proposals, Distributions | None]]:
+    def _answered(self, X: Any) -> Iterator[tuple[Proposals, Any]]:
         """The same, with the answers of the classifier, which encoded data do not keep."""
         self._check_fitted()
         if isinstance(X, Proposed):
@@ -327,8 +324,7 @@ class NgramModel(Confidences, Tagger):
     ) -> list[R]:
         if forced is not None:
             self._require(FORCED, "forced", "it chooses among proposals of its own; use a CRF")
-        allowed_next, answers, first = self._allowed(constraints), list[R](), 0
-        workers = Workers(self.n_jobs)
+        allowed_next, answers, first, workers = self._allowed(constraints), list[R](), 0, Workers(self.n_jobs)
         for candidates, said in self._answered(X):
             scheme = self.scheme_, allowed_next, constraints
             block = ProposalBlock(candidates, self.labels_, *scheme, workers, first, said)
@@ -397,37 +393,34 @@ class NgramModel(Confidences, Tagger):
         return ProposedSentence(self, self._predictions(X, asked), words, asked)
 
     def _predictions(self, X: Any, asked: Asked) -> Predictions:
-        ((distributions, offsets),) = self._distributions(X)
-        proposed = proposals.propose(distributions, self.grams_, offsets, self.weighting, self.lengths)
+        ((proposed, distributions),) = self._answered(X)
         (decoded,) = self.decode(Proposed([proposed], self.mark_), constraints=asked.constraints)
         return Predictions(distributions, proposed, decoded.labels, decoded.score)
-
-    def _names(self, codes: list[int]) -> list[str]:
-        return [self.labels_[code] for code in codes]
 
     def _allowed(self, constraints: str | None) -> Allowed:
         """What may follow what under these constraints."""
         return ANYTHING if constraints is None else allowed(self.labels_, self._scheme(constraints))
 
+    def _names(self, codes: list[int]) -> list[str]:
+        return [self.labels_[code] for code in codes]
+
 
 def remembered(memory: Any, windows: Windows, X: Any) -> Iterator[tuple[Distributions, Array]]:
     """What a MemoryBased whose classes are numbers says of the tokens of X, block by block."""
     classes = np.array(memory.seen_, np.int32)
+
+    def votes(answers: Any) -> Distributions:
+        return Distributions(classes[answers.best], answers.ptr, classes[answers.classes], answers.votes)
+
     few = windows.few(X)
     answers = None if few is None else memory.answers_to_few(few[0])
     if few is not None and answers is not None:
-        yield _votes(answers, classes), few[1]
+        yield votes(answers), few[1]
         return
     data, offsets = windows.instances(X)
     for begin, end in sentence_ranges(offsets, BLOCK_TOKENS):
         bounds = offsets[begin : end + 1]
-        answers = memory.answers(data._replace(codes=data.codes[bounds[0] : bounds[-1]]))
-        yield _votes(answers, classes), bounds - bounds[0]
-
-
-def _votes(answers: Any, classes: Array) -> Distributions:
-    """The votes of a memory whose classes have these numbers."""
-    return Distributions(classes[answers.best], answers.ptr, classes[answers.classes], answers.votes)
+        yield votes(memory.answers(data._replace(codes=data.codes[bounds[0] : bounds[-1]]))), bounds - bounds[0]
 
 
 def _offsets(X: Any) -> Array:

@@ -19,7 +19,7 @@ TAGGERS = {
     "perceptron": "labelwright.taggers.perceptron:Perceptron",
     "latent-perceptron": "labelwright.taggers.perceptron:LatentPerceptron",
     "semi-crf": "labelwright.taggers.semi_crf:SemiCRF",
-    "memory": "labelwright.taggers.memory_tagger:MemoryTagger",
+    "memory": "labelwright.taggers.memory:MemoryTagger",
     "cascade": "labelwright.taggers.cascade:Cascade",
     "ngram": "labelwright.taggers.ngram:NgramTagger",
     "lattice": "labelwright.taggers.lattice_tagger:LatticeTagger",
@@ -90,20 +90,15 @@ def class_names() -> dict[str, str]:
     return {home.partition(":")[2]: name for name, home in reversed(homes().items())}
 
 
-def _own_classes() -> dict[str, str]:
-    """Class name -> "module:Class" of the taggers that need not be looked for."""
-    return {home.partition(":")[2]: home for home in reversed([*TAGGERS.values(), *CLASSIFIERS.values()])}
-
-
-def class_named(kind: str) -> type[Any]:
-    """The class that the header of a model file names."""
-    own = _own_classes()
-    if kind in own:
+def class_named(kind: Any) -> type[Any]:
+    """The class that the header of a model file names; other packages are looked for where it is none of ours."""
+    own = {home.partition(":")[2]: home for home in reversed([*TAGGERS.values(), *CLASSIFIERS.values()])}
+    if isinstance(kind, str) and kind in own:
         known: type[Any] = _imported(own[kind])
         return known
     names = class_names()
-    if kind not in names:
-        raise ModelFileError(f"kind: expected one of {', '.join(reversed(names))}, got {kind!r:.40}")
+    if not isinstance(kind, str) or kind not in names:
+        raise ModelFileError(f"expected a model, got a {kind!r:.40}")
     return model_class(names[kind])
 
 
@@ -121,29 +116,21 @@ def load(path: Any) -> Any:
     from labelwright import modelfile  # and NumPy, which the names of taggers do not need
 
     content, name = modelfile.content_of(path), modelfile.name_of(path)
-    reader = _foreign_reader(content)
+    foreign = () if content[8:9] == b"{" else FOREIGN.items()  # files of labelwright begin with a number
+    reader = next((home for magic, home in foreign if content.startswith(magic)), None)
     try:
-        return _imported(reader)(content, name) if reader else _unpacked(*modelfile.parse(content, name), name)
+        if reader is not None:
+            return _imported(reader)(content, name)
+        tensors, header = modelfile.parse(content, name)
+        if header.get("kind") == "checkpoint":
+            raise ModelFileError(
+                f"{name}: expected a model, got a checkpoint; train again with --resume to go on from it"
+            )
+        try:
+            return class_named(header.get("kind")).unpack(tensors, header)
+        except LabelwrightError as error:
+            raise ModelFileError(f"{name}: {error}; copy or train it again") from error
     except LabelwrightError:
         raise
     except Exception as error:  # whatever a made file can cause that no check has foreseen
         raise unforeseen(name, error, "copy or train it again") from error
-
-
-def _foreign_reader(content: bytes) -> str | None:
-    """What reads a model of another program; None for files of labelwright, whose first bytes are a number."""
-    if content[8:9] == b"{":
-        return None
-    return next((home for magic, home in FOREIGN.items() if content.startswith(magic)), None)
-
-
-def _unpacked(tensors: dict[str, Any], header: dict[str, Any], name: str) -> Any:
-    kind = header.get("kind")
-    if kind == "checkpoint":
-        raise ModelFileError(f"{name}: expected a model, got a checkpoint; train again with --resume to go on from it")
-    if not isinstance(kind, str) or not (kind in _own_classes() or kind in class_names()):
-        raise ModelFileError(f"{name}: expected a model, got a {kind!r:.40}")
-    try:
-        return class_named(kind).unpack(tensors, header)
-    except LabelwrightError as error:
-        raise ModelFileError(f"{name}: {error}; copy or train it again") from error
