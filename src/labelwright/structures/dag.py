@@ -59,16 +59,12 @@ class ArcPool(NamedTuple):
     heap: Array  # [P]
     counts: Array  # [4]
 
-    @classmethod
-    def empty(cls, size: int) -> "ArcPool":
-        arc, parent, heap = np.empty((3, size), np.int32)
-        return cls(np.empty(size), arc, parent, heap, np.zeros(4, np.int64))
 
-    def grown(self, size: int) -> "ArcPool":
-        larger = ArcPool.empty(size)
-        for old, new in zip(self[:4], larger[:4], strict=True):
-            new[: len(old)] = old
-        return larger._replace(counts=self.counts)
+def doubled(pool: Any) -> Any:
+    """The same pool of a search with room for twice as many: all its arrays but those after the heap."""
+    larger = [np.concatenate([array, np.empty_like(array)]) for array in pool]
+    kept = pool[pool._fields.index("heap") + 1 :]
+    return type(pool)(*larger[: len(pool) - len(kept)], *kept)
 
 
 # -- graphs -----------------------------------------------------------------------------------------------------------
@@ -262,11 +258,12 @@ def best_paths(graph: Dag, scores: Any, n: int) -> tuple[list[Array], Array]:
     is_source = _marked(graph.sources, graph.n_nodes)
     phi = np.empty(graph.n_nodes)
     kernels.best_scores(*graph[:2], scores, graph.sources, phi)
-    pool = ArcPool.empty(64 + 4 * graph.n_nodes)
+    arc, parent, heap = np.empty((3, 64 + 4 * graph.n_nodes), np.int32)
+    pool = ArcPool(np.empty(len(heap)), arc, parent, heap, np.zeros(4, np.int64))
     paths, bounds, best_scores = np.empty(4 * graph.n_nodes, np.int32), np.zeros(n + 1, np.int64), np.empty(n)
     through = graph.source, scores, is_source, phi, ptr, entering
     while kernels.best_paths(*through, pool, paths, best_scores, bounds) == kernels.FULL:
-        pool, paths = pool.grown(2 * len(pool.heap)), np.concatenate([paths, np.empty_like(paths)])
+        pool, paths = doubled(pool), np.concatenate([paths, paths])
     taken = int(pool.counts[kernels.TAKEN])
     return np.split(paths[: bounds[taken]], bounds[1:taken]) if taken else [], best_scores[:taken]
 
@@ -510,14 +507,17 @@ class LabelledGraph(NamedTuple):
         source, target, sinks = (nodes.astype(np.int32) for nodes in (*self.arcs[:2], self.sinks))
         return Dag(source, target, self.n_nodes, np.zeros(1, np.int32), sinks)
 
-    def losses(self) -> tuple[Array, float]:
-        """How much worse the best path through each arc is than the best of all [A], and the score of that."""
+    def losses(self) -> tuple[Array, Array, float]:
+        """How much worse the best path through each arc is than the best of all [A]; what each arc adds to the loss of
+        a path [A]; and the score of the best."""
         source, target, score = self.arcs[:3]
-        ahead, behind = best_around(self.dag, score)
-        best = float(ahead[self.sinks].max(initial=-np.inf))
+        upto, behind = best_around(self.dag, score)
+        best = float(upto[self.sinks].max(initial=-np.inf))
         if best == -np.inf:
-            return np.full(len(score), np.inf), best
-        return best - (ahead[source] + score + behind[target]), best
+            return np.full(len(score), np.inf), np.full(len(score), np.inf), best
+        with np.errstate(invalid="ignore"):  # of arcs on no path
+            onwards = score + behind[target]
+            return best - (upto[source] + onwards), behind[source] - onwards, best
 
     def sums(self) -> GraphSums:
         """The sums over all paths."""
