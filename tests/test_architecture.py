@@ -50,8 +50,8 @@ SHARED_NAMES = {  # segments have features and learning of their own
 
 # The longest parameter list of a kernel.
 BUDGETS = {  # the most lines and files of each package: raising one is a decision; the aim is 51,700 lines, 237 files
-    ("corpus",): (5180, 20),
-    ("features",): (4731, 15),
+    ("corpus",): (5160, 20),
+    ("features",): (4726, 15),
     ("structures",): (3400, 11),
     ("kernels", "engine"): (8600, 42),  # with loops for the bounds of pruned labels: 10 times as fast
     ("scoring",): (1305, 6),

@@ -348,13 +348,12 @@ def _split(template: str | Template, X: Any, usual: list[str]) -> tuple[Template
         return "default", parse_template("\n".join(below or usual), parsed.name)
     n_columns = len(X.input_names) if isinstance(X, Corpus) else len(Corpus.from_sequences(X).input_names)
     parsed = find_template(template, n_columns, below=True)
-    plain = [p for p in parsed.patterns if not any(map(reads_labels, p.cells))]
-    lines = "\n".join(p.text for p in parsed.patterns if p not in plain) or "\n".join(usual + WORDS)
-    text = "\n".join(p.text for p in plain) or "B"
-    above = parse_template(lines, parsed.name)
+    plain = [p.text for p in parsed.patterns if not any(map(reads_labels, p.cells))]
+    lines = [p.text for p in parsed.patterns if any(map(reads_labels, p.cells))] or usual + WORDS
+    above = parse_template("\n".join(lines), parsed.name)
     for pattern in above.patterns:
         check_labels(pattern, parsed.name)
-    return parse_template(text, parsed.name), above
+    return parse_template("\n".join(plain) or "B", parsed.name), above
 
 
 def _columns_of(X: Any) -> Columns:
