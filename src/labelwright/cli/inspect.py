@@ -82,7 +82,7 @@ def _inspect(o: Any) -> None:
         return
     corpora = {path: inputs_of(whole, read_for(whole, path, o.columns)) for path in o.data}
     if o.layer is not None:
-        corpora = {path: whole.input_of_lowest(corpus) for path, corpus in corpora.items()}
+        corpora = {path: whole._input(corpus) for path, corpus in corpora.items()}
     if corpora:
         facts |= tagger._describe_use(list(corpora.values()), o.top)
     if o.plot is not None:
