@@ -19,6 +19,7 @@ WHOLE = arrays_of.arrays(
 )
 
 
+@pytest.mark.slow
 @given(WEIGHTS, st.sampled_from([8, 16]))
 def test_rounding_is_near_and_done_once(weights, bits):
     near = rounded(weights, bits)

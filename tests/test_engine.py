@@ -60,6 +60,7 @@ print(compiled(), "numba" in sys.modules)
 BACKGROUND = "choice.expect(choice.ENOUGH); choice._State.loader and choice._State.loader.join()"
 
 
+@pytest.mark.slow
 @needs_numba
 def test_small_requests_are_answered_by_numpy_until_enough_has_come():
     assert run(PROGRAM % "choice.expect(choice.ENOUGH - choice.REQUEST - 1)") == "False False"
@@ -111,6 +112,7 @@ def empty_cache(folder):
     return {name: str(folder) for name in ("XDG_CACHE_HOME", "LOCALAPPDATA")} | {"LABELWRIGHT_CACHE": ""}
 
 
+@pytest.mark.cases(1)
 @needs_numba
 @pytest.mark.parametrize("failure", ["", "os.rmdir(os.getcwd())", "sys.executable = '/usr/sbin/httpd'", SLOW, STRANGE])
 def test_no_request_compiles_and_a_failure_is_one_warning(tmp_path, failure):

@@ -62,6 +62,7 @@ def files(folder):
     return sorted(path.name for path in folder.rglob("*.kernel"))
 
 
+@pytest.mark.slow
 def test_a_named_folder_is_filled_and_read(places):
     named, home = places
     run()
@@ -73,6 +74,7 @@ def test_a_named_folder_is_filled_and_read(places):
     assert files(home) == []
 
 
+@pytest.mark.slow
 def test_damaged_code_is_compiled_again(places):
     run()
     (file,) = places[0].rglob("*.kernel")
@@ -92,6 +94,7 @@ def test_damaged_code_is_compiled_again(places):
     run()
 
 
+@pytest.mark.slow
 def test_code_for_every_processor_is_used_on_this_one(places):
     named, home = places
     run(NUMBA_CPU_NAME="generic", NUMBA_CPU_FEATURES="")
@@ -204,6 +207,7 @@ def test_files_that_others_can_write_are_not_read(places):
     assert cache.read(named / "missing") is None
 
 
+@pytest.mark.slow
 def test_a_version_that_was_not_tested_uses_the_cache_of_numba(places, tmp_path):
     program = (
         "import warnings, numba\n"
@@ -225,6 +229,7 @@ def test_a_version_that_was_not_tested_uses_the_cache_of_numba(places, tmp_path)
 PROMPT = "sys.ps1 = '>>> '"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("setting", "told"),
     [(PROMPT, 1), ("pass", 0), (f"{PROMPT}; sys.stderr.close()", 0), (f"{PROMPT}; sys.stderr = None", 0)],

@@ -33,22 +33,18 @@ class Limit(NamedTuple):
 
 
 def AtLeast(number: float) -> Limit:  # noqa: N802
-    """The number is this or more."""
     return Limit(f" of {number} or more", lambda value: value >= number)
 
 
 def Above(number: float) -> Limit:  # noqa: N802
-    """The number is more than this."""
     return Limit(f" above {number}", lambda value: value > number)
 
 
 def AtMost(number: float) -> Limit:  # noqa: N802
-    """The number is this or less."""
     return Limit(f" of {number} or less", lambda value: value <= number)
 
 
 def Below(number: float) -> Limit:  # noqa: N802
-    """The number is less than this."""
     return Limit(f" below {number}", lambda value: value < number)
 
 
@@ -85,6 +81,12 @@ class Group:
     """The heading under which the option is shown; without one, it is shown with its tagger."""
 
     name: str
+
+
+def option(*markers: Any, flag: str = "", metavar: str = "", default: str = "") -> tuple[Any, ...]:
+    """Markers of a setting, its option and what its default means in one."""
+    named = [Flag(*filter(None, [flag]), metavar=metavar)] if flag or metavar else []
+    return (*markers, *named, *([Default(default)] if default else []))
 
 
 class OnlyWith:
@@ -344,8 +346,7 @@ class Setting:
     @property
     def flags(self) -> tuple[str, ...]:
         """The names of its option, the long one last."""
-        flag = self.marker(Flag)
-        return flag.names if flag and flag.names else (f"--{self.name.replace('_', '-')}",)
+        return (self.marker(Flag) or Flag()).names or (f"--{self.name.replace('_', '-')}",)
 
     @property
     def flag(self) -> str:
@@ -354,8 +355,7 @@ class Setting:
 
     @property
     def metavar(self) -> str:
-        flag = self.marker(Flag)
-        return flag.metavar if flag and flag.metavar else self.kind.metavar
+        return (self.marker(Flag) or Flag()).metavar or self.kind.metavar
 
     @property
     def group(self) -> str | None:
@@ -365,9 +365,9 @@ class Setting:
     @property
     def help(self) -> str:
         """Its sentence, with its default."""
-        text, default = self.marker(Help), self.marker(Default)
-        shown = _written(self.default) if default is None else default.text
-        return " ".join(filter(None, [text.text if text else "", f"[default: {shown}]" if shown else ""]))
+        shown = (self.marker(Default) or Default(_written(self.default))).text
+        text = (self.marker(Help) or Help("")).text
+        return f"{text} [default: {shown}]".strip() if shown else text
 
     def complaint(self, value: Any) -> str | None:
         """What is wrong with a value, if anything."""
@@ -392,9 +392,9 @@ class Setting:
 
     def from_recipe(self, value: Any, place: Place) -> Any:
         """The value that a TOML value means, checked."""
-        found = self.kind.from_recipe(value, place)
-        self.check(found, place.name)
-        return found
+        meant = self.kind.from_recipe(value, place)
+        self.check(meant, place.name)
+        return meant
 
 
 def _written(value: Any) -> str:
@@ -408,13 +408,9 @@ def _written(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def settings_of(owner: Callable[..., Any]) -> Mapping[str, Setting]:
-    """The settings that a constructor, or a function, declares, by name."""
-    return _read(owner)
-
-
 @cache
-def _read(owner: Any) -> Mapping[str, Setting]:
+def settings_of(owner: Any) -> Mapping[str, Setting]:
+    """The settings that a constructor, or a function, declares, by name."""
     function: Any = getattr(owner, "__init__") if inspect.isclass(owner) else owner  # noqa: B009
     try:
         signature = inspect.signature(function, eval_str=True)
@@ -432,38 +428,33 @@ def plain_signature(owner: type[Any]) -> inspect.Signature:
     >>> plain_signature(Tagger)
     <Signature (l2: float = 1.0)>
     """
-    signature = inspect.signature(getattr(owner, "__init__"))  # noqa: B009
-    own = [p.replace(annotation=_plain(p.annotation)) for p in signature.parameters.values() if p.name != "self"]
-    return inspect.Signature(own)
+    parameters = inspect.signature(getattr(owner, "__init__")).parameters.values()  # noqa: B009
+    return inspect.Signature([p.replace(annotation=_parts(p)[0]) for p in parameters if p.name != "self"])
 
 
-def _plain(annotation: Any) -> Any:
-    return get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation
+def _parts(parameter: inspect.Parameter) -> tuple[Any, tuple[Any, ...]]:
+    """The type of a parameter, and the markers beside it."""
+    if get_origin(parameter.annotation) is not Annotated:
+        return parameter.annotation, ()
+    plain, *markers = get_args(parameter.annotation)
+    return plain, tuple(each for one in markers for each in (one if type(one) is tuple else (one,)))
 
 
 def _declared(parameter: inspect.Parameter) -> Setting:
-    """The setting that a parameter declares."""
-    annotation: Any = parameter.annotation
-    markers: list[Any] = []
-    if get_origin(annotation) is Annotated:
-        annotation, *markers = get_args(annotation)
+    """The setting that a parameter declares; its kind is a marker, or follows from the type and the markers."""
+    annotation, markers = _parts(parameter)
     types = list(get_args(annotation)) if get_origin(annotation) in (Union, UnionType) else [annotation]
     optional = NoneType in types or parameter.default is None
     types = [each for each in types if each is not NoneType]
     kind = next((marker for marker in markers if isinstance(marker, Kind)), None)
-    if kind is None:
-        kind = _kind(types[0] if len(types) == 1 else None, markers)
-    return Setting(parameter.name, kind, parameter.default, optional, tuple(markers))
-
-
-def _kind(sort: Any, markers: Iterable[Any]) -> Kind:
-    """The kind of values that a type and its markers mean."""
-    markers = tuple(markers)
     one_of = next((marker for marker in markers if isinstance(marker, OneOf)), None)
-    if one_of is not None:
-        return Choice(one_of.choices)
-    make = KINDS.get(sort)
-    return Anything() if make is None else make(Bounds(*(marker for marker in markers if isinstance(marker, Limit))))
+    make = KINDS.get(types[0]) if len(types) == 1 else None
+    if kind is None and one_of is not None:
+        kind = Choice(one_of.choices)
+    elif kind is None:
+        bounds = Bounds(*(marker for marker in markers if isinstance(marker, Limit)))
+        kind = Anything() if make is None else make(bounds)
+    return Setting(parameter.name, kind, parameter.default, optional, markers)
 
 
 def without_use(
@@ -474,11 +465,7 @@ def without_use(
         only = settings[name].marker(OnlyWith)
         if only is not None:
             value = values[only.setting]
-            if not only.values:
-                used = bool(value)
-            else:
-                used = bool(set([value] if isinstance(value, str) else value) & set(only.values))
-            if not used:
+            if not (set([value] if isinstance(value, str) else value) & set(only.values) if only.values else value):
                 yield settings[name], only
 
 

@@ -91,6 +91,7 @@ def test_what_is_refused(run, folder: Path, command: str) -> None:
     one_line(few[2], f"dev.npy has {n_dev} rows, but {folder / 'train.txt'} has {n_train} tokens")
 
 
+@pytest.mark.slow
 def test_damaged_files_are_refused_in_one_line(run, folder: Path, tmp_path: Path) -> None:
     ask = ["eval", folder / "model", folder / "dev.txt", "--arrays"]
     rng = np.random.default_rng(0)

@@ -113,6 +113,7 @@ class Terminal(io.StringIO):
         return True
 
 
+@pytest.mark.slow
 def test_a_bar_for_each_layer_and_one_for_all(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", Terminal())
     monkeypatch.setenv("COLUMNS", "160")
@@ -125,6 +126,7 @@ def test_a_bar_for_each_layer_and_one_for_all(folder: Path, tmp_path: Path, monk
     assert lines[-1].startswith(str(tmp_path / "m"))
 
 
+@pytest.mark.slow
 def test_verbose_names_the_parts_of_the_jackknife(run, folder: Path, tmp_path: Path) -> None:
     place = ["-o", tmp_path / "m", "--recipe", folder / "two.toml", "--jackknife", "--iterations", 1, "--verbose"]
     code, _, err = run("train", folder / "train.txt", *place)
@@ -256,6 +258,7 @@ def test_the_plot(run, folder: Path, tmp_path: Path) -> None:
     assert all(change.fullmatch(line) for line in lines[2:-1])
 
 
+@pytest.mark.slow
 def test_a_plot_without_changes(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     from labelwright.cli.plots import draw_changes

@@ -245,10 +245,10 @@ def test_a_cascade_of_dicts_is_for_python(run, tmp_path: Path) -> None:
     code, _, err = run("tag", tmp_path / "m", stdin=WORDS)
     assert code == 2
     one_line(err, "m: trained on feature dicts, but columns are read here")
-    assert "(no columns: trained on dicts or arrays)" in run("inspect", tmp_path / "m")[1]
+    assert "(no columns: trained in Python on dicts, arrays or rows)" in run("inspect", tmp_path / "m")[1]
     for sentences in (X, [np.array([[1.0], [2.0]])]):  # single models of this kind can be looked into, too
         labelwright.CRF(max_iter=2, n_jobs=1).fit(sentences, y["a"]).save(tmp_path / "m")
-        assert "(no columns: trained on dicts or arrays)" in run("inspect", tmp_path / "m")[1]
+        assert "(no columns: trained in Python on dicts, arrays or rows)" in run("inspect", tmp_path / "m")[1]
 
 
 def test_a_cascade_made_in_python(run, folder: Path, tmp_path: Path) -> None:

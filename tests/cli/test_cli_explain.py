@@ -98,6 +98,7 @@ def test_gold_labels_are_shown_and_wrong_tokens_marked(run, models: Path) -> Non
     assert f"  gold       {wrong['gold']}  (✗ the label" in run(*ask, "--sentence", n, "--token", wrong["token"])[1]
 
 
+@pytest.mark.slow
 def test_gold_labels_of_other_schemes_files_and_layers(run, models: Path, folder: Path, tmp_path: Path) -> None:
     corpus = read_columns(models / "test.txt", names="word,pos,chunk").with_scheme("bioes")
     labelwright.CRF(template="words", max_iter=30, n_jobs=1).fit(corpus).save(tmp_path / "bioes")

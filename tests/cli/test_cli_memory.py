@@ -11,7 +11,6 @@ from command import SENTENCE, one_line
 
 import labelwright
 from labelwright.cli import main
-from labelwright.cli.train_search import table
 from labelwright.corpus import builtin_corpus, read_columns, write_columns
 from labelwright.evaluate import evaluate
 from labelwright.taggers.memory import MemoryBased
@@ -230,8 +229,9 @@ def test_search(run, folder: Path, tmp_path: Path) -> None:
     options = [*FAST, "--search", "--weights", "none", "--votes", "inverse-distance", "--k", 2, "--ngram", 1]
     code, out, err = run("train", folder / "train.txt", "-o", tmp_path / "m", *options)
     assert (code, out) == (0, "")
-    head, *rows, last = err.splitlines()
-    assert head.split() == ["k", "metric", "weights", "votes", "threshold", "sentences", "score"]
+    head, *rows, how_many, last = err.splitlines()
+    assert head.split() == ["k", "metric", "weights", "votes", "mvdm_threshold", "n=80"]
+    assert how_many == "5 settings; all data have been used"
     model = labelwright.load(tmp_path / "m")
     assert (model.k, model.weights, model.votes, model.ngram) == (2, "none", "inverse-distance", 1)
     assert [row.split()[0] for row in rows] == ["2"] * 5
@@ -269,16 +269,6 @@ def test_an_interrupted_search_leaves_the_best_so_far(
     assert (code, out) == (130, "")
     one_line(err, "interrupted; ", "m holds the model so far")
     assert run("tag", tmp_path / "m", folder / "test.txt")[0] == 0
-
-
-def test_the_table_of_a_search() -> None:
-    rows = [
-        {"step": step, "n_train": 8, "n_test": 2, "setting": setting, "score": score}
-        for setting, scores in (({"k": 1}, (0.5,)), ({"k": 25}, (0.4, 0.6)), ({"k": 3}, (None,)))
-        for step, score in enumerate(scores)
-    ]
-    shown = [line.split() for line in table(rows, rows[1]["setting"])]
-    assert shown == [["k", "sentences", "score"], ["25", "10", "60.00"], ["1", "10", "50.00"], ["3", "10", "failed"]]
 
 
 # -- tagging --------------------------------------------------------------------------------------------------------
@@ -441,10 +431,10 @@ def test_models_made_in_python(run, folder: Path, tmp_path: Path) -> None:
     assert "14 columns" not in run("inspect", tmp_path / "m")[1]
     labelwright.MemoryTagger(n_jobs=1).fit([[{"w": "a"}], [{"w": "b"}]], [["X"], ["Y"]]).save(tmp_path / "d")
     code, out, _ = run("inspect", tmp_path / "d")
-    assert (code, "trained in Python on dicts, arrays or rows" in out) == (0, True)
+    assert (code, "(no columns: trained in Python on dicts, arrays or rows)" in out) == (0, True)
     labelwright.MemoryBased().fit([["a", "x"], ["b", "y"]], ["one", "two"]).save(tmp_path / "rows")
     code, out, _ = run("inspect", tmp_path / "rows")
-    assert (code, "memory-based classifier" in out, "column 1" in out) == (0, True, True)
+    assert (code, "rows: memorybased|" in out, "column 1" in out) == (0, True, True)
     for command in ("tag", "eval"):
         code, _, err = run(command, tmp_path / "rows", folder / "test.txt")
         assert code == 2
@@ -472,7 +462,7 @@ def test_inspect(run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         code, out, err = run("inspect", folder / "mvdm")
         assert (code, err) == (0, "")
         assert max(map(len, out.splitlines()[1:])) <= width  # the first line names a file
-        assert " ".join(out.split()).count("ib1, k 3, metric mvdm, weights gain-ratio, votes inverse-distance") == 1
+        assert "|k:3|metric:mvdm|mvdm_threshold:1|weights:gain-ratio|votes:inverse-distance|" in out.splitlines()[0]
         assert "label       chunk, column 3 of word,pos,chunk\n" in out
         shown = re.findall(r"^  ((?:word|pos)\[-?\d\]) +([\d.]+)  (█+)$", out, re.M)
         ranked = sorted(facts["feature_weights"], key=lambda row: -row["weight"])

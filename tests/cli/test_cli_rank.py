@@ -244,6 +244,7 @@ def test_json_is_what_python_says(run, wrong):
     assert told["doubts"][0]["text"] == told["doubts"][0]["tokens"][told["doubts"][0]["gold"]["start"]]
 
 
+@pytest.mark.slow
 def test_recipes_and_layers(run, folder, tmp_path):
     recipe = ["--recipe", folder / "two.toml", "--folds", 2, "--top", 2, "-q"]
     code, out, err = run("doubts", folder / "train.txt", *recipe)

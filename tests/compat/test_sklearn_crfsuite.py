@@ -41,6 +41,7 @@ def test_files_pickles_and_clones(tmp_path):
     assert crf.set_params(c2=3.0).c2 == 3.0
 
 
+@pytest.mark.slow
 def test_scikit_learn_knows_whether_it_is_fitted():
     validation = pytest.importorskip("sklearn.utils.validation")
     exceptions = pytest.importorskip("sklearn.exceptions")

@@ -81,6 +81,7 @@ def test_a_layer_of_a_cascade_reads_dictionaries(tmp_path):
     assert "dictionaries={'cities': ...}" in repr(loaded._outputs["ner"])
 
 
+@pytest.mark.slow
 def test_an_ngram_tagger_reads_dictionaries():
     bayes = pytest.importorskip("sklearn.naive_bayes")
     tagger = NgramTagger(bayes.BernoulliNB(alpha=0.01), template="U0:%d[cities]", dictionaries=CITIES).fit(X, Y)

@@ -60,6 +60,7 @@ def layers(answer: Any) -> dict[str, list[Explanation]]:
 # -- sums -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.cases(8)
 @pytest.mark.filterwarnings("ignore:prune_labels")
 @pytest.mark.parametrize("name", [*WEIGHED, *CASCADES, *NGRAMS])
 def test_contributions_add_up(name: str) -> None:
@@ -128,6 +129,7 @@ def difference(model: Any, data: Any, each: Explanation) -> float:
     return one - other
 
 
+@pytest.mark.cases(3)
 @pytest.mark.filterwarnings("ignore:prune_labels")
 @pytest.mark.parametrize("name", [name for name in WEIGHED if name not in LATENT])
 @given(draw=st.data())

@@ -52,6 +52,7 @@ def corpora(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("name", PAPERS)
 def test_a_quick_run_ends_with_a_report(
     name: str, corpora: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -232,6 +232,7 @@ def test_a_model_that_was_interrupted_is_none() -> None:
     assert trained(CRF(n_jobs=1), Corpus.from_sequences(X, y))[0].predict(X) == y
 
 
+@pytest.mark.slow
 def test_a_whole_experiment_runs_and_resumes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     command = ["reproduce", "latperc-synthetic", "-o", str(tmp_path), "--quick"]
     assert main(command) == 0

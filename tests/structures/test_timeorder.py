@@ -1,14 +1,13 @@
 """Sums and best paths of batches in time order, against enumeration and against the sentence-by-sentence kernels."""
 
 import numpy as np
-import oracles
 import pytest
 from cases import LATE32, LATE64, VANISHING, cases, examples, many, without
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from labelwright.structures import timeorder
-from labelwright.structures.lattice import Lattice, best_path, labelling_weight, posterior, posterior_arcs
+from labelwright.structures.lattice import Lattice, labelling_weight, posterior, posterior_arcs
 from labelwright.structures.states import first_order, state_space
 
 lengths = st.lists(st.integers(0, 7), max_size=12)
@@ -68,21 +67,6 @@ def test_posteriors_by_enumeration(case):
     digits = 1e-13 * case.size
     assert log_z[0] == pytest.approx(truth.log_z, abs=digits + 1e-12)
     np.testing.assert_allclose(nodes, truth.nodes(case.graph), atol=1e-10 + 10 * digits)
-
-
-@many
-@given(cases())
-def test_viterbi_by_enumeration(case):
-    truth = case.paths
-    lattice = case.lattice
-    nodes, scores = timeorder.viterbi(lattice.node, lattice.arc, single(case), case.graph)
-    if truth.log_z == -np.inf:
-        assert scores[0] == -np.inf
-        return
-    digits = 1e-13 * case.size
-    path = oracles.states_of(nodes[None], case.graph)
-    assert scores[0] == pytest.approx(truth.scores[0], abs=digits)
-    assert oracles.path_scores(case.scores, path)[0] == pytest.approx(truth.scores[0], abs=digits)
 
 
 def forward_backward(psi, E, graph, plan):
@@ -192,18 +176,6 @@ def test_posteriors_of_a_batch(batch):
 
 
 @many
-@given(batches())
-def test_viterbi_of_a_batch(batch):
-    node, arc = batch.in_time_order
-    nodes, scores = timeorder.viterbi(node, arc, batch.plan, batch.graph)
-    for n, _, lattice in batch.sentences():
-        path, score = best_path(lattice)
-        assert scores[n] == pytest.approx(score, rel=1e-14)
-        if score > -np.inf:
-            assert nodes[batch.offsets[n] : batch.offsets[n + 1]].tolist() == path.tolist()
-
-
-@many
 @given(batches(), st.integers(0, 100))
 def test_clamped_sums_are_sums_with_forbidden_states(batch, seed):
     """With psi = 0 for the nodes of other labels, the sums are those over the paths of one labelling."""
@@ -248,5 +220,4 @@ def test_an_empty_batch():
     for offsets in ([0], [0, 0, 0]):
         plan = timeorder.plan(np.array(offsets))
         node, arc = np.empty((0, 2)), np.zeros((1, 4))
-        assert timeorder.viterbi(node, arc, plan, space.graph).scores.tolist() == [0.0] * (len(offsets) - 1)
         assert timeorder.posteriors(node, arc, space.graph, plan).log_z.tolist() == [0.0] * (len(offsets) - 1)

@@ -11,7 +11,7 @@ from labelwright.corpus import synthetic_hmm
 from labelwright.errors import OptionError
 from labelwright.learn.monitor import Monitor
 from labelwright.scoring.carry import carry_over
-from labelwright.taggers.crf import Plan, Rounds
+from labelwright.taggers.crf import Rounds
 from labelwright.taggers.linear import Run
 from labelwright.taggers.true_model import bayes_ceiling
 
@@ -21,7 +21,7 @@ SETTINGS = {"n_jobs": 1, "random_state": 0}
 
 def rounds_of(model, data):
     model._check_parameters()
-    return Rounds(model, data, NO_RUN, Plan(1, 0.5, [9] * 9, model.optimizer, model))
+    return Rounds(model, data, NO_RUN, [9] * 9)
 
 
 def fitted(sizes, template=ARCS, order=1, seed=0, data=None):
@@ -63,7 +63,7 @@ def test_merging_copies_loses_nothing(template, order):
     grown = grown._replace(weights=carry_over(before, grown))
     merge = rounds.merge(grown)
     np.testing.assert_allclose(merge.losses, 0, atol=1e-5)
-    rounds.plan = rounds.plan._replace(merge_share=1.0)
+    rounds.model.merge_share = 1.0
     whole = rounds.merge(grown)
     assert whole.sizes.tolist() == np.diff(before.space.first).tolist()
     np.testing.assert_allclose(whole.share, 0.5, atol=1e-6)
@@ -107,7 +107,7 @@ def test_a_state_that_is_not_used_is_merged_without_loss():
     cells = grown.parameters.cells["state"].column
     weights[grown.parameters.slices["state"]][cells % 2 == 1] = -40.0
     grown = grown._replace(weights=weights)
-    rounds.plan = rounds.plan._replace(merge_share=1.0)
+    rounds.model.merge_share = 1.0
     merge = rounds.merge(grown)
     np.testing.assert_allclose(merge.losses, 0, atol=1e-4)
     np.testing.assert_allclose(merge.share, np.tile([1.0, 0.0], L), atol=1e-6)

@@ -17,7 +17,7 @@ TAGGERS = {
 }
 
 
-@pytest.mark.cases(2)
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("name", list(TAGGERS))
 def test_answers_do_not_depend_on_other_threads(name):
     columns = ["word", "pos", "chunk"] if name == "cascade" else ["word", "chunk"]

@@ -19,6 +19,7 @@ from labelwright.kernels import compiled
 from labelwright.parallel import computed_once, one_blas_thread
 from labelwright.structures.dag import LabelledGraph, graph_of_lattice
 from labelwright.structures.lattice import (
+    Best,
     Lattice,
     Posterior,
     arc_sums,
@@ -36,7 +37,7 @@ from labelwright.structures.lattice import (
     state_marginals,
 )
 from labelwright.structures.states import StateSpace
-from labelwright.structures.timeorder import Best, Plan, plan, posteriors
+from labelwright.structures.timeorder import plan, posteriors
 
 Array = NDArray[Any]
 COLD = 1e6  # what the largest score becomes where sums of exponentials are to be their largest terms
@@ -70,6 +71,7 @@ class Chains:
         self.node, self.arc, self.bounds = node, arc, list(bounds)
         self.space, self.scheme, self.by_paths = space, scheme, by_paths
         self._tempered: tuple[float, Chains] | None = None
+        self._span_transitions: dict[str, tuple[Array, Array, Array]] = {}
 
     @property
     def sentences(self) -> "list[Chain | None]":
@@ -101,19 +103,14 @@ class Chains:
         return np.array([0, *(b for _, b in self.bounds)])
 
     @computed_once
-    def _in_time_order(self) -> tuple[Plan, Array, Array]:
-        """The plan of the batch, and its scores in time order."""
-        order = plan(self._offsets)
-        return order, self.node[order.token], self.arc[order.token] if len(self.arc) > 1 else self.arc
-
-    @computed_once
     def sums(self) -> list[Posterior | None] | None:
         """The sums of all sentences, computed together; None where one by one is faster."""
         if not self._several or (compiled() and self.node.shape[1] < WIDE):
             return None
-        order, node, arc = self._in_time_order
+        order = plan(self._offsets)
+        arc = self.arc[order.token] if len(self.arc) > 1 else self.arc
         with one_blas_thread():
-            together = posteriors(node, arc, self.space.graph, order)
+            together = posteriors(self.node[order.token], arc, self.space.graph, order)
         nodes, ahead = np.empty_like(self.node), np.empty_like(self.node)
         nodes[order.token], ahead[order.token] = together.nodes, together.ahead
         return [
@@ -136,16 +133,12 @@ class Chains:
     def span_table(self) -> Boundaries:
         return boundaries(self.space.labels)
 
-    @computed_once
-    def _span_transitions(self) -> dict[str, tuple[Array, Array, Array]]:
-        return {}
-
     def span_transitions(self, kind: str) -> tuple[Array, Array, Array]:
         """Which transitions between states open, continue and close a span of this type."""
-        known = self._span_transitions
-        if kind not in known:
-            known[kind] = _span_transitions(self.span_table, self.span_table.types.index(kind), self.space)
-        return known[kind]
+        if kind not in self._span_transitions:
+            number = self.span_table.types.index(kind)
+            self._span_transitions[kind] = _span_transitions(self.span_table, number, self.space)
+        return self._span_transitions[kind]
 
 
 class Chain:
@@ -291,9 +284,8 @@ class Chain:
         """All spans at least as probable as `least`, in order."""
         sums, spans = arc_sums(self.lattice, self._sums), list[Span]()
         for kind in self.span_types if self.chains.scheme is not None else ():
-            table = spans_of_type(sums, self.chains.span_transitions(kind), least)
-            rows = zip(*(column.tolist() for column in table), strict=True)
-            spans += [Span(begin, end, kind, p) for begin, end, p in rows]
+            found = spans_of_type(sums, self.chains.span_transitions(kind), least)
+            spans += [Span(begin, end, kind, p) for begin, end, p in found]
         return sorted(spans)
 
     def sample(self, n: int, rng: "np.random.Generator") -> Array:
@@ -351,10 +343,9 @@ def _by_best_path(lattice: Lattice, n: int, max_expansions: int | None) -> Array
 
 def _span_transitions(table: Boundaries, kind: int, space: StateSpace) -> tuple[Array, Array, Array]:
     """Which transitions between states open, continue and close a span of this type (last index: outside)."""
-    inside_label = table.type_of == kind  # [L+1]
+    inside = table.type_of == kind  # [L+1]
     state = np.append(space.label_of, space.n_labels)  # the outside is one more state
-    opening = (table.starts & inside_label[None, :])[np.ix_(state, state[:-1])]
-    staying = inside_label[:, None] & inside_label[None, :] & ~table.starts & ~table.ends
-    inside = staying[np.ix_(state[:-1], state[:-1])]
-    closing = (table.ends & inside_label[:, None])[np.ix_(state[:-1], state)]
-    return opening, inside, closing
+    opening = (table.starts & inside[None, :])[np.ix_(state, state[:-1])]
+    staying = inside[:, None] & inside[None, :] & ~table.starts & ~table.ends
+    closing = (table.ends & inside[:, None])[np.ix_(state[:-1], state)]
+    return opening, staying[np.ix_(state[:-1], state[:-1])], closing

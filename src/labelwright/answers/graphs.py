@@ -2,23 +2,22 @@
 n-gram proposals, candidates of pruned labels, products with rules."""
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby, islice
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from labelwright.answers.lattice_paths import ScoredLattice
 from labelwright.answers.protocol import Ranked, impossible
 from labelwright.corpus.spans import Span, spans_of
 from labelwright.decode.record import Decoding
-from labelwright.errors import OptionError
+from labelwright.errors import CorpusError, OptionError
 from labelwright.parallel import computed_once
 from labelwright.rules.formulas import chunk_table
 from labelwright.structures import dag
 from labelwright.structures.dag import Dag, LabelledGraph, Reading, labelled_graph
-from labelwright.structures.feature_lattice import OUTSIDE, ArcLabels, ArcTokens
+from labelwright.structures.feature_lattice import OUTSIDE, ArcLabels, ArcTokens, FeatureLattice
 from labelwright.structures.segments import Arcs, SpanArcs, graph_of_segments
 
 Array = NDArray[Any]
@@ -93,12 +92,12 @@ class GraphSentence:
     # -- the best labellings ------------------------------------------------------------------------------------------
 
     def _codes_of(self, path: Array) -> Array:
-        return self.reading.codes(path, len(self.scores)).astype(np.int32)
+        return self.reading.codes(path).astype(np.int32)
 
     @computed_once
     def _path(self) -> tuple[Array, float]:
         """The best path, and its score."""
-        return dag.best_path(self.graph, self.scores)
+        return dag.best_path_of(self.graph, self.scores)
 
     def decode(self, decoder: str, *, number: int = 0, probabilities: bool = True, **options: Any) -> Decoding:
         """The labels of the best path, which is proven to be the most probable labelling."""
@@ -130,7 +129,7 @@ class GraphSentence:
 
     @computed_once
     def _sums(self) -> dag.Sums:
-        return dag.sums(self.graph, self.scores)
+        return dag.sums_of(self.graph, self.scores)
 
     def log_z(self) -> float:
         return self._sums.log_z
@@ -146,7 +145,7 @@ class GraphSentence:
     def log_z_of(self, permitted: Array) -> float:
         kept, graph = np.flatnonzero(self._permitted(permitted)), self.graph
         part = graph._replace(source=graph.source[kept], target=graph.target[kept])
-        return dag.sums(part, self.scores[kept]).log_z
+        return dag.sums_of(part, self.scores[kept]).log_z
 
     def weight_of(self, codes: Array) -> float:
         """The weight of a labelling; minus infinity for one that is no path."""
@@ -217,18 +216,19 @@ class GraphSentence:
         """All spans at least as probable as `least`, in order."""
         spans = list[Span]()
         if self.standing is not None:
-            arc, *named = self.standing
-            rows, number = np.unique(np.stack(named), axis=1, return_inverse=True)  # several arcs may stand for one
-            shares = np.minimum(1.0, np.bincount(number.reshape(-1), self._sums.arcs[arc], rows.shape[1]))
-            likely = np.flatnonzero(shares >= least)
-            for (start, end, kind), share in zip(rows[:, likely].T.tolist(), shares[likely].tolist(), strict=True):
-                spans.append(Span(start, end, self.span_types[kind], share))
+            arc, start, end, kinds = self.standing  # several may stand for one span
+            K, W = len(self.span_types), int((end - start).max(initial=0)) + 1
+            table = np.bincount((start * W + end - start) * K + kinds, self._sums.arcs[arc])
+            likely = np.flatnonzero((table >= least) & (table > 0))
+            rows = likely // K // W, likely // K % W, likely % K, np.minimum(1.0, table[likely])
+            for begin, length, k, share in zip(*(x.tolist() for x in rows), strict=True):
+                spans.append(Span(begin, begin + length, self.span_types[k], share))
         elif self.of_labels is not None:
             for kind in self.span_types:
                 graph = self._of_type(kind)
-                for start in range(len(self)):
-                    ends = enumerate(graph._ends(kind, start, least), start + 1)
-                    spans += [Span(start, end, kind, min(1.0, share)) for end, share in ends if share >= least]
+                for begin in range(len(self)):
+                    shares = enumerate(graph._ends(kind, begin, least), begin + 1)
+                    spans += [Span(begin, stop, kind, min(1.0, share)) for stop, share in shares if share >= least]
         return sorted(spans)
 
     def _of_type(self, kind: str) -> "GraphSentence":
@@ -281,6 +281,134 @@ class SegmentSentence(GraphSentence):
 
     def labelled_graphs(self) -> Iterator[LabelledGraph]:
         yield graph_of_segments(self.arcs, self.scores)
+
+
+# -- lattices of a user's own: answers are about paths, which are lists of numbers of arcs ----------------------------
+
+
+class LatticePath(NamedTuple):
+    """A path through a lattice and what is known about it."""
+
+    arcs: list[int]  #: the numbers of its arcs
+    score: float  #: of the path, before normalisation
+    log_probability: float  #: log P(path | lattice)
+
+
+class ScoredLattice:
+    """One lattice with its scores; made by `LatticeCRF.scored`.
+
+    lattice : the lattice
+    graph : its graph, with transitions between labels or without
+    scores : [E]  of the arcs of the graph
+    arc : [E]  which arc of the lattice each is; -1: a transition
+    """
+
+    def __init__(self, lattice: FeatureLattice, graph: dag.Dag, scores: Array, arc: Array):
+        self.lattice, self.graph, self.scores, self.arc = lattice, graph, scores, arc
+
+    def __len__(self) -> int:
+        """The number of arcs of the lattice."""
+        return len(self.lattice)
+
+    @computed_once
+    def _sums(self) -> dag.Sums:
+        return dag.sums(self.graph, self.scores) if len(self.scores) else dag.Sums(0.0, np.empty(0))
+
+    def log_z(self) -> float:
+        """The logarithm of the summed weight exp(score) of all paths; minus infinity where there is none."""
+        return self._sums.log_z
+
+    def best(self, n: int = 1) -> list[LatticePath]:
+        """Up to n paths, the best first.
+
+        n : how many
+        """
+        if not len(self.scores):
+            return [LatticePath([], 0.0, 0.0)]
+        if n == 1:
+            arcs, score = self.best_arcs()
+            return [self._path(arcs, score)] if arcs else []
+        paths, scores = dag.best_paths(self.graph, self.scores, n)
+        return [self._path(self._on_lattice(path), score) for path, score in zip(paths, scores.tolist(), strict=True)]
+
+    def best_arcs(self) -> tuple[list[int], float]:
+        """The numbers of the arcs of the best path and its score; no arcs and minus infinity where there is none.  This
+        needs no sums over paths."""
+        path, score = dag.best_path(self.graph, self.scores)
+        return self._on_lattice(path), score
+
+    def _path(self, arcs: list[int], score: float) -> LatticePath:
+        return LatticePath(arcs, score, min(0.0, score - self.log_z()))
+
+    def _on_lattice(self, path: Array) -> list[int]:
+        """The arcs of the lattice on a path of the graph."""
+        arcs: list[int] = [arc for arc in self.arc[path].tolist() if arc >= 0]
+        return arcs
+
+    def marginals(self) -> Array:
+        """P(arc) of the arcs of the lattice [A]."""
+        marginals = np.zeros(len(self.lattice))
+        is_arc = self.arc >= 0
+        marginals[self.arc[is_arc]] = self._sums.arcs[is_arc]
+        return marginals
+
+    def weight_of(self, path: Iterable[Any]) -> float:
+        """The score of a path.
+
+        path : numbers of arcs, or (source, target, label) of each
+        """
+        given = self.lattice.path(path)
+        return float(self.scores[graph_arcs(self.graph, self.arc, given)].sum())
+
+    def entropy(self) -> float:
+        """The entropy of all paths in nats."""
+        return dag.entropy(self.graph, self.scores) if len(self.scores) else 0.0
+
+    def sample(self, n: int, random_state: Any = None) -> list[list[int]]:
+        """n paths, drawn from their probabilities.
+
+        n : how many
+        random_state : a seed, or a generator of NumPy
+        """
+        if not len(self.scores):
+            return [[] for _ in range(n)]
+        return [self._on_lattice(path) for path in dag.sample(self.graph, self.scores, n, random_state)]
+
+    def restricted(self, allowed: Any) -> "ScoredLattice":
+        """The same lattice with only the paths whose arcs are all allowed.
+
+        allowed : a truth value for each arc of the lattice
+        """
+        permitted = np.asarray(allowed)
+        if permitted.shape != (len(self.lattice),) or permitted.dtype != np.bool_:
+            raise OptionError(f"allowed: expected {len(self.lattice)} truth values, one for each arc")
+        kept = (self.arc < 0) | np.append(permitted, True)[self.arc]
+        return ScoredLattice(self.lattice, self.graph, np.where(kept, self.scores, -np.inf), self.arc)
+
+
+def graph_arcs(graph: dag.Dag, arc: Array, path: list[int]) -> Array:
+    """The arcs of a graph on a path of its lattice, transitions among them; `arc` [E] as in ScoredLattice."""
+    place = np.full(int(arc.max(initial=-1)) + 1, -1)
+    place[arc[arc >= 0]] = np.flatnonzero(arc >= 0)
+    arcs = place[np.array(path, np.int64)]
+    if (arc >= 0).all():
+        return arcs
+    before, after = graph.target[arcs[:-1]], graph.source[arcs[1:]]  # what transitions lead from and to
+    is_pair = np.flatnonzero(arc < 0)
+    code = graph.source[is_pair].astype(np.int64) * graph.n_nodes + graph.target[is_pair]
+    order = np.argsort(code)
+    wanted = before.astype(np.int64) * graph.n_nodes + after
+    return np.concatenate([arcs, is_pair[order[np.searchsorted(code, wanted, sorter=order)]]])
+
+
+def checked_path(lattice: FeatureLattice, given: Any, number: int) -> list[int]:
+    """The path that was given for a lattice, in an error with the number of the lattice."""
+    try:
+        return lattice.path(given)
+    except CorpusError as error:
+        raise CorpusError(f"y: lattice {number}: {error}") from None
+    except TypeError:
+        raise CorpusError(f"y: lattice {number}: expected a list of arcs, got {given!r:.60}") from None
 
 
 def lattice_sentence(scored: ScoredLattice, writing: ArcLabels, tokens: ArcTokens) -> GraphSentence:

@@ -112,14 +112,6 @@ class PrunedSentence(GraphSentence):
         codes: Array = self.lists.label[self.graph.target[path] - 1]
         return codes
 
-    @computed_once
-    def _path(self) -> tuple[Array, float]:
-        return dag.best_path_of(self.graph, self.scores)
-
-    @computed_once
-    def _sums(self) -> dag.Sums:
-        return dag.sums_of(self.graph, self.scores)
-
     @property
     def span_types(self) -> tuple[str, ...]:  # type: ignore[override]
         return self.chains.scores.span_types

@@ -5,31 +5,20 @@ As for `train`, the command `doubts` is made for the tagger that is asked for, w
 settings.
 """
 
-import io
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from labelwright.cli import options as usual
 from labelwright.cli.files import check_target, has_attributes, input_names, inputs_of, load_model
-from labelwright.cli.options import (
-    ALL_COLUMNS,
-    DATA,
-    FORMAT,
-    JSON,
-    MAX_INPUT,
-    OUTPUT,
-    POSITIVE,
-    SPLITTING,
-    THREADS,
-    Command,
-    argument,
-    option,
-)
-from labelwright.cli.recipe import PLACES, QUIET, RUN, TRAIN, Request, in_order, recipe_key, request, tagger
-from labelwright.cli.show import report, say, show, warn
+from labelwright.cli.options import DATA, OUTPUT, POSITIVE, Command, argument, option
+from labelwright.cli.recipe import PLACES, QUIET, RUN, in_order, recipe_key, request, tagger
+from labelwright.cli.show import in_context, report, say, show, warn
 from labelwright.cli.tag import text_format
 from labelwright.cli.tag_input import Source, tokenizer_given
-from labelwright.cli.train import TrainCommand, asked_tagger, read_data, settings_of_run
+from labelwright.cli.train import TrainCommand, asked_tagger, settings_of_run
+from labelwright.cli.train_data import read_data
 from labelwright.errors import CorpusError, OptionError
 from labelwright.settings import AtLeast, Bounds, Choice, Setting, Whole
 from labelwright.wording import align, counted, shortened
@@ -38,7 +27,6 @@ if TYPE_CHECKING:
     from labelwright.active.annotator_files import Place, ToAnnotate
     from labelwright.active.ranking import RankedSentence
     from labelwright.active.suspicious import Doubt, Doubts
-    from labelwright.corpus.spans import Span
     from labelwright.corpus.table import Corpus
 
 SHOWN = 20  # sentences or doubts of the table, where no number is asked for
@@ -67,11 +55,11 @@ TO = option(
 RANK_OPTIONS = [
     argument("model", "MODEL", "A model file that `labelwright train` wrote."),
     argument("input", "UNLABELLED", "Unlabelled sentences: column file, text (--text), JSON lines, or -."),
-    ALL_COLUMNS,
-    FORMAT,
+    usual.ALL_COLUMNS,
+    usual.FORMAT,
     option("--text", "UNLABELLED is plain text.", DATA),
-    *SPLITTING,
-    MAX_INPUT,
+    *usual.SPLITTING,
+    usual.MAX_INPUT,
     option(
         "--by NAME",
         "sequence (entropy of all labellings), sequence-mean (per token), token, token-max (mean, largest entropy of a "
@@ -87,7 +75,7 @@ RANK_OPTIONS = [
     option("--scores", "Column files: one more column, the score of the sentence.", OUTPUT),
     option("--rest FILE", "Write the sentences that are not among the first N as columns.", OUTPUT),
     option("--json", "One JSON object per sentence.", OUTPUT),
-    THREADS,
+    usual.THREADS,
 ]
 
 
@@ -97,40 +85,52 @@ class Pool(NamedTuple):
     names: list[str]  # of the columns
     rows: list[list[tuple[str, ...]]]  # [N][T]  all columns
     inputs: list[Any]  # [N]  what the model reads
-    texts: "list[tuple[str, list[Place]] | None]"  # [N]  the text of a sentence, where there is one
+    texts: "list[tuple[str | None, list[Place]]]"  # [N]  the text of a sentence, where there is one, and its tokens
 
 
 def _rank(o: Any) -> None:
-    from labelwright.active.annotator_files import annotator_file, format_for
+    from labelwright.active.annotator_files import ToAnnotate, annotator_file, format_for
     from labelwright.active.ranking import rank
+    from labelwright.corpus import Corpus, write_columns
+    from labelwright.corpus.compressed import write_bytes
 
-    check_annotator_format(o.to, o.output, o.json)
+    _check_format(o.to, o.output, o.json)
     target = "-" if o.json and o.output is None else o.output  # None: a table is shown
     for path in filter(None, (o.output, o.rest)):
         check_target(path, [o.model, o.input])
     tagger = load_model(o.model, o.n_jobs)
-    source = Source(o.input, text_format(o), o.columns, None, tokenizer_given(tagger.tokenizer(), o))
-    pool = _read(tagger, source)
+    pool = _read(tagger, Source(o.input, text_format(o), o.columns, None, tokenizer_given(tagger.tokenizer(), o)))
     ranked = rank(tagger, pool.inputs, o.by, top=o.top, diverse=o.diverse, layer=o.layer)
     if target is not None:
-        items = [_item(pool, number, each, o.by, o.scores) for number, each in enumerate(ranked, 1)]
-        write_file(target, annotator_file(items, pool.names, "jsonl" if o.json else format_for(target, o.to)))
+        items = []
+        for number, each in enumerate(ranked, 1):
+            facts = {"rank": number, "sentence": each.sentence, "score": round(each.score, 6), "by": o.by}
+            more = [[f"{each.score:.4f}"] * len(each.labels)] if o.scores else []
+            items.append(ToAnnotate(pool.rows[each.sentence], each.labels, facts, more, *pool.texts[each.sentence]))
+        write_bytes(target, annotator_file(items, pool.names, "jsonl" if o.json else format_for(target, o.to)))
     else:
-        show(*_lines(pool, ranked, o.by, o.top))
+        show(*_ranked_lines(pool, ranked, o.by, o.top))
     if not pool.rows:
         warn(f"{o.input}: no sentences to rank")
     if o.rest is not None:
         if o.top is None or len(ranked) == len(pool.rows):
             warn(f"{o.rest}: no sentences are left over; --top N says how many are chosen")
-        _write_rest(o.rest, pool, {each.sentence for each in ranked})
+        chosen = {each.sentence for each in ranked}
+        left = [rows for number, rows in enumerate(pool.rows) if number not in chosen and rows]
+        if left:
+            write_columns(Corpus.from_sequences(left, names=pool.names, source=o.rest), o.rest)
+        else:
+            write_bytes(o.rest, b"")
     if o.output is not None and o.output != "-":
-        say(f"{o.output}: {_summary(pool, ranked, o.by)}")
+        tokens = counted(sum(len(each.labels) for each in ranked), "token")
+        scores = f", by {o.by} from {ranked[0].score:.4g} to {ranked[-1].score:.4g}" if ranked else ""
+        say(f"{o.output}: {len(ranked):,} of {counted(len(pool.rows), 'sentence')}, {tokens}{scores}")
 
 
 rank_command = Command(RANK_HELP, RANK_OPTIONS, _rank)
 
 
-def check_annotator_format(to: str | None, output: str | None, as_json: bool) -> None:
+def _check_format(to: str | None, output: str | None, as_json: bool = False) -> None:
     """Refuse a format for annotators that is none, or that nothing is written in."""
     from labelwright.active.annotator_files import format_for
 
@@ -141,105 +141,50 @@ def check_annotator_format(to: str | None, output: str | None, as_json: bool) ->
         raise OptionError("--to: says what -o writes; add -o FILE, or -o - for standard output")
 
 
-# -- reading ----------------------------------------------------------------------------------------------------------
-
-
 def _read(model: Any, source: Source) -> Pool:
     """All sentences of a file."""
     pool = Pool([], [], [], [])
     if os.path.isfile(source.path) and os.path.getsize(source.path) == 0:
         return pool._replace(names=input_names(model))
     for piece in source.file_pieces(model):
-        corpus = piece.corpus
+        corpus, split = piece.corpus, piece.split
         if corpus is None:
-            raise CorpusError(
-                f"{source.path}: CRFsuite's data have no words to show; use labelwright.active.rank in Python"
-            )
+            told = "CRFsuite's data have no words to show; use labelwright.active.rank in Python"
+            raise CorpusError(f"{source.path}: {told}")
         inputs = inputs_of(model, corpus)
         shown = inputs if "form" in corpus.names and "upos" in corpus.names else corpus  # of CoNLL-U not all columns
         pool.names[:] = shown.names
-        pool.rows.extend([_row(token) for token in sentence] for sentence in shown.renamed(shown.names, None).X)
+        for sentence in shown.renamed(shown.names, None).X:
+            pool.rows.append([token if isinstance(token, tuple) else (token,) for token in sentence])
         pool.inputs.extend(inputs.X)
-        split = piece.split
         if split is None:
-            pool.texts.extend([None] * len(corpus))
+            pool.texts.extend([(None, [])] * len(corpus))
             continue
         for tokens, number in zip(split.places, split.text_of, strict=True):
-            pool.texts.append(_cut(split.texts[number], tokens) if tokens else None)
+            begin, end = (tokens[0][0], tokens[-1][1]) if tokens else (0, 0)
+            text = split.texts[number][begin:end] if tokens else None
+            pool.texts.append((text, [(a - begin, b - begin) for a, b in tokens]))
     return pool
 
 
-def _row(token: Any) -> tuple[str, ...]:
-    return token if isinstance(token, tuple) else (token,)
+def _ranked_lines(pool: Pool, ranked: "list[RankedSentence]", by: str, top: int | None) -> list[str]:
+    """A table of the first sentences, with what the model would mark in them in brackets."""
+    from labelwright.corpus.schemes import is_chunk_label
+    from labelwright.corpus.spans import spans_of
 
-
-def _cut(text: str, tokens: "list[Place]") -> "tuple[str, list[Place]]":
-    """One sentence of a text, with the places of its tokens."""
-    begin, end = tokens[0][0], tokens[-1][1]
-    return text[begin:end], [(a - begin, b - begin) for a, b in tokens]
-
-
-# -- writing ----------------------------------------------------------------------------------------------------------
-
-
-def _item(pool: Pool, number: int, each: "RankedSentence", by: str, scores: bool) -> "ToAnnotate":
-    from labelwright.active.annotator_files import ToAnnotate
-
-    facts = {"rank": number, "sentence": each.sentence, "score": round(each.score, 6), "by": by}
-    more = [[f"{each.score:.4f}"] * len(each.labels)] if scores else []
-    text, places = pool.texts[each.sentence] or (None, [])
-    return ToAnnotate(pool.rows[each.sentence], each.labels, facts, more, text, places)
-
-
-def write_file(path: str, data: bytes) -> None:
-    from labelwright.corpus.compressed import written
-
-    with written(path) as write:
-        write(data)
-
-
-def _write_rest(path: str, pool: Pool, chosen: set[int]) -> None:
-    """The sentences that were not chosen, in their order."""
-    from labelwright.corpus import Corpus, write_columns
-
-    left = [rows for number, rows in enumerate(pool.rows) if number not in chosen and rows]
-    if not left:
-        write_file(path, b"")
-        return
-    write_columns(Corpus.from_sequences(left, names=pool.names, source=path), path)
-
-
-def _lines(pool: Pool, ranked: "list[RankedSentence]", by: str, top: int | None) -> list[str]:
-    """A table of the first sentences, with what the model would mark in them."""
     shown = ranked[: top or SHOWN]
     table = [("rank", "sentence", by, "predicted")]
     for number, each in enumerate(shown, 1):
         words = [row[0] for row in pool.rows[each.sentence]]
-        table.append((str(number), f"{each.sentence:,}", f"{each.score:.4g}", _marked(words, each.labels)))
+        for span in spans_of(each.labels) if all(map(is_chunk_label, each.labels)) else ():
+            words[span.start] = f"[{words[span.start]}"
+            words[span.end - 1] += f" {span.type}]"
+        text = shortened(" ".join(words), WIDTH)
+        table.append((str(number), f"{each.sentence:,}", f"{each.score:.4g}", text))
     lines = align(table, {3})
     if len(shown) < len(ranked):
         lines.append(f"{counted(len(ranked) - len(shown), 'further sentence')}; --top N shows N, -o FILE writes all")
     return lines
-
-
-def _marked(words: list[str], labels: list[str]) -> str:
-    """A sentence with its predicted spans in brackets, cut to the width of the table."""
-    from labelwright.corpus.schemes import is_chunk_label
-    from labelwright.corpus.spans import spans_of
-
-    words = list(words)
-    if all(map(is_chunk_label, labels)):
-        for span in spans_of(labels):
-            words[span.start] = f"[{words[span.start]}"
-            words[span.end - 1] += f" {span.type}]"
-    return shortened(" ".join(words), WIDTH)
-
-
-def _summary(pool: Pool, ranked: "list[RankedSentence]", by: str) -> str:
-    """What was written, in a line."""
-    tokens = sum(len(each.labels) for each in ranked)
-    size = f"{len(ranked):,} of {counted(len(pool.rows), 'sentence')}, {counted(tokens, 'token')}"
-    return f"{size}, by {by} from {ranked[0].score:.4g} to {ranked[-1].score:.4g}" if ranked else size
 
 
 # -- labelwright doubts -----------------------------------------------------------------------------------------------
@@ -284,7 +229,7 @@ OWN = [
     ),
     option("-o --output FILE", "Write the sentences with doubts, for annotators.", OUTPUT),
     TO,
-    JSON,
+    usual.JSON,
     QUIET,
 ]
 NOT_USED = ("dev", "search", "learning_curve", "start_from", "calibrate")  # of recipes
@@ -299,98 +244,69 @@ def doubts_command(given: Sequence[str]) -> TrainCommand:
 
     settings = {each.name: each for each in (*settings_of_run(name, of_data), *OWN)}
     shown = in_order(settings.values(), {**PLACES, LOOKING: 0.5})
-    return TrainCommand(name, DOUBTS_HELP, shown, lambda o: _doubts(o.train, name, o.given))
+    return TrainCommand(name, DOUBTS_HELP, shown, _doubts)
 
 
-def _doubts(source: str, name: str, options: Mapping[str, Any]) -> None:
-    """Cross-validate, and show or write what is doubtful."""
+def _doubts(source: str, name: str, options: dict[str, Any]) -> None:
+    """Cross-validate, and show or write what is doubtful; or write the data with corrected labels."""
     from labelwright.active.annotator_files import annotator_file, format_for
     from labelwright.active.suspicious import doubts
+    from labelwright.corpus.compressed import write_bytes
 
-    options = {key: value for key, value in options.items() if key != TRAIN.name}
     asked = request(name, {**RUN, **{each.name: each for each in OWN}}, options)
     asked = asked._replace(values={key: value for key, value in asked.values.items() if key not in NOT_USED})
     output, top, to, folds = asked.get("output"), asked.get("top"), asked.get("to"), asked.get("folds", 5)
-    check_annotator_format(to, output, False)
+    quiet = bool(asked.get("quiet"))
+    _check_format(to, output)
     if output is not None:
-        check_target(output, [source, *asked.files()])
+        check_target(output, [source, *asked.files(), asked.get("apply")])
     if asked.get("apply") is not None:
-        _apply(source, asked)
+        if output is None:
+            raise OptionError("--apply: add -o FILE for the corrected data, or -o - for standard output")
+        if to not in (None, "columns"):
+            raise OptionError("--to: not with --apply, which writes columns; leave it out")
+    model = tagger(asked, {}) if asked.get("apply") is None else None
+    data, _ = read_data(source, asked, asked.kind._label_columns(asked.table))
+    if has_attributes(data):
+        raise OptionError(f"{source}: CRFsuite's data have no words to show; use labelwright.active.doubts in Python")
+    column = data.label or str(asked.get("layer") or list(asked.table["layers"])[-1]["name"])
+    if model is None:
+        _apply(data, column, asked.values["apply"], output, quiet)
         return
-    model = tagger(asked, {})
-    data = _read_labels(source, asked)
+    done = count(1)
+
+    def progress(part: Any) -> None:
+        sizes = f"{part.n_train:,} + {part.n_test:,} sentences"
+        say(f"fold {next(done)}/{folds}  {sizes}  {counted(part.n_doubts, 'doubt')}  {part.seconds:.2f} s")
+
+    asking = {key: asked.get(key) for key in ("by", "layer", "random_state")}
     with asked.named():
-        result = doubts(
-            model,
-            data,
-            by=asked.get("by"),
-            folds=folds,
-            layer=asked.get("layer"),
-            random_state=asked.get("random_state"),
-            progress=None if asked.get("quiet") else _Progress(folds),
-        )
+        result = doubts(model, data, folds=folds, progress=None if quiet else progress, **asking)
     chosen = result.doubts[:top]
-    column = _column(data, asked)
     if output is not None:
-        names = [each for each in data.names if each != column]
         items = _items(data, result, chosen, column)
-        write_file(output, annotator_file(items, names, format_for(output, to)))
-        if output != "-" and not asked.get("quiet"):
+        names = [each for each in data.names if each != column]
+        write_bytes(output, annotator_file(items, names, format_for(output, to)))
+        if output != "-" and not quiet:
             say(f"{output}: {counted(len(chosen), 'doubt')} in {counted(len(items), 'sentence')}")
     if asked.get("json") or output is None:
         facts = {"by": result.by, "sentences": len(data), "doubts": [_fact(data, each) for each in chosen]}
-        lines = _doubt_lines(data, result, chosen[: top or SHOWN], top)
-        report(facts, bool(asked.get("json")), lambda _: lines)
+        most = top or SHOWN
+        left = counted(len(result.doubts) - most, "further doubt")
+        more = [f"{left}; {'' if top else '--top N shows N, '}-o FILE writes them"] if len(result.doubts) > most else []
+        report(facts, bool(asked.get("json")), lambda _: [*_doubt_lines(facts, most), *more])
 
 
-def _column(data: "Corpus", asked: Request) -> str:
-    """The column whose labels are looked at."""
-    return data.label if data.label is not None else str(asked.get("layer") or list(asked.table["layers"])[-1]["name"])
-
-
-def _apply(source: str, asked: Request) -> None:
+def _apply(data: "Corpus", column: str, path: str, output: str, quiet: bool) -> None:
     """Write the data with corrected labels."""
     from labelwright.active.annotator_files import corrected, read_corrections
     from labelwright.corpus import write_columns
 
-    path, output = str(asked.get("apply")), asked.get("output")
-    if output is None:
-        raise OptionError("--apply: add -o FILE for the corrected data, or -o - for standard output")
-    if asked.get("to") not in (None, "columns"):
-        raise OptionError("--to: not with --apply, which writes columns; leave it out")
-    check_target(output, [path])
-    data = _read_labels(source, asked)
-    column = _column(data, asked)
     made = corrected(data, read_corrections(path, len(data.names)), column)
     changed = sum(old != new for old, new in zip(data.tokens(column), made.tokens(column), strict=True))
-    buffer = io.BytesIO()
-    write_columns(made, buffer)
-    write_file(output, buffer.getvalue())
-    if output != "-" and not asked.get("quiet"):
+    write_columns(made, output)
+    if output != "-" and not quiet:
         say(f"{output}: {counted(changed, 'label')} of {counted(made.n_tokens, 'token')} changed")
-
-
-def _read_labels(source: str, asked: Request) -> "Corpus":
-    data, _ = read_data(source, asked, asked.kind._label_columns(asked.table))
-    if has_attributes(data):
-        raise OptionError(f"{source}: CRFsuite's data have no words to show; use labelwright.active.doubts in Python")
-    corpus: Corpus = data
-    return corpus
-
-
-class _Progress:
-    """One line for each fold on stderr."""
-
-    def __init__(self, folds: int):
-        self.folds, self.done = folds, 0
-
-    def __call__(self, part: Any) -> None:
-        self.done += 1
-        sizes = f"{part.n_train:,} + {part.n_test:,} sentences"
-        say(f"fold {self.done}/{self.folds}  {sizes}  {counted(part.n_doubts, 'doubt')}  {part.seconds:.2f} s")
-
-
-# -- files and lines --------------------------------------------------------------------------------------------------
 
 
 def _items(data: "Corpus", result: "Doubts", chosen: "Sequence[Doubt]", column: str) -> "list[ToAnnotate]":
@@ -400,12 +316,9 @@ def _items(data: "Corpus", result: "Doubts", chosen: "Sequence[Doubt]", column: 
     by_sentence: dict[int, list[tuple[int, Doubt]]] = {}
     for number, each in enumerate(chosen, 1):
         by_sentence.setdefault(each.sentence, []).append((number, each))
-    numbers = list(by_sentence)
-    some = data.take(numbers)
-    gold = some.column(column)
+    some, items = data.take(list(by_sentence)), []
     rows = zip(*(some.column(name) for name in data.names if name != column), strict=True)
-    items = []
-    for number, labels, columns in zip(numbers, gold, rows, strict=True):
+    for number, labels, columns in zip(by_sentence, some.column(column), rows, strict=True):
         held, marks = result.sentences[number], ["_"] * len(labels)
         for rank, each in reversed(by_sentence[number]):
             start, end = each.place
@@ -413,60 +326,40 @@ def _items(data: "Corpus", result: "Doubts", chosen: "Sequence[Doubt]", column: 
         listed = [each.as_dict() for _, each in by_sentence[number]]
         p = [None if value is None else round(value, 6) for value in held.probabilities]
         facts = {"sentence": number, "predicted": held.labels, "probabilities": p, "doubts": listed}
-        more = [held.labels, ["_" if value is None else f"{value:.4f}" for value in p], marks]
-        more.append([str(number)] * len(labels))
+        shown = ["_" if value is None else f"{value:.4f}" for value in p]
+        more = [held.labels, shown, marks, [str(number)] * len(labels)]
         items.append(ToAnnotate(list(zip(*columns, strict=True)), labels, facts, more))
     return items
 
 
 def _fact(data: "Corpus", doubt: "Doubt") -> dict[str, Any]:
     """A doubt, ready for JSON, with its words."""
-    words = _words(data, doubt)
+    begin, end = data.offsets[doubt.sentence : doubt.sentence + 2].tolist()
+    column = data.columns[data.names.index(data.input_names[0])]
+    words = [column.values[code] for code in column.codes[begin:end].tolist()]
     start, end = doubt.place
     return doubt.as_dict() | {"text": " ".join(words[start:end]), "tokens": words}
 
 
-def _words(data: "Corpus", doubt: "Doubt") -> list[str]:
-    begin, end = data.offsets[doubt.sentence : doubt.sentence + 2].tolist()
-    column = data.columns[data.names.index(data.input_names[0])]
-    return [column.values[code] for code in column.codes[begin:end].tolist()]
-
-
-def _doubt_lines(data: "Corpus", result: "Doubts", chosen: "Sequence[Doubt]", top: int | None) -> list[str]:
-    """A table of doubts, each with some words around it."""
-    if not chosen:
+def _doubt_lines(facts: dict[str, Any], most: int) -> list[str]:
+    """A table of doubts, each with some words around it: the annotated span in brackets and, where it has other bounds,
+    the suggested one in braces.  Of a doubt about a sentence as a whole there is nothing to suggest."""
+    rows = []
+    for each in facts["doubts"][:most]:
+        words, gold, suggested = list(each["tokens"]), each["gold"], each["suggested"]
+        row = [f"{each['sentence']:,}", f"{each['probability']:.4f}"]
+        if facts["by"] == "sentence":
+            rows.append([*row, shortened(" ".join(words), WIDTH)])
+            continue
+        annotated, other = (span and (span["start"], span["end"]) for span in (gold, suggested))
+        for place, (left, right) in ((other if other != annotated else None, "{}"), (annotated, "[]")):
+            if place:
+                words[place[0]] = f"{left}{words[place[0]]}"
+                words[place[1] - 1] += right
+        starts, ends = zip(*filter(None, (annotated, other)), strict=True)
+        text = in_context(words, min(starts), max(ends), AROUND)
+        types = [span["type"] if span else "-" for span in (gold, suggested)]
+        rows.append([*row, *types, f"{each['suggested_probability']:.3f}", text])
+    if not rows:
         return ["no doubts: the models agree with every label"]
-    rows = [_doubt_row(result.by, each, _words(data, each)) for each in chosen]
-    lines = align([HEADS if result.by != "sentence" else (*HEADS[:2], HEADS[-1]), *rows], range(2, 6))
-    if len(chosen) < len(result.doubts):
-        more = counted(len(result.doubts) - len(chosen), "further doubt")
-        lines.append(f"{more}; {'' if top else '--top N shows N, '}-o FILE writes them")
-    return lines
-
-
-def _doubt_row(by: str, doubt: "Doubt", words: Sequence[str]) -> tuple[str, ...]:
-    """A doubt in the table; of one about a sentence as a whole there is nothing to suggest."""
-    first = (f"{doubt.sentence:,}", f"{doubt.probability:.4f}")
-    if by == "sentence":
-        return (*first, shortened(" ".join(words), WIDTH))
-    suggested = (_named(doubt.suggested), f"{doubt.suggested_probability:.3f}")
-    return (*first, _named(doubt.gold), *suggested, _context(words, doubt))
-
-
-def _named(span: "Span | None") -> str:
-    return "-" if span is None else span.type
-
-
-def _context(words: Sequence[str], doubt: "Doubt") -> str:
-    """The words of a doubt in brackets, with some before and after it; where a span has other bounds than the suggested
-    one, those of the suggestion are in braces."""
-    words = list(words)
-    start, end = doubt.place
-    for span, (left, right) in ((doubt.suggested, "{}"), (doubt.gold, "[]")):
-        other = doubt.gold if span is doubt.suggested else None
-        if span is not None and (other is None or span[:2] != other[:2]):
-            words[span.start] = f"{left}{words[span.start]}"
-            words[span.end - 1] += right
-    before, after = max(0, start - AROUND), min(len(words), end + AROUND)
-    text = " ".join(words[before:after])
-    return f"{'... ' if before else ''}{text}{' ...' if after < len(words) else ''}"
+    return align([HEADS if facts["by"] != "sentence" else (*HEADS[:2], HEADS[-1]), *rows], range(2, 6))

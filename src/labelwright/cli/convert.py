@@ -9,11 +9,9 @@ from labelwright.cli.options import LABELLED, MAX_INPUT, SCHEME_NAMES, Command, 
 from labelwright.cli.show import say
 from labelwright.errors import CorpusError, OptionError
 from labelwright.settings import Positional
-from labelwright.taggers.registry import FOREIGN
 from labelwright.wording import counted
 
 if TYPE_CHECKING:
-    from labelwright.corpus.file_formats import OpenFile
     from labelwright.corpus.table import Corpus
 
 NOT_WRITTEN = (".jsonl", ".ndjson", ".json", ".parquet")  # formats that are only read
@@ -61,11 +59,17 @@ def _convert(o: Any) -> None:
         told = f"{suffixes[-1]} files are read, not written; name an OUT with columns, or a .conllu file"
         raise OptionError(f"{o.target}: {told}")
     file = opened(o.source, o.format, named=o.columns is not None or o.label is not None)
-    corpus, changed = _read(file, o), 0
+    if file.format == "crfsuite":
+        raise CorpusError(f"{file.name}: holds attributes (CRFsuite's data), which cannot be written as columns")
+    if file.format == "conllu" and o.columns is not None:
+        raise OptionError("--columns: CoNLL-U names its columns itself; choose some with --keep")
+    corpus, changed = read_noting(file, o.columns, o.label, file_options(o)), 0
     if o.from_scheme or o.to_scheme or o.repair:
-        before = corpus.tokens(_label(corpus))
+        if corpus.label is None:
+            raise CorpusError(f"{corpus.source}: has no label column; name it with --label")
+        before = corpus.tokens(corpus.label)
         corpus = _relabelled(corpus, o.from_scheme, o.to_scheme, o.repair)
-        changed = sum(a != b for a, b in zip(before, corpus.tokens(_label(corpus)), strict=True))
+        changed = sum(a != b for a, b in zip(before, corpus.tokens(str(corpus.label)), strict=True))
     if o.keep is not None:
         corpus = replace(corpus.select(split_names(o.keep)), raw=None)
     elif file.format == "conllu" and not is_conllu(o.target):
@@ -84,16 +88,17 @@ def _convert_model(source: str, target: str, quiet: bool) -> None:
     """Write a model for another program, or that of another program for labelwright."""
     from labelwright.interchange import formats
     from labelwright.interchange.chains import not_carried
-    from labelwright.taggers.registry import load
+    from labelwright.taggers.registry import FOREIGN, load
 
     check_target(target, [source], for_model=True)
     if is_model(target):
         raise OptionError(f"{target}: is a model, which this command would replace; name another file to write")
-    model, form = load(source), formats.format_of(target)
-    lost: list[str] = []
+    model, form, lost = load(source), formats.format_of(target), list[str]()
+    with open(source, "rb") as file:
+        is_foreign = file.read(9).startswith(tuple(FOREIGN))
     if form is not None:
         n_features, lost = len(formats.save(model, target, form).attributes), not_carried(model)
-    elif _is_foreign(source):
+    elif is_foreign:
         n_features = model.save(target)._extractor.n_features
     else:
         suffixes = ", ".join(formats.FORMATS.values())
@@ -104,59 +109,22 @@ def _convert_model(source: str, target: str, quiet: bool) -> None:
         say(f"not carried over: {', '.join(lost)}")
 
 
-def _is_foreign(path: str) -> bool:
-    """Whether a file is a model of another program."""
-    with open(path, "rb") as file:
-        return file.read(9).startswith(tuple(FOREIGN))
-
-
-def _read(file: "OpenFile", o: Any) -> "Corpus":
-    """The sentences of a file, with all columns that it has."""
-    if file.format == "crfsuite":
-        raise CorpusError(f"{file.name}: holds attributes (CRFsuite's data), which cannot be written as columns")
-    if file.format == "conllu" and o.columns is not None:
-        raise OptionError("--columns: CoNLL-U names its columns itself; choose some with --keep")
-    return read_noting(file, o.columns, o.label, file_options(o))
-
-
-def _label(corpus: "Corpus") -> str:
-    if corpus.label is None:
-        raise CorpusError(f"{corpus.source}: has no label column; name it with --label")
-    return corpus.label
-
-
 def _relabelled(corpus: "Corpus", source: str | None, target: str | None, repair: bool) -> "Corpus":
     """Labels in another scheme; labels that break their own are an error unless they are to be repaired."""
+    from labelwright.corpus import detect_scheme, validate
     from labelwright.corpus.partial_labels import check_known
-
-    check_known(corpus.y, corpus.source)
-    scheme = _scheme(corpus, source)
-    if not repair:
-        _check_valid(corpus, scheme)
-    return corpus.with_scheme(target or scheme, None if repair else scheme)
-
-
-def _scheme(corpus: "Corpus", given: str | None) -> str:
-    """The scheme of the labels: the one given, else as they look."""
-    from labelwright.corpus import detect_scheme
     from labelwright.corpus.schemes import check_scheme
 
-    values = corpus.values(_label(corpus))
-    scheme = check_scheme(given) if given else detect_scheme(values, corpus.y)
+    check_known(corpus.y, corpus.source)
+    values = corpus.values(str(corpus.label))
+    scheme = check_scheme(source) if source else detect_scheme(values, corpus.y)
     if scheme is None:
         raise CorpusError(
             f"{corpus.source}: column {corpus.label} has no chunk labels (B-X, I-X, O, ...), but such as "
             f"{values[0]!r}; name the right column with --label"
         )
-    return scheme
-
-
-def _check_valid(corpus: "Corpus", scheme: str) -> None:
-    """Refuse labels that break their scheme."""
-    from labelwright.corpus import validate
-
     try:
-        problems = validate(corpus.y, scheme)
+        problems = [] if repair else validate(corpus.y, scheme)
     except OptionError as error:
         raise CorpusError(f"{corpus.source}: column {corpus.label}: {error}") from None
     if problems:
@@ -166,3 +134,4 @@ def _check_valid(corpus: "Corpus", scheme: str) -> None:
             f"({counted(len(problems), 'such place')}); correct them with --repair, or name the scheme with "
             "--from-scheme"
         )
+    return corpus.with_scheme(target or scheme, None if repair else scheme)

@@ -2,25 +2,12 @@
 
 import io
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from labelwright.cli import decoding as how
-from labelwright.cli.files import by_output, check_copy, file_options, gold_for, inputs_for, load_model
-from labelwright.cli.options import (
-    COLUMNS,
-    DATA,
-    FORMAT,
-    JSON,
-    LABEL,
-    MAX_INPUT,
-    SILENT,
-    THREADS,
-    Command,
-    argument,
-    changed,
-    option,
-)
+from labelwright.cli import options as usual
+from labelwright.cli.files import check_copy, file_options, gold_for, gold_of, inputs_for, load_model, predicted_by
+from labelwright.cli.options import DATA, Command, argument, changed, option
 from labelwright.cli.show import report, report_outputs, warn
 from labelwright.errors import OptionError
 from labelwright.settings import REQUIRED, AtLeast, Bounds, Number, OnlyWith, Whole
@@ -28,9 +15,6 @@ from labelwright.wording import align, counted, percent
 
 if TYPE_CHECKING:
     from labelwright.cli.files import Data
-    from labelwright.evaluate import CalibrationReport
-
-Labels = dict[str, list[list[str]]]  # by output [N][T]
 
 # -- labelwright calibrate --------------------------------------------------------------------------------------------
 
@@ -54,11 +38,11 @@ CALIBRATE_OPTIONS = [
     argument("model", "MODEL", "A model file."),
     argument("data", "DEV", "Labelled sentences that the model was not trained on."),
     option("-o --output OUT", "The calibrated model.", DATA, None, REQUIRED),
-    COLUMNS,
-    LABEL,
-    FORMAT,
-    MAX_INPUT,
-    JSON,
+    usual.COLUMNS,
+    usual.LABEL,
+    usual.FORMAT,
+    usual.MAX_INPUT,
+    usual.JSON,
     option(
         "--method NAME",
         "temperature: divide all scores by one number; isotonic: then also map the probabilities of entities and "
@@ -70,12 +54,13 @@ CALIBRATE_OPTIONS = [
         "DEV is the training file: train N copies, each without one part of it, and judge them on that part.",
         kind=Whole(),
     ),
-    THREADS,
-    SILENT,
+    usual.THREADS,
+    usual.SILENT,
 ]
 
 
 def _calibrate(o: Any) -> None:
+    from labelwright.evaluate import calibration_report
     from labelwright.inspection.warnings import few_held_out
     from labelwright.taggers.registry import load
 
@@ -89,14 +74,17 @@ def _calibrate(o: Any) -> None:
     for name, output in stored._outputs.items():
         output._set_calibration(tagger._outputs[name].training_["calibration"])
     stored.save(o.output)
-    before = after = {}
-    if o.folds is None:  # on its training data a model is better than on others
-        before, after = (_reports(each, gold) for each in (tagger.uncalibrated(), tagger))
-    facts = {name: _facts(each, before.get(name), after.get(name)) for name, each in tagger._outputs.items()}
-    if o.json:
-        report_outputs(facts, True, list)
-    elif not o.quiet:
-        report(facts, False, _calibration_lines)
+    # of its training data a model knows too much
+    models = {"before": tagger.uncalibrated(), "after": tagger} if o.folds is None else {}
+    facts = {name: {"calibration": each.training_["calibration"]} for name, each in tagger._outputs.items()}
+    for when, model in models.items():
+        for name, each in model._outputs.items():
+            if each._is_sure:
+                judged = calibration_report(model, inputs_for(model, gold), gold_of(gold, name), layer=name)
+                errors = {key: getattr(judged, key) for key in ("ece", "brier", "said", "right")}
+                facts[name] |= {"n": judged.n, "unit": judged.unit, "measure": judged.measure, when: errors}
+    if o.json or not o.quiet:
+        report_outputs(facts, o.json, _calibration_lines)
     for name, each in {} if o.quiet else facts.items():
         line = few_held_out(each["calibration"])
         warn(f"{name}: {line}" if name and line is not None else line)
@@ -107,52 +95,32 @@ calibrate_command = Command(CALIBRATE_HELP, CALIBRATE_OPTIONS, _calibrate)
 
 def calibrate_on(tagger: Any, gold: "Data", method: str, folds: int | None) -> None:
     """Calibrate a trained model on labelled sentences."""
-    truth = by_output(tagger, gold)
+    truth = {name: gold_of(gold, name) for name in tagger._outputs}
     tagger.calibrate(inputs_for(tagger, gold), truth.get("", truth), method=method, folds=folds)
 
 
-def fitted_text(calibration: Mapping[str, Any]) -> str:
-    """What a calibration is, in a phrase."""
-    maps = ", monotone maps" if calibration["method"] == "isotonic" else ""
+def calibration_text(calibration: Mapping[str, Any] | None) -> str:
+    """What a calibration is, and on how many sentences it was fitted."""
+    if calibration is None:
+        return "not calibrated; train with --dev FILE, or use labelwright calibrate"
+    maps = ", monotone maps" if calibration.get("method") == "isotonic" else ""
     reasons = {"unknown": "without labels", "impossible": "with labels that the model cannot give"}
     left_out = calibration.get("left_out", {})
     given = [f"{left_out[name]:,} {reason}" for name, reason in reasons.items() if left_out.get(name)]
     data = counted(calibration["sentences"], "sentence") + (f"; left out: {', '.join(given)}" if given else "")
-    return f"temperature {calibration['temperature']:.4g}{maps}, on {data}"
+    fitted = f"{calibration['log_likelihood_per_token']:.4f} log-likelihood per token"
+    return f"temperature {calibration['temperature']:.4g}{maps}, on {data}; {fitted}"
 
 
-def _reports(model: Any, gold: "Data") -> "dict[str, CalibrationReport]":
-    """How far the probabilities of every output can be trusted, where it has any."""
-    from labelwright.evaluate import calibration_report
-
-    inputs, truth = inputs_for(model, gold), by_output(model, gold)
-    sure = [name for name, tagger in model._outputs.items() if tagger._is_sure]
-    return {name: calibration_report(model, inputs, truth[name], layer=name) for name in sure}
-
-
-def _facts(tagger: Any, before: "CalibrationReport | None", after: "CalibrationReport | None") -> dict[str, Any]:
-    """What was fitted, and the errors of probabilities before and after."""
-    errors = {
-        name: {"ece": each.ece, "brier": each.brier, "said": each.said, "right": each.right}
-        for name, each in {"before": before, "after": after}.items()
-        if each is not None
-    }
-    sizes = {} if after is None else {"n": after.n, "unit": after.unit, "measure": after.measure}
-    return {"calibration": tagger.training_["calibration"], **sizes, **errors}
-
-
-def _calibration_lines(facts: dict[str, dict[str, Any]]) -> Iterator[str]:
-    """For every output the temperature, and a table: what, before, after."""
-    for name, each in facts.items():
-        yield f"{f'{name}: ' if name else ''}{fitted_text(each['calibration'])}"
-        if not each.get("n"):  # nothing to be judged
-            continue
-        columns = [column for column in ("before", "after") if column in each]
-        rows: list[tuple[str, ...]] = [("", *columns)]
-        rows.append(("calibration error", *(f"{100 * each[column]['ece']:.2f} %" for column in columns)))
-        for key, title in (("brier", "Brier score"), ("said", f"mean {each['measure']}"), ("right", "right")):
-            rows.append((title, *(f"{each[column][key]:.4f}" for column in columns)))
-        yield from align(rows)
+def _calibration_lines(facts: dict[str, Any]) -> list[str]:
+    """The temperature, and a table: what, before, after."""
+    columns = [when for when in ("before", "after") if when in facts]
+    rows = [("", *columns)]
+    titles = {"brier": "Brier score", "said": f"mean {facts.get('measure')}", "right": "right"}
+    if facts.get("n"):  # otherwise nothing is there to be judged
+        rows.append(("calibration error", *(f"{100 * facts[when]['ece']:.2f} %" for when in columns)))
+        rows += [(title, *(f"{facts[when][key]:.4f}" for when in columns)) for key, title in titles.items()]
+    return [calibration_text(facts["calibration"]), *(align(rows) if rows[1:] else [])]
 
 
 # -- labelwright export -----------------------------------------------------------------------------------------------
@@ -174,8 +142,8 @@ EXPORT_OPTIONS = [
     argument("model", "MODEL", "A model file."),
     argument("output", "OUT", "The smaller model file."),
     option("--data FILE", "Labelled sentences: show scores before and after, and how many labels agree.", DATA),
-    *(changed(setting, OnlyWith("data")) for setting in (COLUMNS, LABEL, FORMAT)),
-    JSON,
+    *(changed(setting, OnlyWith("data")) for setting in (usual.COLUMNS, usual.LABEL, usual.FORMAT)),
+    usual.JSON,
     option(
         "--prune X",
         "Remove weights of features from -X to X, and features that have none left.",
@@ -183,8 +151,8 @@ EXPORT_OPTIONS = [
         default=0.0,
     ),
     option("--bits N", "Bits of each weight: 32, 16 or 8.", kind=Whole(), default=32),
-    THREADS,
-    SILENT,
+    usual.THREADS,
+    usual.SILENT,
 ]
 
 
@@ -204,8 +172,7 @@ def _export(o: Any) -> None:
     facts |= {name: [before[name], after[name]] for name in before}
     if o.data is not None:
         models = load_model(o.model, o.n_jobs, attributes=True), load_model(content, o.n_jobs, files=False)
-        gold = gold_for(models[0], o.data, o.columns, o.label, file_options(o))
-        facts["data"] = _scores(gold, models[0], *(_labels(model, gold) for model in models))
+        facts["data"] = _scores(gold_for(models[0], o.data, o.columns, o.label, file_options(o)), *models)
     modelfile.store(o.output, content)
     if o.json or not o.quiet:
         report(facts, o.json, _size_lines)
@@ -214,26 +181,15 @@ def _export(o: Any) -> None:
 export_command = Command(EXPORT_HELP, EXPORT_OPTIONS, _export)
 
 
-def _labels(model: Any, gold: "Data") -> Labels:
-    """What a model says of the sentences, by output."""
-    choices = how.chosen(model, {})
-
-    def question(name: str, tagger: Any, batch: Any) -> list[list[str]]:
-        choice = choices[name]
-        return [d.labels for d in batch.decode(choice.decoder, probabilities=False, **choice.options)]
-
-    answers: Labels = model._ask_outputs(inputs_for(model, gold), question)
-    return answers
-
-
-def _scores(gold: "Data", model: Any, before: Labels, after: Labels) -> dict[str, dict[str, Any]]:
+def _scores(gold: "Data", *models: Any) -> dict[str, dict[str, Any]]:
     """Scores before and after, and the share of tokens and sentences whose labels agree, by output."""
     from labelwright.evaluate import evaluate
 
-    scores = {}
-    for name, truth in by_output(model, gold).items():
-        reports = [evaluate(truth, labels[name]) for labels in (before, after)]
-        same = evaluate(before[name], after[name], reading="token")
+    answers, scores = [predicted_by(model, gold) for model in models], {}
+    for name in models[0]._outputs:
+        labels = [answer[name] for answer in answers]
+        reports = [evaluate(gold_of(gold, name), each) for each in labels]
+        same = evaluate(labels[0], labels[1], reading="token")
         facts: dict[str, Any] = {} if reports[0].f1 is None else {"f1": [each.f1 for each in reports]}
         facts["token_accuracy"] = [each.token_accuracy for each in reports]
         scores[name] = facts | {"agreement": {"tokens": same.token_accuracy, "sentences": same.sentence_accuracy}}
@@ -248,8 +204,7 @@ def _size_lines(facts: dict[str, Any]) -> list[str]:
     for layer, scores in facts.get("data", {}).items():
         place = f"{layer} " if layer else ""
         for key, name in (("f1", "F1"), ("token_accuracy", "token accuracy")):
-            if key in scores:
-                rows.append((place + name, *(f"{100 * value:.2f}" for value in scores[key])))
-        rows.append((f"{place}labels that agree", "", percent(scores["agreement"]["tokens"])))
-        rows.append((f"{place}sentences that agree", "", percent(scores["agreement"]["sentences"])))
+            rows += [(place + name, *(f"{100 * value:.2f}" for value in scores[key]))] if key in scores else []
+        for key, name in (("tokens", "labels"), ("sentences", "sentences")):
+            rows.append((f"{place}{name} that agree", "", percent(scores["agreement"][key])))
     return align(rows)

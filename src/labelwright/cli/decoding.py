@@ -65,11 +65,7 @@ def decoding_of(o: Any) -> dict[str, Any]:
 
 
 def flag(name: str) -> str:
-    """A decoder's option as it is written on the command line.
-
-    >>> flag("max_expansions")
-    '--max-expansions'
-    """
+    """A decoder's option as it is written on the command line."""
     return f"--{name.replace('_', '-')}"
 
 
@@ -95,26 +91,28 @@ def chosen(model: Any, decoding: Mapping[str, Any]) -> dict[str, Choice]:
     """The decoder of every output of a model with its options, after a check that they go together.
 
     A decoder that is named holds for every layer of a cascade; options without one go to the layers whose own decoder
-    takes them."""
-    named = {f"--{name}": decoding.get(name) for name in ("decoder", "inference")}
-    schemes = _constraints_of(model, decoding.get("constraints"))
-    rules = _rules_of(model, decoding.get("rule"), decoding.get("rules"))
+    takes them.  Constraints hold in the layers that have chunks."""
+    outputs, scheme = model._outputs, decoding.get("constraints")
+    chunked = {name for name, tagger in outputs.items() if tagger.scheme_ is not None}
+    if scheme is not None and not chunked and len(outputs) > 1:
+        raise OptionError("--constraints: no layer has labels that follow a chunk scheme (B-X, I-X, O, ...)")
+    rules = _rules_of(list(outputs), decoding.get("rule"), decoding.get("rules"))
     given = {name: value for name, value in decoding.items() if name not in OF_THE_CHOICE}
     choices, taken, by_default = {}, set[str](), "decoder" not in decoding
-    for name, tagger in model._outputs.items():
+    for name, tagger in outputs.items():
         with of_layer(name):
-            decoder = _named_decoder(tagger, named)
-            takes, scheme = tagger._decoder_options(decoder), schemes.get(name)
+            decoder = _named_decoder(tagger, decoding)
+            takes, constraints = tagger._decoder_options(decoder), scheme if name in (chunked or outputs) else None
             if rules[name]:
                 tagger._check_rules(decoder)
                 takes = list(tagger._rule_options)
-            elif len(model._outputs) == 1 or not by_default:
+            elif len(outputs) == 1 or not by_default:
                 _check_options(tagger, decoder, given, by_default)
-            tagger._check_constraints(decoder, rules[name] or scheme)
+            tagger._check_constraints(decoder, rules[name] or constraints)
             options = {each: value for each, value in given.items() if each in takes}
-            choices[name], taken = Choice(decoder, options, scheme, rules[name]), taken | options.keys()
-    left = {each: value for each, value in given.items() if each not in taken}
+            choices[name], taken = Choice(decoder, options, constraints, rules[name]), taken | options.keys()
     with of_layer(name):  # the last
+        left = {each: value for each, value in given.items() if each not in taken}
         _check_options(tagger, choices[name].decoder, left, by_default=True)
     if "costs" in given:
         from labelwright.decode.mbr import refuse_with_costs
@@ -125,33 +123,28 @@ def chosen(model: Any, decoding: Mapping[str, Any]) -> dict[str, Choice]:
     return choices
 
 
-def _named_decoder(tagger: Any, named: dict[str, str | None]) -> str:
+def _named_decoder(tagger: Any, decoding: Mapping[str, Any]) -> str:
     """The decoder that was named by the option that the tagger has for it; its own where none was."""
-    for flag_given, name in named.items():
-        if name is not None and flag_given != tagger._decoder_flag:
-            raise OptionError(
-                f"{flag_given}: not for a {type(tagger).__name__}; use {tagger._decoder_flag} {either(tagger.decoders)}"
-            )
-    name = named[tagger._decoder_flag]
-    if name == "oracle":
+    own = tagger._decoder_flag.removeprefix("--")
+    for other in {"decoder", "inference"} - {own}:
+        if decoding.get(other) is not None:
+            use = f"{tagger._decoder_flag} {either(tagger.decoders)}"
+            raise OptionError(f"--{other}: not for a {type(tagger).__name__}; use {use}")
+    if decoding.get(own) == "oracle":
         raise OptionError("--inference: the oracle needs the true labels; use labelwright eval MODEL TEST --oracle")
-    decoder: str = tagger._checked_decoder(name)
+    decoder: str = tagger._checked_decoder(decoding.get(own))
     return decoder
 
 
-def _check_options(tagger: Any, decoder: str, given: dict[str, Any], by_default: bool) -> None:
+def _check_options(tagger: Any, decoder: str, given: Mapping[str, Any], by_default: bool) -> None:
     """Refuse options that this decoder does not take."""
-    why = tagger._why_one_decoder()
-    for name in given:
-        if name in tagger._decoder_options(decoder):
-            continue
+    why, choice = tagger._why_one_decoder(), tagger._decoder_flag
+    for name in (name for name in given if name not in tagger._decoder_options(decoder)):
         if why is not None:
             raise OptionError(f"{flag(name)}: not an option of {decoder}, the only decoder here: {why}")
         takers = [other for other in tagger.decoders if name in tagger._decoder_options(other)]
-        what = (
-            f"{tagger._decoder_flag.removeprefix('--')} {decoder}{' (the default of this model)' if by_default else ''}"
-        )
-        use = f"; use {tagger._decoder_flag} {either(takers)}" if takers else ""
+        what = f"{choice.removeprefix('--')} {decoder}{' (the default of this model)' if by_default else ''}"
+        use = f"; use {choice} {either(takers)}" if takers else ""
         raise OptionError(f"{flag(name)}: not an option of the {what}{use}")
 
 
@@ -167,35 +160,22 @@ def of_layer(name: str) -> Iterator[None]:
         raise OptionError(f"{option}: layer {name}: {rest}") from None
 
 
-def _constraints_of(model: Any, constraints: str | None) -> dict[str, str]:
-    """The constraints of every output; in a cascade they hold in the layers that have chunks."""
-    if constraints is None:
-        return {}
-    outputs = model._outputs
-    chunked = {name: tagger for name, tagger in outputs.items() if tagger.scheme_ is not None}
-    if not chunked and len(outputs) > 1:
-        raise OptionError("--constraints: no layer has labels that follow a chunk scheme (B-X, I-X, O, ...)")
-    return dict.fromkeys(chunked or outputs, constraints)
-
-
-def _rules_of(model: Any, written: Sequence[str] | None, path: str | None) -> dict[str, tuple["Rule", ...]]:
+def _rules_of(outputs: list[str], written: Sequence[str] | None, path: str | None) -> dict[str, tuple["Rule", ...]]:
     """The rules of every output, from the command line and from a file; of a cascade, LAYER:RULE."""
-    rules: dict[str, tuple[Rule, ...]] = dict.fromkeys(model._outputs, ())
-    if not written and path is None:
-        return rules
     from labelwright.constraints import read_rule, read_rules
 
-    layers = list(model._outputs)
-    if path is not None and len(layers) > 1:
-        raise OptionError("--rules: not for a cascade; use --rule LAYER:RULE")
+    rules: dict[str, tuple[Rule, ...]] = dict.fromkeys(outputs, ())
     if path is not None:
-        rules[layers[0]] += tuple(read_rules(path))
+        if len(outputs) > 1:
+            raise OptionError("--rules: not for a cascade; use --rule LAYER:RULE")
+        rules[outputs[0]] += tuple(read_rules(path))
     for text in written or ():
-        layer, colon, rest = text.partition(":")
-        if len(layers) > 1 and (not colon or layer not in layers):
-            raise OptionError(f"--rule: got {text!r}, expected LAYER:RULE with a layer of {', '.join(layers)}")
-        name, text = (layer, rest) if len(layers) > 1 else (layers[0], text)
-        rules[name] += (read_rule(text),)
+        layer, rule = outputs[0], text
+        if len(outputs) > 1:
+            layer, _, rule = text.partition(":")
+            if layer not in outputs or not rule:
+                raise OptionError(f"--rule: got {text!r}, expected LAYER:RULE with a layer of {', '.join(outputs)}")
+        rules[layer] += (read_rule(rule),)
     return rules
 
 
@@ -204,23 +184,18 @@ def schemes_of(choices: Mapping[str, Choice]) -> dict[str, str]:
     return {name: choice.constraints for name, choice in choices.items() if choice.constraints is not None}
 
 
-def why_unsure(tagger: Any) -> str:
-    """Why a tagger has no probabilities, and what helps."""
+def check_sure(model: Any, flag: str) -> None:
+    """Refuse a model without probabilities or confidences, and say what helps."""
     from labelwright.taggers.base import CONFIDENCE, PROBABILITY
 
-    lacks: str = tagger._lacks(PROBABILITY)
-    if CONFIDENCE in tagger.can:
-        train = "train it with --dev FILE, or " if "dev" in tagger._training_options else ""
-        return f"{lacks}; {train}calibrate it, then it has confidences to show"
-    return f"{lacks}; use --nbest"
-
-
-def check_sure(model: Any, flag: str) -> None:
-    """Refuse a model without probabilities or confidences."""
     for name, tagger in model._outputs.items():
-        with of_layer(name):
-            if not tagger._is_sure:
-                raise OptionError(f"{flag}: {why_unsure(tagger)}")
+        if not tagger._is_sure:
+            use = "use --nbest"
+            if CONFIDENCE in tagger.can:
+                train = "train it with --dev FILE, or " if "dev" in tagger._training_options else ""
+                use = f"{train}calibrate it, then it has confidences to show"
+            with of_layer(name):
+                raise OptionError(f"{flag}: {tagger._lacks(PROBABILITY)}; {use}")
 
 
 def uncalibrated(model: Any, wanted: bool) -> Any:
@@ -262,7 +237,7 @@ class Tally:
     def __init__(self) -> None:
         self.sentences = self.proven = self.unbounded = self.searched = 0
         self.gap = 0.0
-        self.sums: dict[str, float] = {}  # of what LDI met in the sentences that it searched
+        self.sums = dict.fromkeys(MET, 0.0)  # of what LDI met in the sentences that it searched
         self._begun = time.perf_counter()
 
     def add(self, decodings: Sequence["Decoding"]) -> None:
@@ -274,47 +249,29 @@ class Tally:
         searched = [d for d in decodings if d.latent_paths is not None]
         self.searched += len(searched)
         for name in MET:
-            self.sums[name] = self.sums.get(name, 0) + sum(getattr(d, name) for d in searched)
-
-    @property
-    def seconds(self) -> float:
-        return time.perf_counter() - self._begun
+            self.sums[name] += sum(getattr(d, name) for d in searched)
 
     def as_dict(self) -> dict[str, Any]:
-        """The counts, ready for JSON."""
-        gap = None if self.unbounded else self.gap
-        counts = {"sentences": self.sentences, "exact": self.proven, "gap": gap, "seconds": round(self.seconds, 3)}
-        return counts | {f"mean_{name}": mean for name, mean in self.means().items()}
-
-    def means(self) -> dict[str, float]:
-        """What LDI met on average in a sentence; nothing for other decoders."""
-        return {name: total / self.searched for name, total in self.sums.items() if self.searched}
+        """The counts, ready for JSON; of LDI also what it met on average in a sentence."""
+        gap, seconds = None if self.unbounded else self.gap, round(time.perf_counter() - self._begun, 3)
+        means = {f"mean_{name}": total / self.searched for name, total in self.sums.items() if self.searched}
+        return {"sentences": self.sentences, "exact": self.proven, "gap": gap, "seconds": seconds, **means}
 
     def of_search(self) -> str | None:
         """How far LDI searched (Sun & Tsujii 2009: exactitude, latent paths), in one line; None for other decoders."""
-        means = self.means()
-        if not means:
+        if not self.searched:
             return None
-        share, paths, mass = self.share(), means["latent_paths"], 100 * means["mass"]
-        return f"ldi: {share} % proven exact; on average {paths:.1f} latent paths, {mass:.2f} % of the probability"
+        paths, mass = self.sums["latent_paths"] / self.searched, 100 * self.sums["mass"] / self.searched
+        return (
+            f"ldi: {self._share()} % proven exact; on average {paths:.1f} latent paths, {mass:.2f} % of the probability"
+        )
 
-    def share(self) -> str:
+    def _share(self) -> str:
         """How many sentences of a hundred are proven."""
         share = 100 * self.proven / max(1, self.sentences)
         return "100" if self.proven == self.sentences else f"{min(share, 99.99):.2f}"
 
     def __str__(self) -> str:
         gap = f"no bound on the gap of {self.unbounded:,}" if self.unbounded else f"largest gap {self.gap:.3g}"
-        sentences = counted(self.sentences, "sentence")
-        return f"{sentences}, {self.proven:,} proven exact ({self.share()} %), {gap}, {self.seconds:.2f} seconds"
-
-
-def proof(decoding: "Decoding") -> dict[str, Any]:
-    """What is known about one answer beside its labels, ready for JSON; counters where the decoder keeps them."""
-    counted = {name: getattr(decoding, name) for name in COUNTERS}
-    return {
-        "exact": decoding.exact,
-        "gap": decoding.gap,
-        **{name: value for name, value in counted.items() if value is not None},
-        **({} if decoding.status is None else {"status": decoding.status, "method": decoding.method}),
-    }
+        proven = f"{counted(self.sentences, 'sentence')}, {self.proven:,} proven exact ({self._share()} %)"
+        return f"{proven}, {gap}, {time.perf_counter() - self._begun:.2f} seconds"

@@ -4,6 +4,7 @@ import io
 import os
 import shlex
 import time
+from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +20,6 @@ from labelwright.wording import counted
 
 if TYPE_CHECKING:
     from labelwright.corpus.table import Corpus
-    from labelwright.reproduce.work import Work
 
 # -- labelwright demo -------------------------------------------------------------------------------------------------
 
@@ -43,20 +43,19 @@ def _demo(o: Any) -> None:
         return
     corpus = builtin_corpus(1500 if o.quick else 3000, random_state=0, columns=["word", "chunk"])
     train, test = corpus.split(0.8, random_state=0)
-    _show_data(train, test)
+    show(Heading("1. The data: one word per line with its label (B- begins a chunk, I- continues it, O is outside)"))
+    show("", *(f"    {word:<14}{label}" for word, label in _example(test)))
+    show(f"\n   {len(train):,} such sentences for training, {len(test):,} others for testing.\n")
     first = "the very first run compiles the code before, about a minute"
     without = "without Numba, which would train several times as fast"
     show(Heading(f"2. Training a conditional random field (CRF); {first if choice.available() else without}"))
-    if choice.available():
-        _compile(train, test)
-    model = _train(train)
+    model = _train(train, test)
     show(Heading("3. How good is it?  Scores in percent on sentences that were not used for training"))
-    show()
-    _show_scores(model, test)
+    show("", *_scores(model, test))
     show(Heading("4. How does it label a sentence, and where is it uncertain?"))
     show('\n   "her" can be a phrase of its own ("gave her flowers") or begin a longer one ("saw her brother").')
     for words in (GIVEN, SEEN):
-        _explain(model, words)
+        show(*_explained(model, words))
     show(Heading("5. The same with files: your own, or small ones to try it (labelwright demo --write .)"))
     show(OWN_FILES)
 
@@ -90,34 +89,27 @@ def _write(corpus: "Corpus", folder: Path) -> None:
     show(f"{folder}: " + ", ".join(f"{name} ({part.stop - part.start} sentences)" for name, part in FILES.items()))
 
 
-def _show_data(train: "Corpus", test: "Corpus") -> None:
-    show(Heading("1. The data: one word per line with its label (B- begins a chunk, I- continues it, O is outside)"))
-    show()
-    for word, label in _example(test):
-        show(f"    {word:<14}{label}")
-    show(f"\n   {len(train):,} such sentences for training, {len(test):,} others for testing.\n")
+def _example(corpus: "Corpus") -> list[tuple[str, str]]:
+    """The words and labels of a short sentence in which `her` belongs to what follows."""
+    rows = [list(zip(*pair, strict=True)) for pair in zip(corpus.X, corpus.y, strict=True)]
+    fit = (row for row in rows if len(row) < 9 and any(a[0] == "her" and b[1] == "I-NP" for a, b in pairwise(row)))
+    return next(fit, rows[0])
 
 
-def _compile(train: "Corpus", test: "Corpus") -> None:
-    """Train for two iterations and ask all that the demo asks, so that its times do not count compiling."""
-    from labelwright import CRF
-
-    begun = time.perf_counter()
-    model, words = CRF(constraints="scheme", max_iter=2).fit(train), test.X[0]
-    model.predict(test)
-    for question in (model.predict_nbest, model.predict_spans, model.predict_marginals):
-        question([words])
-    seconds = time.perf_counter() - begun
-    if seconds > COMPILED:
-        show(f"\n   Compiled the code first, in {seconds:.1f} s; no later run has to.")
-
-
-def _train(train: "Corpus") -> Any:
+def _train(train: "Corpus", test: "Corpus") -> Any:
+    """Train, after two iterations and all questions of the demo, so that its times do not count compiling."""
     from labelwright import CRF
     from labelwright.learn.monitor import ProgressBar
 
     begun = time.perf_counter()
-    bar = ProgressBar()
+    if choice.available():
+        model, words = CRF(constraints="scheme", max_iter=2).fit(train), test.X[0]
+        model.predict(test)
+        for question in (model.predict_nbest, model.predict_spans, model.predict_marginals):
+            question([words])
+        if time.perf_counter() - begun > COMPILED:
+            show(f"\n   Compiled the code first, in {time.perf_counter() - begun:.1f} s; no later run has to.")
+    begun, bar = time.perf_counter(), ProgressBar()
     try:
         model = CRF(constraints="scheme").fit(train, progress=bar)
     finally:
@@ -128,47 +120,35 @@ def _train(train: "Corpus") -> Any:
     return model
 
 
-def _example(corpus: "Corpus") -> list[tuple[str, str]]:
-    """The words and labels of a short sentence in which `her` belongs to what follows."""
-    rows = [list(zip(*pair, strict=True)) for pair in zip(corpus.X, corpus.y, strict=True)]
-    for row in rows:
-        for before, after in pairwise(row):
-            if before[0] == "her" and after[1] == "I-NP" and len(row) < 9:
-                return row
-    return rows[0]
-
-
-def _show_scores(model: Any, test: "Corpus") -> None:
+def _scores(model: Any, test: "Corpus") -> list[str]:
     from labelwright.evaluate import evaluate
 
     begun = time.perf_counter()
     predicted = model.predict(test)
     seconds = time.perf_counter() - begun
-    for line in str(evaluate(test.y, predicted)).splitlines():
-        show(f"   {line}".rstrip())
-    show("\n   precision: the share of predicted chunks that are right; recall: the share of true chunks found;")
-    show(f"   f1: their harmonic mean.  Labelling took {seconds:.2f} s: {test.n_tokens / seconds:,.0f} words a second,")
-    show("   not counting the time to start and to compile.\n")
+    return [
+        *(f"   {line}".rstrip() for line in str(evaluate(test.y, predicted)).splitlines()),
+        "\n   precision: the share of predicted chunks that are right; recall: the share of true chunks found;",
+        f"   f1: their harmonic mean.  Labelling took {seconds:.2f} s: {test.n_tokens / seconds:,.0f} words a second,",
+        "   not counting the time to start and to compile.\n",
+    ]
 
 
-def _explain(model: Any, words: list[str]) -> None:
+def _explained(model: Any, words: list[str]) -> Iterator[str]:
     """The best labellings of a sentence, and the spans of the best one, each with its probability."""
-    show(f"\n   {' '.join(words)}\n\n      probability   labelling")
-    shown = 0.0
-    for labels, probability in model.predict_nbest([words], 3)[0]:
-        shown += probability
-        show(f"      {100 * probability:9.1f} %   {bracketed(words, labels)}")
-    show(f"      {100 * max(0.0, 1 - shown):9.1f} %   all others together")
-    show("\n      probability   span of the best labelling")
+    best, at = model.predict_nbest([words], 3)[0], words.index("her") + 1
+    yield f"\n   {' '.join(words)}\n\n      probability   labelling"
+    for labels, probability in best:
+        yield f"      {100 * probability:9.1f} %   {bracketed(words, labels)}"
+    yield f"      {100 * max(0.0, 1 - sum(p for _, p in best)):9.1f} %   all others together"
+    yield "\n      probability   span of the best labelling"
     for span in model.predict_spans([words])[0]:
-        show(f"      {100 * span.probability:9.1f} %   {span.type:<5} {' '.join(words[span.start : span.end])}")
-    show()
-    at = words.index("her") + 1
-    marginals = model.predict_marginals([words])[0][at]
-    best = sorted(marginals.items(), key=lambda item: -item[1])[:3]
-    show(f"      after `her`, {words[at]!r} is " + ", ".join(f"{label} ({100 * p:.1f} %)" for label, p in best))
+        yield f"      {100 * span.probability:9.1f} %   {span.type:<5} {' '.join(words[span.start : span.end])}"
+    marginals = sorted(model.predict_marginals([words])[0][at].items(), key=lambda item: -item[1])[:3]
+    listed = ", ".join(f"{label} ({100 * p:.1f} %)" for label, p in marginals)
     alone = model.predict([words])[0][at] == "B-NP"
-    show(f"      so `her` {'is a phrase of its own' if alone else 'belongs to what follows'}.\n")
+    yield f"\n      after `her`, {words[at]!r} is {listed}"
+    yield f"      so `her` {'is a phrase of its own' if alone else 'belongs to what follows'}.\n"
 
 
 def bracketed(words: list[str], labels: list[str]) -> str:
@@ -218,36 +198,27 @@ REPRODUCE_OPTIONS = [
 
 def _reproduce(o: Any) -> None:
     from labelwright.reproduce import ALL, PAPERS, experiment
+    from labelwright.reproduce.experiment_report import write_report
     from labelwright.reproduce.work import Work
 
     experiments = [experiment(each) for each in (PAPERS if o.name == ALL else [o.name])]
-    place = o.corpora or os.environ.get(CORPORA)
-    folder = Path(o.out)
+    place, folder = o.corpora or os.environ.get(CORPORA), Path(o.out)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as problem:
         raise OptionError(f"{o.out}: cannot make this folder: {problem.strerror}") from None
     corpora_at = None if place is None else Path(place)
     works = [Work(each, corpora_at, folder, o.quick, say, o.fresh) for each in experiments]  # all corpora are there
-    for work in works:
-        _run_experiment(work)
+    for each, work in zip(experiments, works, strict=True):
+        try:
+            findings = work.run()
+        except KeyboardInterrupt:
+            done = f"{signals.what_happened()} after {counted(len(work.results), 'step')}"
+            say(f"{each.name}: {done}; the same command resumes there")
+            raise click.exceptions.Exit(signals.exit_status()) from None
+        asked = ["labelwright", "reproduce", each.name, *(["--corpora", "CORPORA"] if each.corpora else [])]
+        line = shlex.join([*asked, "-o", "DIR", *(["--quick"] if o.quick else [])])
+        show(*map(str, write_report(work, findings, line)))
 
 
 reproduce_command = Command(REPRODUCE_HELP, REPRODUCE_OPTIONS, _reproduce)
-
-
-def _run_experiment(work: "Work") -> None:
-    """Run one experiment, or the rest of it, and write its report."""
-    from labelwright.reproduce.experiment_report import write_report
-
-    experiment = work.experiment
-    try:
-        findings = work.run()
-    except KeyboardInterrupt:
-        done = f"{signals.what_happened()} after {counted(len(work.results), 'step')}"
-        say(f"{experiment.name}: {done}; the same command resumes there")
-        raise click.exceptions.Exit(signals.exit_status()) from None
-    asked = ["labelwright", "reproduce", experiment.name, *(["--corpora", "CORPORA"] if experiment.corpora else [])]
-    command = shlex.join([*asked, "-o", "DIR", *(["--quick"] if work.quick else [])])
-    for path in write_report(work, findings, command):
-        show(str(path))

@@ -1,31 +1,15 @@
 """labelwright eval, errors and compare: scores of predictions, or of a model on a test file; what goes wrong in them;
 and whether one of two is better."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from labelwright.cli import decoding as how
 from labelwright.cli import files
-from labelwright.cli.options import (
-    ARRAYS,
-    COLUMNS,
-    DATA,
-    JSON,
-    LABEL,
-    LABELLED,
-    MAX_INPUT,
-    NOT_NEGATIVE,
-    OUTPUT,
-    SCORING,
-    STRICT,
-    THREADS,
-    UNCALIBRATED,
-    Command,
-    argument,
-    option,
-)
+from labelwright.cli import options as usual
+from labelwright.cli.options import DATA, NOT_NEGATIVE, OUTPUT, SCORING, Command, argument, option
 from labelwright.cli.plots import check_plot, draw_calibration
 from labelwright.cli.show import report, report_outputs, say, warn
 from labelwright.errors import OptionError
@@ -35,7 +19,6 @@ from labelwright.wording import counted
 if TYPE_CHECKING:
     from labelwright.answers.batch import Batch
     from labelwright.cli.files import Data
-    from labelwright.corpus.table import Corpus
     from labelwright.evaluate import CalibrationReport, ErrorAnalysis, Report
 
 # -- labelwright eval -------------------------------------------------------------------------------------------------
@@ -59,10 +42,10 @@ A cascade is scored layer by layer on a file with the labels of all layers; JSON
 EVAL_OPTIONS = [
     argument("gold", "GOLD|MODEL", "The true labels, or a model file."),
     argument("predicted", "PREDICTED|TEST", "Predictions, or the true labels."),
-    *LABELLED,
-    ARRAYS,
-    MAX_INPUT,
-    *STRICT,
+    *usual.LABELLED,
+    usual.ARRAYS,
+    usual.MAX_INPUT,
+    *usual.STRICT,
     option(
         "--oracle",
         "Memory-based models: also the score of the best choice among the candidates of each token.",
@@ -81,9 +64,9 @@ EVAL_OPTIONS = [
         OUTPUT,
         only_with="calibration",
     ),
-    UNCALIBRATED,
-    JSON,
-    THREADS,
+    usual.UNCALIBRATED,
+    usual.JSON,
+    usual.THREADS,
     option("-v --verbose", "With a model: one line on stderr, how much is proven."),
 ]
 OF_MODELS = ("oracle", "verbose", "calibration", "uncalibrated", "arrays")  # options that need a model
@@ -95,8 +78,8 @@ class Scored(NamedTuple):
     report: "Report"
     decoding: dict[str, Any] | None = None  # how, and how much is proven; None where a file has the predictions
     tally: how.Tally | None = None
-    oracle: "Report | None" = None
     calibration: "CalibrationReport | None" = None
+    oracle: "Report | None" = None
     errors: "ErrorAnalysis | None" = None
 
     def as_dict(self) -> dict[str, Any]:
@@ -129,10 +112,8 @@ class Tested(NamedTuple):
 
     def errors(self, train: Any = None) -> "dict[str, ErrorAnalysis]":
         """The errors of every output; `train` are sentences whose tokens are no longer unseen."""
-        return {
-            name: scored.report.errors(self.inputs, model=self.model, layer=name, train=train)
-            for name, scored in self.scores.items()
-        }
+        more: Any = {"model": self.model, "train": train}
+        return {name: each.report.errors(self.inputs, layer=name, **more) for name, each in self.scores.items()}
 
 
 def _eval(o: Any) -> None:
@@ -147,10 +128,7 @@ def _eval(o: Any) -> None:
         scores[name] = scores[name]._replace(errors=analysis)
     if o.plot is not None:
         draw_calibration({name: each.calibration for name, each in scores.items() if each.calibration}, o.plot)
-    if o.json:
-        report_outputs({name: each.as_dict() for name, each in scores.items()}, True, list)
-    else:
-        report_outputs(scores, False, Scored.lines)
+    report_outputs({name: each.as_dict() if o.json else each for name, each in scores.items()}, o.json, Scored.lines)
 
 
 eval_command = Command(EVAL_HELP, EVAL_OPTIONS, _eval)
@@ -159,6 +137,7 @@ eval_command = Command(EVAL_HELP, EVAL_OPTIONS, _eval)
 def scored_on(o: Any) -> Tested:
     """Score a model on a test file, or predictions; in either order."""
     from labelwright.inspection.warnings import trained_on
+    from labelwright.taggers.base import ORACLE
 
     if not files.is_model(o.gold) and not files.is_model(o.predicted):
         for name in o.given:
@@ -170,14 +149,15 @@ def scored_on(o: Any) -> Tested:
     model = files.load_model(model_path, o.n_jobs, attributes=True)
     model = how.uncalibrated(model, "uncalibrated" in o.given)
     choices = how.chosen(model, how.decoding_of(o))
-    if "oracle" in o.given:
-        _check_oracle(model)
+    for name, tagger in model._outputs.items() if "oracle" in o.given else ():
+        with how.of_layer(name):
+            if ORACLE not in tagger.can:
+                raise OptionError("--oracle: only for memory-based models, which choose among proposals")
     if "calibration" in o.given:
         how.check_sure(model, "--calibration")
     rows = files.rows_for(model, o.arrays)
     data = files.gold_for(model, gold_path, o.columns, o.label, files.file_options(o, model.tokenizer()))
-    if rows is not None:
-        data = rows.whole(data)
+    data = data if rows is None else rows.beside(data)
     if not files.has_attributes(data):
         how.warn_about(model, data, scored=True)
         warn(trained_on(model.training_.get("seen", ""), data))
@@ -186,21 +166,14 @@ def scored_on(o: Any) -> Tested:
     return Tested(_scores(model, data, inputs, choices, o), inputs, model)
 
 
-def _check_oracle(model: Any) -> None:
-    """Refuse a model that has no oracle."""
-    from labelwright.taggers.base import ORACLE
-
-    for name, tagger in model._outputs.items():
-        with how.of_layer(name):
-            if ORACLE not in tagger.can:
-                raise OptionError("--oracle: only for memory-based models, which choose among proposals")
-
-
 def _scores(model: Any, test: "Data", inputs: Any, choices: Mapping[str, how.Choice], o: Any) -> dict[str, Scored]:
     """The scores of every output on a test file."""
-    oracle, calibration = "oracle" in o.given, "calibration" in o.given
-    proofs = "verbose" in o.given or o.json
-    data = model.encode(inputs) if oracle else inputs  # asked twice
+    from labelwright.evaluate.calibration import judged, measure_of, reliability
+
+    proofs, calibration = "verbose" in o.given or o.json, "calibration" in o.given
+    data = model.encode(inputs) if "oracle" in o.given else inputs  # asked twice
+    ruled = {name: choice.under_rules(inputs) for name, choice in choices.items()}
+    tallies = {name: how.Tally() for name in choices}
 
     def question(name: str, tagger: Any, batch: "Batch") -> list[Any]:
         choice, batch = choices[name], ruled[name](batch)
@@ -211,23 +184,21 @@ def _scores(model: Any, test: "Data", inputs: Any, choices: Mapping[str, how.Cho
             entities = batch.entities([decoding.labels for decoding in decodings])
         return list(zip(decodings, entities, strict=True))
 
-    ruled = {name: choice.under_rules(inputs) for name, choice in choices.items()}
-    tallies = {name: how.Tally() for name in choices}
     answers = model._ask_outputs(data, question, None, how.schemes_of(choices))
     scores = {}
     for name, tagger in model._outputs.items():
         decodings, tally, choice = [decoding for decoding, _ in answers[name]], tallies[name], choices[name]
         tally.add(decodings)
-        word = tagger._decoder_flag.removeprefix("--")
+        word, gold = tagger._decoder_flag.removeprefix("--"), files.gold_of(test, name)
         described: dict[str, Any] = {word: choice.decoder} | ({"options": choice.options} if word == "decoder" else {})
         scored = _evaluated(test, name, [each.labels for each in decodings], o, tagger)
-        best = (
-            _evaluated(test, name, tagger.predict_oracle(data, files.gold_of(test, name)), o, tagger)
-            if oracle
-            else None
-        )
-        trust = _reliability(name, tagger, test, [each for _, each in answers[name]]) if calibration else None
-        scores[name] = Scored(scored, described | tally.as_dict(), tally, best, trust)
+        trust = best = None
+        if calibration:
+            entities = judged([each for _, each in answers[name]], gold, tagger.classes_)
+            trust = reliability(entities, measure=measure_of(tagger))
+        if "oracle" in o.given:
+            best = _evaluated(test, name, tagger.predict_oracle(data, gold), o, tagger)
+        scores[name] = Scored(scored, described | tally.as_dict(), tally, trust, best)
     return scores
 
 
@@ -241,13 +212,6 @@ def _evaluated(test: "Data", name: str, labels: list[list[str]], o: Any, tagger:
     strict = o.strict and not (name and tagger.scheme_ is None)
     scheme = o.scheme if strict or not name else None
     return evaluate(gold, labels, reading="strict" if strict else "conlleval", scheme=scheme)
-
-
-def _reliability(name: str, tagger: Any, test: "Data", entities: list[Any]) -> "CalibrationReport":
-    """How far the probabilities of one output can be trusted."""
-    from labelwright.evaluate.calibration import judged, measure_of, reliability
-
-    return reliability(judged(entities, files.gold_of(test, name), tagger.classes_), measure=measure_of(tagger))
 
 
 # -- labelwright errors -----------------------------------------------------------------------------------------------
@@ -268,56 +232,47 @@ Probabilities need a model that has them; unseen tokens need a model that knows 
 ERRORS_OPTIONS = [
     argument("gold", "MODEL|GOLD", "A model file, or the true labels."),
     argument("predicted", "TEST|PREDICTED", "The true labels, or predictions."),
-    *LABELLED,
-    ARRAYS,
+    *usual.LABELLED,
+    usual.ARRAYS,
     option(
         "--train FILE", "Training data: tokens that are not in them are unseen.", DATA, shown="what the model knows"
     ),
-    MAX_INPUT,
-    *STRICT,
+    usual.MAX_INPUT,
+    *usual.STRICT,
     option("--kind NAMES", "missed, invented, type, boundary, type+boundary; several by commas.", CHOICE),
     option("--type NAMES", "Errors that concern these types or labels.", CHOICE),
     option("--search TEXT", "Errors whose phrase has this text.", CHOICE, default=""),
     option("--examples N", "Examples to show.", CHOICE, NOT_NEGATIVE, 10),
     *how.OPTIONS,
     option("--top N", "Rows of each table.", OUTPUT, NOT_NEGATIVE, 10),
-    JSON,
+    usual.JSON,
     option("--html FILE", "Write a page to look through all errors in a browser.", OUTPUT),
-    THREADS,
+    usual.THREADS,
 ]
 
 
 def _errors(o: Any) -> None:
+    from labelwright.evaluate.error_views import page, text_of
+
     if o.html is not None:
         files.check_target(o.html, [o.gold, o.predicted, o.train])
-    trained_on = (
-        None if o.train is None else files.read_labelled(o.train, o.columns, o.label, options=files.file_options(o))
-    )
-    analyses = scored_on(o).errors(trained_on)
-    kinds = _named("--kind", o.kind, [name for each in analyses.values() for name in each.kinds])
-    types = _named("--type", o.type, [name for each in analyses.values() for name in each.per_type])
+    options = files.file_options(o)
+    train = None if o.train is None else files.read_labelled(o.train, o.columns, o.label, options=options)
+    analyses = scored_on(o).errors(train)
+    kinds, types = files.split_names(o.kind), files.split_names(o.type)
+    for flag, names, field in (("--kind", kinds, "kinds"), ("--type", types, "per_type")):
+        known = list(dict.fromkeys(name for each in analyses.values() for name in getattr(each, field)))
+        for name in (name for name in names if name not in known):
+            raise OptionError(f"{flag}: no {name!r} here, expected one of {', '.join(known)}")
     chosen = {name: _chosen(analysis, kinds, types, o.search) for name, analysis in analyses.items()}
     if o.html is not None:
-        from labelwright.evaluate.error_views import page
-
         n_errors = counted(sum(len(each["errors"]) for each in chosen.values()), "error")
         files.write_page(o.html, page(chosen, f"Errors: {o.gold}, {o.predicted}"), f"{n_errors}; open it in a browser")
     if o.json or o.html is None:
-        from labelwright.evaluate.error_views import text_of
-
         report_outputs(chosen, o.json, lambda facts: text_of(facts, o.top, o.examples))
 
 
 errors_command = Command(ERRORS_HELP, ERRORS_OPTIONS, _errors)
-
-
-def _named(flag: str, given: str | None, known: list[str]) -> list[str]:
-    """The names that an option gives, each of which some output must know."""
-    names = files.split_names(given)
-    for name in names:
-        if name not in known:
-            raise OptionError(f"{flag}: no {name!r} here, expected one of {', '.join(dict.fromkeys(known))}")
-    return names
 
 
 def _chosen(analysis: "ErrorAnalysis", kinds: list[str], types: list[str], search: str) -> dict[str, Any]:
@@ -335,23 +290,40 @@ COMPARE_OPTIONS = [
     argument("gold", "GOLD", "The true labels."),
     argument("a", "A", "One prediction: a file that `tag` wrote, or a model."),
     argument("b", "B", "The other."),
-    COLUMNS,
-    LABEL,
-    MAX_INPUT,
-    *STRICT,
+    usual.COLUMNS,
+    usual.LABEL,
+    usual.MAX_INPUT,
+    *usual.STRICT,
     option("--samples N", "Samples of the bootstrap.", SCORING, Whole(), 10_000),
     option("--seed N", "Seed of the bootstrap.", SCORING, NOT_NEGATIVE, 0, name="random_state"),
-    JSON,
-    THREADS,
+    usual.JSON,
+    usual.THREADS,
 ]
 
 
 def _compare(o: Any) -> None:
+    from labelwright.corpus.file_formats import TEXTS, opened
     from labelwright.evaluate import compare
 
-    models = _models((o.a, o.b), o.gold, o.n_jobs)
-    truth = _gold(o, models)
-    predicted = {path: _predicted(path, models.get(path), truth) for path in (o.a, o.b)}
+    paths = list(dict.fromkeys((o.a, o.b)))
+    models = {path: files.load_model(path, o.n_jobs) for path in paths if files.is_model(path)}
+    for path, model in models.items():
+        if files.layer_names(model):
+            raise OptionError(
+                f"{path}: a cascade gives labels for each layer, and this command compares one; tag first, as in: "
+                f"labelwright tag {path} {o.gold} -o tagged.txt"
+            )
+    file = opened(o.gold, None, named=o.columns is not None or o.label is not None)
+    tokenizers = {model.tokenizer(): path for path, model in models.items()} if file.format in TEXTS else {}
+    if len(tokenizers) > 1:  # texts are split as the models split them
+        both = " and ".join(tokenizers.values())
+        raise OptionError(f"{both} split texts differently; tag with both, and compare the files")
+    options = files.file_options(o, next(iter(tokenizers), None))
+    truth = files.read_labelled(file, o.columns, o.label, options=options)
+    predicted = {
+        path: files.predicted_by(models[path], truth)[""] if path in models else files.predicted_labels(path, truth)
+        for path in paths
+    }
     names = (Path(o.a).name, Path(o.b).name) if Path(o.a).name != Path(o.b).name else (o.a, o.b)
     comparison = compare(
         truth.y,
@@ -367,35 +339,3 @@ def _compare(o: Any) -> None:
 
 
 compare_command = Command(COMPARE_HELP, COMPARE_OPTIONS, _compare)
-
-
-def _models(paths: Iterable[str], gold: str, threads: int | None) -> dict[str, Any]:
-    """The models among the predictions, each loaded once."""
-    models = {path: files.load_model(path, threads) for path in dict.fromkeys(paths) if files.is_model(path)}
-    for path, model in models.items():
-        if files.layer_names(model):
-            raise OptionError(
-                f"{path}: a cascade gives labels for each layer, and this command compares one; tag first, as in: "
-                f"labelwright tag {path} {gold} -o tagged.txt"
-            )
-    return models
-
-
-def _predicted(path: str, model: Any, gold: "Corpus") -> list[list[str]]:
-    """What a model says about the gold corpus, or what a file of predictions holds."""
-    if model is None:
-        return files.predicted_labels(path, gold)
-    labellings: list[list[str]] = model.predict(files.inputs_for(model, gold))
-    return labellings
-
-
-def _gold(o: Any, models: Mapping[str, Any]) -> "Corpus":
-    """The true labels; texts are split as the models among the predictions split them."""
-    from labelwright.corpus.file_formats import TEXTS, opened
-
-    file = opened(o.gold, None, named=o.columns is not None or o.label is not None)
-    tokenizers = {model.tokenizer(): name for name, model in models.items()} if file.format in TEXTS else {}
-    if len(tokenizers) > 1:
-        both = " and ".join(tokenizers.values())
-        raise OptionError(f"{both} split texts differently; tag with both, and compare the files")
-    return files.read_labelled(file, o.columns, o.label, options=files.file_options(o, next(iter(tokenizers), None)))

@@ -5,23 +5,21 @@ from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any
 
 from labelwright.cli import files
-from labelwright.cli.options import (
-    ARRAYS,
-    DATA,
-    DECODING,
-    JSON,
-    MAX_INPUT,
-    NOT_NEGATIVE,
-    OUTPUT,
-    POSITIVE,
-    SPLITTING,
-    THREADS,
-    Command,
-    Options,
-    argument,
-    option,
+from labelwright.cli import options as usual
+from labelwright.cli.options import DATA, DECODING, NOT_NEGATIVE, OUTPUT, POSITIVE, Command, Options, argument, option
+from labelwright.cli.show import (
+    BAR,
+    HALF,
+    Heading,
+    bar,
+    in_context,
+    indented,
+    named_rows,
+    report,
+    say,
+    section,
+    signed_bar,
 )
-from labelwright.cli.show import BAR, HALF, Heading, bar, indented, named_rows, report, say, section, signed_bar
 from labelwright.cli.tag_input import ToTag, to_tag, tokenizer_given
 from labelwright.errors import CorpusError, LabelwrightError, OptionError
 from labelwright.settings import Whole
@@ -79,17 +77,17 @@ OPTIONS = [
     option("--wrong", "Only wrong tokens, of sentences that have any; FILE has labels.", DATA, not_with="token"),
     option("--columns NAMES", "Names of the columns of FILE.", DATA, shown="those of the model"),
     option("--text", "FILE is plain text.", DATA),
-    *SPLITTING,
-    ARRAYS,
-    MAX_INPUT,
+    *usual.SPLITTING,
+    usual.ARRAYS,
+    usual.MAX_INPUT,
     option("--against LABEL", "Compare with this label.", DECODING, shown="the runner-up"),
     option("--constraints scheme", "scheme: compare only labellings that the label scheme permits.", DECODING),
     option("--layer NAME", "Of a cascade: explain this layer.", DECODING, shown="the highest"),
     option("--below", "Of a cascade: explain the layers below, too.", DECODING),
     option("--top N", "Show this many contributions, neighbours.", OUTPUT, NOT_NEGATIVE, 12),
     option("--html FILE", "Write a page to look at in a browser.", OUTPUT),
-    JSON,
-    THREADS,
+    usual.JSON,
+    usual.THREADS,
 ]
 
 
@@ -101,17 +99,23 @@ def _explain(o: Options) -> None:
     tokenizer, rows = tokenizer_given(tagger.tokenizer(), o), files.rows_for(tagger, o.arrays)
     source = files.open_for(tagger, o.file, "text" if o.text else None, o.columns)
     data = to_tag(tagger, source, o.columns, None, tokenizer)
-    data = data if rows is None else data._replace(data=rows.whole(data.data))
+    data = data if rows is None else data._replace(data=rows.beside(data.data))
     if not data.data.n_tokens:
         raise CorpusError(f"{o.file}: has no tokens to explain")
-    numbers = list(_numbers(data.data, o))
+    numbers, last = list(range(len(data.data))), len(data.data) - 1
+    if o.sentence is not None and o.sentence not in numbers:
+        raise OptionError(f"--sentence: {o.file} has sentences 0 to {last}, got {o.sentence}")
+    numbers = numbers if o.sentence is None else [o.sentence]
     n_sentences, most = len(numbers), o.first or (ON_A_PAGE if o.wrong or o.html is not None else 1)
     numbers = numbers if o.wrong else numbers[:most]
-    gold = _gold(tagger, source, data.data, o, tokenizer, numbers)
+    gold = _gold(tagger, source, data.data, o, tokenizer or tagger.tokenizer(), numbers)
     if o.wrong:
         if layers[0] not in gold:
             raise OptionError(f"--wrong: {o.file} has no labels to compare with; leave it out")
-        numbers = _with_mistakes(tagger, data.data, numbers, layers[0], gold, o)
+        inputs = files.inputs_of(tagger, data.data).take(numbers)
+        answers = tagger.decode(inputs, constraints=o.constraints, probabilities=False)
+        decoded = dict(zip(numbers, answers[layers[0]] if layers[0] else answers, strict=True))
+        numbers = [n for n in numbers if any(map(_is_wrong, decoded[n].labels, gold[layers[0]][n]))]
         n_sentences, numbers = len(numbers), numbers[:most]
     facts: Facts = {"model": o.model, "kind": type(tagger).__name__, "file": o.file}
     facts["sentences"] = [_explained(tagger, data, number, layers, gold, o) for number in numbers]
@@ -120,9 +124,8 @@ def _explain(o: Options) -> None:
     if o.html is not None:
         from labelwright.inspection.explanation import page
 
-        shown = len(numbers)
-        more = "" if shown in (1, n_sentences) else f" of {n_sentences:,}; --first N shows more"
-        files.write_page(o.html, page(facts), f"{shown} sentence{'s' if shown != 1 else ''}{more}")
+        more = "" if len(numbers) in (1, n_sentences) else f" of {n_sentences:,}; --first N shows more"
+        files.write_page(o.html, page(facts), f"{counted(len(numbers), 'sentence')}{more}")
     if o.json or o.html is None:
         report(facts, o.json, lambda facts: _lines(facts, o))
     if o.wrong and o.html is None:
@@ -144,18 +147,8 @@ def _layers(tagger: Any, o: Options) -> list[str]:
     return names[: highest + 1][::-1] if o.below else [names[highest]]
 
 
-def _numbers(corpus: "Corpus", o: Options) -> range:
-    """The sentences that may be explained: all, or the one that is named."""
-    if o.sentence is None:
-        return range(len(corpus))
-    if not 0 <= o.sentence < len(corpus):
-        what = f"sentences 0 to {len(corpus) - 1}" if len(corpus) else "no sentences"
-        raise OptionError(f"--sentence: {o.file} has {what}, got {o.sentence}")
-    return range(o.sentence, o.sentence + 1)
-
-
 def _gold(
-    tagger: Any, file: "OpenFile", corpus: "Corpus", o: Options, tokenizer: "Tokenizer | None", numbers: list[int]
+    tagger: Any, file: "OpenFile", corpus: "Corpus", o: Options, tokenizer: "Tokenizer", numbers: list[int]
 ) -> Gold:
     """The labels that a file has for some sentences, in the scheme of the model."""
     from labelwright.corpus.file_formats import RECORDS
@@ -166,9 +159,7 @@ def _gold(
     labelled, gold = corpus, Gold()
     try:
         if file.format in RECORDS:
-            labelled = files.gold_for(
-                tagger, file, o.columns, None, files.file_options(o, tokenizer or tagger.tokenizer())
-            )
+            labelled = files.gold_for(tagger, file, o.columns, None, files.file_options(o, tokenizer))
         for name, output in tagger._outputs.items():
             column = name or labelled.label or files.label_place(tagger)[1]
             if column in labelled.names and labelled.n_tokens == corpus.n_tokens:
@@ -188,16 +179,9 @@ def _is_wrong(label: Any, gold: Any) -> bool:
     return gold is not None and (label not in gold if isinstance(gold, frozenset) else label != gold)
 
 
-def _with_mistakes(tagger: Any, corpus: "Corpus", numbers: list[int], layer: str, gold: Gold, o: Options) -> list[int]:
-    """Those of some sentences that have a token with a wrong label."""
-    inputs = files.inputs_of(tagger, corpus).take(numbers)
-    answers = tagger.decode(inputs, constraints=o.constraints, probabilities=False)
-    decoded = answers[layer] if layer else answers
-    return [n for n, each in zip(numbers, decoded, strict=True) if any(map(_is_wrong, each.labels, gold[layer][n]))]
-
-
 def _explained(tagger: Any, data: ToTag, number: int, layers: list[str], gold: Gold, o: Options) -> Facts:
-    """One sentence, the layers that are shown; of texts with the places of tokens, in characters."""
+    """One sentence, the layers that are shown, with gold labels; of texts with the places of tokens, in characters."""
+    from labelwright.corpus.partial_labels import written
     from labelwright.inspection.explanation import sentence_facts
 
     corpus = files.inputs_of(tagger, data.data)
@@ -207,28 +191,20 @@ def _explained(tagger: Any, data: ToTag, number: int, layers: list[str], gold: G
         raise OptionError(f"--token: sentence {number} of {o.file} has {what}, got {o.token}")
     facts = sentence_facts(tagger, corpus, number, o.token, o.against, o.constraints)
     facts["layers"] = {name: facts["layers"][name] for name in layers}
-    _add_gold(facts, gold, layers[0] if o.wrong else None)
-    if data.split is not None:
-        facts["text"] = data.split.text_of[number] if len(data.split.texts) > 1 else None
-        for tokens in facts["layers"].values():
-            for each in tokens:
-                each["start"], each["end"] = data.split.places[number][each["token"]]
-    return facts
-
-
-def _add_gold(facts: Facts, labels: Gold, wrong_in: str | None) -> None:
-    """The gold labels of a sentence; only tokens that are wrong in a layer, if these are asked for."""
-    from labelwright.corpus.partial_labels import written
-
     for name, tokens in facts["layers"].items():
         for each in tokens:
-            gold = labels[name][facts["sentence"]][each["token"]] if name in labels else None
-            each["gold"] = written(gold) if isinstance(gold, frozenset) else gold
-            each["wrong"] = _is_wrong(each["label"], gold)
-    if wrong_in is not None:
-        kept = {each["token"] for each in facts["layers"][wrong_in] if each["wrong"]}
+            label = gold[name][number][each["token"]] if name in gold else None
+            each["gold"] = written(label) if isinstance(label, frozenset) else label
+            each["wrong"] = _is_wrong(each["label"], label)
+            if data.split is not None:
+                each["start"], each["end"] = data.split.places[number][each["token"]]
+    if o.wrong:  # only tokens that are wrong in the highest layer
+        kept = {each["token"] for each in facts["layers"][layers[0]] if each["wrong"]}
         for name, tokens in facts["layers"].items():
             facts["layers"][name] = [each for each in tokens if each["token"] in kept]
+    if data.split is not None:
+        facts["text"] = data.split.text_of[number] if len(data.split.texts) > 1 else None
+    return facts
 
 
 def _say_own_label(sentences: list[Facts], against: str) -> None:
@@ -246,81 +222,55 @@ def _say_own_label(sentences: list[Facts], against: str) -> None:
 
 
 def _lines(facts: Facts, o: Options) -> Iterator[str]:
-    """All sentences as text."""
-    for position, each in enumerate(facts["sentences"]):
-        yield from [""] if position else []
-        yield from _sentence_lines(each, o.file, o.token is not None, o.top)
+    """Sentences with all their tokens in short, or one token in full."""
+    between = False
+    for each in facts["sentences"]:
+        for layer, tokens in each["layers"].items():
+            yield from [""] if between else []
+            of = f"{o.file}, layer {layer}" if layer else o.file
+            of = of if each.get("text") is None else f"{of}, text {each['text']}"
+            between, number = True, each["sentence"]
+            if o.token is None:
+                yield Heading(f"sentence {number} of {of}")
+                yield from _in_short(tokens, each["words"])
+            else:
+                yield Heading(f"sentence {number}, token {o.token} of {of}: {tokens[0]['word'] or ''}")
+                yield from _in_full(tokens[0], each["words"], o.top)
     if o.token is None and facts["sentences"]:
         yield f"\none token in full: add --sentence {facts['sentences'][-1]['sentence']} --token N"
 
 
-def _sentence_lines(facts: Facts, source: str, in_full: bool, top: int) -> Iterator[str]:
-    """One sentence: all its tokens in short, or the one that was asked about in full."""
-    for position, (layer, tokens) in enumerate(facts["layers"].items()):
-        yield from [""] if position else []
-        of = f"{source}, layer {layer}" if layer else source
-        if facts.get("text") is not None:
-            of = f"{of}, text {facts['text']}"
-        if in_full:
-            token = tokens[0]
-            yield Heading(f"sentence {facts['sentence']}, token {token['token']} of {of}: {token['word'] or ''}")
-            yield from _token(token, facts["words"], top)
-        else:
-            yield Heading(f"sentence {facts['sentence']} of {of}")
-            yield from _all_tokens(tokens, facts["words"])
-
-
-# -- text: tokens in short --------------------------------------------------------------------------------------------
-
-
-def _all_tokens(tokens: Sequence[Facts], words: Sequence[str]) -> list[str]:
+def _in_short(tokens: Sequence[Facts], words: Sequence[str]) -> list[str]:
     """A line for each token: its label, the runner-up, and the strongest reasons."""
     if not tokens:
         return ["  no tokens"]
-    measure = tokens[0]["measure"]
-    left_out = {
-        "place": all("start" not in each for each in tokens),
-        "gold": all(each["gold"] is None for each in tokens),
-        "prob": all(each["probability"] is None for each in tokens),
-    }
-    names = ["", "place", "word", "gold", "label", "prob", "runner-up", measure]
-    kept = [i for i, name in enumerate(names) if not left_out.get(name)]
-    left = {place for place, i in enumerate(kept) if names[i] not in ("", "place", "prob", measure)}
-    table = align([[row[i] for i in kept] for row in [names, *map(_cells, tokens)]], left)
+    rows: list[dict[str, str]] = []
+    for each in tokens:
+        chance, odds = each["probability"], each["log_odds"]
+        row = {"": f"{'✗ ' if each['wrong'] else ''}{each['token']}"}
+        row["place"] = f"{each['start']}-{each['end']}" if "start" in each else ""
+        row |= {"word": shortened(each["word"] or "", LONG), "gold": each["gold"] or "", "label": each["label"]}
+        row |= {"prob": "" if chance is None else f"{chance:.3f}", "runner-up": each["runner_up"] or "-"}
+        rows.append(row | {each["measure"]: "" if odds is None else f"{odds:.3f}"})
+    names = [name for name in rows[0] if any(row[name] for row in rows)]
+    left = {i for i, name in enumerate(names) if name in ("word", "gold", "label", "runner-up")}
+    table = align([names, *([row[name] for name in names] for row in rows)], left)
     reasons = [["strongest contributions"], *(_reasons(each, words) for each in tokens)]
-    wide = max(map(len, table))
-    pairs = list(zip(table, reasons, strict=True))
+    wide, pairs = max(map(len, table)), list(zip(table, reasons, strict=True))
     lines = [f"  {cells:<{wide}}  {'  '.join(why)}".rstrip() for cells, why in pairs]
-    width = get_terminal_size((max(map(len, lines)), 0)).columns  # a pipe is as wide as the table
-    if max(map(len, lines)) > width:  # the reasons follow below each token
-        lines = [line for cells, why in pairs for line in (f"  {cells}", *_filled(why, width))]
+    longest = max(map(len, lines))
+    width = get_terminal_size((longest, 0)).columns  # a pipe is as wide as the table
+    if longest <= width:
+        return lines
+    lines = []
+    for cells, why in pairs:  # the reasons follow below each token
+        lines.append(f"  {cells}")
+        for k, part in enumerate(why):
+            if k and len(lines[-1]) + 2 + len(part) <= width:
+                lines[-1] += f"  {part}"
+            else:
+                lines.append(f"{'':8}{part}")
     return lines
-
-
-def _filled(parts: Sequence[str], width: int) -> list[str]:
-    """Lines of at most this width, where no part alone is longer."""
-    lines: list[str] = []
-    for part in parts:
-        if lines and len(lines[-1]) + 2 + len(part) <= width:
-            lines[-1] += f"  {part}"
-        else:
-            lines.append(f"{'':8}{part}")
-    return lines
-
-
-def _cells(each: Facts) -> list[str]:
-    chance = "" if each["probability"] is None else f"{each['probability']:.3f}"
-    odds = "" if each["log_odds"] is None else f"{each['log_odds']:.3f}"
-    return [
-        f"✗ {each['token']}" if each["wrong"] else str(each["token"]),
-        f"{each['start']}-{each['end']}" if "start" in each else "",
-        _short(each["word"] or ""),
-        each["gold"] or "",
-        each["label"],
-        chance,
-        each["runner_up"] or "-",
-        odds,
-    ]
 
 
 def _reasons(each: Facts, words: Sequence[str]) -> list[str]:
@@ -331,108 +281,79 @@ def _reasons(each: Facts, words: Sequence[str]) -> list[str]:
     reasons = []
     for row in features[:REASONS]:
         here = row["token"] is None or row["token"] <= each["token"] < row["end"]
-        reasons.append(f"{row['value']:+.2f} {_short(row['name'])}{'' if here else ' ' + _short(_place(row, words))}")
+        place = "" if here else f" {shortened(_place(row, words), LONG)}"
+        reasons.append(f"{row['value']:+.2f} {shortened(row['name'], LONG)}{place}")
     if transitions:
         reasons.append("transitions " + ", ".join(f"{row['value']:+.2f} {row['where']}" for row in transitions))
     return [*reasons, "(flips)"] if each["flips"] else reasons
 
 
-def _short(name: str) -> str:
-    return shortened(name, LONG)
+def _place(row: Facts, words: Sequence[str]) -> str:
+    """The words that a contribution is about."""
+    return "" if row["token"] is None else f"at {' '.join(words[row['token'] : row['end']])!r}"
 
 
-# -- text: a token in full --------------------------------------------------------------------------------------------
+def _in_full(each: Facts, words: Sequence[str], top: int) -> Iterator[str]:
+    def with_chance(label: str, chance: float | None) -> str:
+        return label if chance is None else f"{label}  (probability {chance:.4f})"
 
-
-def _token(each: Facts, words: Sequence[str], top: int) -> Iterator[str]:
     rows = [("place", f"characters {each['start']} to {each['end']}")] if "start" in each else []
-    rows.append(("label", _with_chance(each["label"], each["probability"])))
+    rows.append(("label", with_chance(each["label"], each["probability"])))
     if each["gold"] is not None:
         rows.append(("gold", f"{each['gold']}{'  (✗ the label is wrong)' if each['wrong'] else ''}"))
-    if each["runner_up"] is None:
+    runner_up, other = each["runner_up"], each["runner_up_labels"]
+    if runner_up is None:
         rows.append(("runner-up", "none: no other label is possible, or none was proposed"))
-        yield from named_rows(rows)
     else:
-        rows.append(("runner-up", _with_chance(each["runner_up"], each["runner_up_probability"])))
-        yield from named_rows([*rows, (each["measure"], f"{each['log_odds']:.4f}")])
-        yield from _labellings(each, words)
-        yield from _contributions(each, words, top)
-    if each["flips"]:
-        flips = [f"  {row['label']:<10} without {row['name']}  at {words[row['token']]!r}" for row in each["flips"]]
-        yield from section("without one of these the label would be another", flips)
-    elif each["flips"] is not None:
-        yield from ("", "no single feature decides: without any one of them the label is the same")
+        rows.append(("runner-up", with_chance(runner_up, each["runner_up_probability"])))
+        rows.append((each["measure"], f"{each['log_odds']:.4f}"))
+    yield from named_rows(rows)
+    if other is not None:  # with a token on each side
+        unlike = [t for t, (a, b) in enumerate(zip(each["labels"], other, strict=True)) if a != b]
+        part = slice(max(0, unlike[0] - 1), min(len(words), unlike[-1] + 2))
+        table = [["", *words[part]], ["label", *each["labels"][part]], ["runner-up", *other[part]]]
+        title = "the two labellings that are compared, where they differ"
+        yield from section(title, indented(align(table, range(len(table[0])))))
+    if runner_up is not None:
+        measure = str(TOTALS.get(each["measure"], each["measure"]))
+        yield from section(f"contributions to the {measure}", _contributions(each, words, top, measure))
+    flips = [f"  {row['label']:<10} without {row['name']}  at {words[row['token']]!r}" for row in each["flips"] or ()]
+    yield from section("without one of these the label would be another", flips)
+    if each["flips"] == []:
+        yield "\nno single feature decides: without any one of them the label is the same"
     if each["details"]:
         yield from _details(each["details"], top)
 
 
-def _with_chance(label: str, chance: float | None) -> str:
-    return label if chance is None else f"{label}  (probability {chance:.4f})"
-
-
-def _labellings(each: Facts, words: Sequence[str]) -> list[str]:
-    """The two labellings where they differ, with a token on each side."""
-    one, other = each["labels"], each["runner_up_labels"]
-    if other is None:
-        return []
-    unlike = [t for t, pair in enumerate(zip(one, other, strict=True)) if pair[0] != pair[1]]
-    part = slice(max(0, unlike[0] - 1), min(len(words), unlike[-1] + 2))
-    table = [["", *words[part]], ["label", *one[part]], ["runner-up", *other[part]]]
-    return section(
-        "the two labellings that are compared, where they differ", indented(align(table, range(len(table[0]))))
-    )
-
-
-def _contributions(each: Facts, words: Sequence[str], top: int) -> list[str]:
+def _contributions(each: Facts, words: Sequence[str], top: int, measure: str) -> list[str]:
     """The strongest features, then the net contributions of transitions, with bars from one axis."""
-    measure = TOTALS.get(each["measure"], each["measure"])
     from labelwright.inspection.explanation import in_view
 
     features, transitions = in_view(each)
-    shown, rest = features[:top], features[top:]
+    shown, rest, below = features[:top], features[top:], [row for row in features if row["below"]]
     largest = max((abs(row["value"]) for row in [*shown, *transitions]), default=1.0)
     width = min(max((len(row["name"]) for row in shown), default=0), ALIGNED)
-
-    def line(value: float, text: str, bars: str = f"{'│':^{2 * HALF + 1}}") -> str:
-        return f"  {value:+9.4f}  {bars}  {text}".rstrip()
-
-    def total(rows: Sequence[Facts], text: str) -> str:
-        return line(sum(row["value"] for row in rows), text)
-
-    lines = []
-    for row in shown:
-        text = f"{row['name']:<{width}}  {_place(row, words)}"
-        lines.append(line(row["value"], text, signed_bar(row["value"], largest)))
-    lines += [total(rest, f"{len(rest):,} more")] if rest else []
-    lines += [line(row["value"], row["name"], signed_bar(row["value"], largest)) for row in transitions]
-    lines.append(total(each["contributions"], f"sum: the {measure}"))
-    below = [row for row in features if row["below"]]
-    lines += [total(below, "of it from the labels of lower layers (--below explains these)")] if below else []
-    return section(f"contributions to the {measure}", lines)
-
-
-def _place(row: Facts, words: Sequence[str]) -> str:
-    """The words that a contribution is about."""
-    if row["token"] is None:
-        return ""
-    return f"at {' '.join(words[row['token'] : row['end']])!r}"
-
-
-# -- n-gram and memory-based taggers ----------------------------------------------------------------------------------
+    rows = [
+        ([row], signed_bar(row["value"], largest), f"{row['name']:<{width}}  {_place(row, words)}") for row in shown
+    ]
+    axis = f"{'│':^{2 * HALF + 1}}"
+    rows += [(rest, axis, f"{len(rest):,} more")] if rest else []
+    rows += [([row], signed_bar(row["value"], largest), row["name"]) for row in transitions]
+    rows.append((each["contributions"], axis, f"sum: the {measure}"))
+    rows += [(below, axis, "of it from the labels of lower layers (--below explains these)")] if below else []
+    return [f"  {sum(row['value'] for row in summed):+9.4f}  {bars}  {text}".rstrip() for summed, bars, text in rows]
 
 
 def _details(details: Facts, top: int) -> Iterator[str]:
-    rows = [
+    """Of n-gram and memory-based taggers: predictions, votes and neighbours."""
+    proposals = [
         [str(row["token"]), row["word"] or "", _gram(row["labels"]), f"confidence {row['confidence']:.3f}"]
         for row in details["proposals"]
     ]
     title = f"predictions that cover it (inference {details['inference']})"
-    yield from section(title, indented(align(rows, {1, 2, 3})))
-    votes = [
-        f"  {percent(row['share']):>8}  {bar(row['share'], 1.0):<{BAR}}  {_gram(row['labels'])}"
-        for row in details["classes"][:top]
-    ]
-    yield from section("votes of its own prediction", votes)
+    yield from section(title, indented(align(proposals, {1, 2, 3})))
+    votes = [(percent(row["share"]), bar(row["share"], 1.0), _gram(row["labels"])) for row in details["classes"][:top]]
+    yield from section("votes of its own prediction", [f"  {p:>8}  {b:<{BAR}}  {labels}" for p, b, labels in votes])
     if details.get("neighbours"):
         yield from section("nearest neighbours in the training data", _neighbours(details["neighbours"], top))
     elif "neighbours" in details:
@@ -443,24 +364,16 @@ def _neighbours(rows: Sequence[Facts], top: int) -> Iterator[str]:
     for row in rows[:top]:
         alike = f", {len(row['instances']):,} alike" if len(row["instances"]) > 1 else ""
         yield f"  distance {row['distance']:.4f}  {_gram(row['labels'])}{alike}"
-        yield from (f"    {_source(place)}" for place in row["places"])
+        for place in row["places"]:
+            t, words = place["token"], place["words"]
+            where = f"sentence {place['sentence']:,}, token {t}" if place["sentence"] is not None else None
+            marked = [] if words is None else [*words[:t], f"[{words[t]}]", *words[t + 1 :]]
+            around = f": {in_context(marked, t, t + 1, SHOWN_WORDS)}" if marked else ""
+            yield f"    {where}{around}" if where else "    its sentence is not known"
         unlike = ", ".join(f"{name} {value}" for name, value in list(row["differs"].items())[:6])
         yield f"    differs in {unlike}" if unlike else "    the same in all columns"
     if len(rows) > top:
         yield f"  ... and {len(rows) - top:,} more, with --json all"
-
-
-def _source(place: Facts) -> str:
-    """The sentence of a neighbour, which is in brackets."""
-    if place["sentence"] is None:
-        return "its sentence is not known"
-    text = f"sentence {place['sentence']:,}, token {place['token']}"
-    if place["words"] is None:
-        return text
-    t, words = place["token"], place["words"]
-    begin, end = max(0, t - SHOWN_WORDS), t + SHOWN_WORDS + 1
-    around = [f"[{word}]" if begin + i == t else word for i, word in enumerate(words[begin:end])]
-    return f"{text}: {'... ' if begin else ''}{' '.join(around)}{' ...' if end < len(words) else ''}"
 
 
 def _gram(labels: Sequence[str | None]) -> str:

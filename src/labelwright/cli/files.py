@@ -3,7 +3,7 @@
 import os
 import sys
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -77,11 +77,6 @@ def input_names(model: Any) -> list[str]:
     return list(model.reads().columns)
 
 
-def reads_attributes(model: Any) -> bool:
-    """Whether a model reads attributes, not columns."""
-    return bool(model.reads().kind == "dicts")
-
-
 def label_place(model: Any) -> tuple[list[str], str | None]:
     """The columns of the training file and which of them is the label; models made in Python: the last, `label`.
 
@@ -101,11 +96,6 @@ def label_place(model: Any) -> tuple[list[str], str | None]:
 def has_attributes(data: Data) -> bool:
     """Whether sentences have attributes, as CRFsuite's data, and no columns."""
     return hasattr(data, "X") and not hasattr(data, "names")
-
-
-def sentences_of(data: Data) -> Any:
-    """What a model reads of labelled data."""
-    return data.X if has_attributes(data) else data
 
 
 def gold_of(data: Data, output: str) -> Any:
@@ -177,93 +167,86 @@ def read_noting(
     return corpus
 
 
-def open_for(model: Any, path: "str | OpenFile", format: str | None, columns: str | None = None) -> "OpenFile":
-    """A file in a format that the model can read."""
+def open_for(model: Any, path: "str | OpenFile", format: str | None = None, columns: str | None = None) -> "OpenFile":
+    """A file in a format that the model can read; others are refused."""
     from labelwright.corpus.file_formats import opened
 
-    if reads_attributes(model):
-        file = opened(path, format or "crfsuite")
-    else:
+    if model.reads().kind != "dicts":
         file = opened(path, format, named=columns is not None)
-    check_readable(model, file, columns)
-    return file
-
-
-def check_readable(model: Any, file: "OpenFile", columns: str | None) -> None:
-    """Refuse a file that the model cannot read."""
-    if not reads_attributes(model):
         if file.format == "crfsuite":
             names = ",".join(input_names(model))
             raise CorpusError(f"{file.name}: holds attributes (CRFsuite's data), but the model reads columns ({names})")
-    elif file.format != "crfsuite":
+        return file
+    file = opened(path, format or "crfsuite")
+    if file.format != "crfsuite":
         raise OptionError(f"--format: the model reads attributes, as in CRFsuite's data; got {file.format}")
-    elif columns is not None:
+    if columns is not None:
         raise OptionError("--columns: the model reads attributes, which are no columns; leave it out")
-    elif b"\t" not in file.getvalue():
+    if b"\t" not in file.getvalue():
         raise CorpusError(
             f"{file.name}: no attributes, but the model was trained on feature dicts; give CRFsuite's data, or use "
             "labelwright.load(...) in Python"
         )
+    return file
 
 
 def gold_for(
     model: Any, path: "str | OpenFile", columns: str | None, label: str | None, files: "FileOptions"
 ) -> "Data":
     """A test file, its columns named as in training."""
-    from labelwright.corpus.file_formats import RECORDS, TEXTS, read_corpus, records_of
+    from labelwright.corpus.file_formats import RECORDS, TEXTS, records_of
 
-    file = open_for(model, path, files.format, columns)
+    file, (names, trained_on) = open_for(model, path, files.format, columns), label_place(model)
     if file.format == "crfsuite":
         from labelwright.features.attributes import read_crfsuite
 
         return read_crfsuite(file)
     layers = layer_names(model)
-    if not layers:
-        trained_on = label_place(model)[1]
-        if file.format in RECORDS and file.format not in TEXTS:
-            columns = columns or ",".join(input_names(model))
-            label = label or (trained_on if trained_on in records_of(file).names else None)
-        elif columns is None and label is None and file.format not in TEXTS:
-            columns, label = _columns_for(model, file.format)
-        return read_labelled(file, columns, label, options=files)
-    if label is not None:
-        raise OptionError("--label: a cascade has a label column for each layer, and all are scored; leave it out")
+    if layers:
+        if label is not None:
+            raise OptionError("--label: a cascade has a label column for each layer, and all are scored; leave it out")
+        return read_layers(file, columns, layers, files, input_names(model), names)
+    if file.format in RECORDS and file.format not in TEXTS:
+        columns = columns or ",".join(input_names(model))
+        label = label or (trained_on if trained_on in records_of(file).names else None)
+    elif columns is None and label is None and file.format not in TEXTS:
+        # the words of CoNLL-U are in `form`; a model that knows no name of its label gives upos
+        other = {"word": "form", "label": "upos"} if file.format == "conllu" else {}
+        columns, label = ",".join(other.get(name, name) for name in names), other.get(str(trained_on), trained_on)
+    return read_labelled(file, columns, label, options=files)
+
+
+def read_layers(
+    file: "OpenFile",
+    columns: str | None,
+    layers: Sequence[str],
+    options: "FileOptions",
+    inputs: Sequence[str] = ("word",),
+    names: Sequence[str] | None = None,
+) -> "Corpus":
+    """A file with a column for every layer of a cascade; `names` are those of a column file where none are given."""
+    from labelwright.corpus.file_formats import RECORDS, read_corpus
+
     if file.format == "conllu":
-        gold = read_corpus(file)[0]
+        corpus = read_corpus(file)[0]
     elif file.format in RECORDS:
-        gold = read_corpus(file, columns or [*input_names(model), *layers], False, files)[0]
+        corpus = read_corpus(file, columns or [*inputs, *layers], False, options)[0]
     else:
-        gold = read_corpus(file, columns, False)[0]
-        if columns is None:
-            names, _ = label_place(model)
-            if len(gold.names) != len(names):
+        corpus = read_corpus(file, columns, False)[0]
+        if columns is None and names is not None:
+            if len(corpus.names) != len(names):
                 raise CorpusError(
-                    f"{gold.source}: expected the {len(names)} columns {','.join(names)}, with the labels of all "
-                    f"layers, got {len(gold.names)}; name them with --columns"
+                    f"{corpus.source}: expected the {len(names)} columns {','.join(names)}, with the labels of all "
+                    f"layers, got {len(corpus.names)}; name them with --columns"
                 )
-            gold = gold.renamed(names, None)
-    check_columns(gold, layers)
-    return gold
-
-
-def _columns_for(model: Any, format: str) -> tuple[str | None, str | None]:
-    """The names of the test file's columns are those of the training file."""
-    names, label = label_place(model)
-    assert label is not None
-    if format == "conllu":  # its words are in `form`; a model that knows no name of its label gives upos
-        other = {"word": "form", "label": "upos"}
-        names, label = [other.get(name, name) for name in names], other.get(label, label)
-    return ",".join(names), label
-
-
-def check_columns(corpus: "Corpus", layers: Sequence[str]) -> None:
-    """Refuse a file without a column for one of these layers."""
+            corpus = corpus.renamed(names, None)
     for name in layers:
         if name not in corpus.names:
             raise CorpusError(
                 f"{corpus.source}: no column {name!r} for the layer of that name, got {','.join(corpus.names)}; "
                 f"name the columns with --columns, as in word,{','.join(layers)}"
             )
+    return corpus
 
 
 # -- what a model reads of them ---------------------------------------------------------------------------------------
@@ -287,18 +270,16 @@ def named_for(model: Any, corpus: "Corpus") -> "Corpus":
 def read_for(model: Any, path: "str | OpenFile", columns: str | None = None, more: Sequence[str] = ()) -> "Corpus":
     """A file for a model to label: its columns told by --columns, else by their number; CoNLL-U by their names, and
     files with fields by their names, too (`more` names further fields)."""
-    from labelwright.corpus.file_formats import NOTHING_SAID, RECORDS, TEXTS, opened, read_corpus
+    from labelwright.corpus.file_formats import NOTHING_SAID, RECORDS, TEXTS, read_corpus
 
-    file = opened(path, named=columns is not None)
-    check_readable(model, file, columns)
+    file, inputs = open_for(model, path, None, columns), input_names(model)
     if file.format == "conllu":
         label = label_place(model)[1] or "label"
         return read_corpus(file, label=label if label != "label" else "upos")[0]
     if file.format not in RECORDS:
         corpus = read_noting(file, columns, False, NOTHING_SAID)
         return corpus if columns else named_for(model, corpus)
-    inputs = input_names(model)
-    fields = inputs if columns is None else split_names(columns)
+    fields = split_names(columns) or inputs
     corpus = read_corpus(file, None if file.format in TEXTS else [*fields, *more], label=False)[0]
     if len(corpus.names) < len(inputs):
         names = ",".join(inputs)
@@ -325,17 +306,22 @@ def inputs_for(model: Any, gold: "Data") -> Any:
 # -- predictions ------------------------------------------------------------------------------------------------------
 
 
+def predicted_by(model: Any, data: "Data") -> dict[str, Any]:
+    """What a model says of labelled data, by its output."""
+    predicted = model.predict(inputs_for(model, data))
+    return predicted if layer_names(model) else {"": predicted}
+
+
 def predicted_labels(path: str, gold: "Corpus") -> list[list[str]]:
     """What a file of predictions holds in its last column; one for another text, or without them, is refused."""
     from labelwright.corpus.schemes import is_chunk_label
 
-    label = gold.label if is_conllu(path) else None
-    predicted = read_labelled(path, label=label, predicted=True)
+    predicted = read_labelled(path, label=gold.label if is_conllu(path) else None, predicted=True)
     if predicted.label is None:  # labels alone
         predicted = predicted.renamed(["label"], "label")
-    _check_same_words(gold, predicted)
     assert gold.label is not None
     assert predicted.label is not None
+    _check_same_words(gold, predicted)
     if 1 < len(predicted.names) < len(gold.names) and not is_conllu(predicted.source):
         raise CorpusError(
             f"{predicted.source}: has {len(predicted.names)} columns, but {gold.source} has {len(gold.names)}; "
@@ -357,12 +343,12 @@ def _check_same_words(gold: "Corpus", predicted: "Corpus") -> None:
         return  # different lengths are reported by the evaluation
     ours, theirs = gold.column(gold.input_names[0]), predicted.column(predicted.input_names[0])
     for n, (a, b) in enumerate(zip(ours, theirs, strict=True)):
-        for t, (x, y) in enumerate(zip(a, b, strict=True)):
-            if x != y:
-                raise CorpusError(
-                    f"{predicted.source}: sentence {n}, token {t} is {y!r}, but {gold.source} has {x!r} there; "
-                    "expected the same text in both"
-                )
+        if a != b:
+            t = next(t for t, (x, y) in enumerate(zip(a, b, strict=True)) if x != y)
+            raise CorpusError(
+                f"{predicted.source}: sentence {n}, token {t} is {b[t]!r}, but {gold.source} has {a[t]!r} there; "
+                "expected the same text in both"
+            )
 
 
 # -- targets ----------------------------------------------------------------------------------------------------------
@@ -402,13 +388,6 @@ def check_copy(path: str, place: str, inputs: Iterable[str | None]) -> None:
         raise OptionError(f"{path}: is no model, and would be replaced; name another file to write")
 
 
-def check_writable(model: Any, output: str) -> None:
-    """Refuse to write a model that has learnt nothing sound."""
-    trouble = model._trouble()
-    if trouble is not None:
-        raise OptionError(f"{output}: not written, {trouble}")
-
-
 def refuse_inputs(path: str, inputs: Iterable[str | None]) -> None:
     """Refuse to write where an input of the same command is."""
     for source in filter(None, inputs):
@@ -436,39 +415,34 @@ class TokenRows:
         self.path, self.place = path, place
         self._rows, self._begin = _read_rows(path, place), 0
 
-    def whole(self, corpus: "Corpus") -> "Corpus":
-        """A corpus with all rows beside its tokens."""
-        corpus = self.beside(corpus)
-        self.end(corpus.source)
-        return corpus
-
-    def beside(self, corpus: "Corpus") -> "Corpus":
-        """A corpus, or the next piece of one, with its rows beside its tokens."""
-        begin, self._begin = self._begin, self._begin + corpus.n_tokens
-        if self._begin > len(self._rows):
-            self._refuse(f"{corpus.source} has {self._begin:,} tokens or more")
-        rows = self._rows[begin : self._begin]
+    def beside(self, corpus: "Corpus", last: bool = True) -> "Corpus":
+        """A corpus, or the next piece of one, with its rows beside its tokens; the last one must have all the rest."""
+        begin, end = self._begin, self._begin + corpus.n_tokens
+        if end > len(self._rows) or (last and end < len(self._rows)):
+            rows = counted(len(self._rows), "row")
+            tokens = f"{end:,} tokens or more" if end > len(self._rows) else counted(end, "token")
+            why = f"but {corpus.source} has {tokens}; give a row for each token, in order"
+            raise OptionError(f"{self.place}: {self.path} has {rows}, {why}")
+        rows, self._begin = self._rows[begin:end], end
         return corpus.with_arrays([rows[a:b] for a, b in pairwise(corpus.offsets.tolist())])
-
-    def end(self, source: str) -> None:
-        """Refuse rows that are left over."""
-        if self._begin < len(self._rows):
-            self._refuse(f"{source} has {counted(self._begin, 'token')}")
-
-    def _refuse(self, what: str) -> None:
-        rows = counted(len(self._rows), "row")
-        raise OptionError(f"{self.place}: {self.path} has {rows}, but {what}; give a row for each token, in order")
 
 
 def _read_rows(path: str, place: str) -> Any:
-    """The array of a file [T, D]."""
+    """The array of a file [T, D]; one that is compressed is read within the limit of decompressed data."""
     import numpy as np
+
+    from labelwright.corpus.limits import DECOMPRESSED, check_size
 
     try:
         content = np.load(path, mmap_mode="r", allow_pickle=False)
         if isinstance(content, np.lib.npyio.NpzFile):
             with content as archive:
-                content = _only_member(archive, path, place)
+                names = archive.files
+                if len(names) != 1:
+                    raise OptionError(f"{place}: {path} has {len(names)} arrays ({', '.join(names):.80}), expected one")
+                members: Any = archive.zip
+                check_size(members.infolist()[0].file_size, path, True, DECOMPRESSED)
+                content = archive[names[0]]
     except (CorpusError, OptionError):
         raise
     except OSError as error:
@@ -485,17 +459,6 @@ def _read_rows(path: str, place: str) -> Any:
     return content
 
 
-def _only_member(archive: Any, path: str, place: str) -> Any:
-    """The one array of a .npz file, which is read within the limit of decompressed data."""
-    from labelwright.corpus.limits import DECOMPRESSED, check_size
-
-    names = archive.files
-    if len(names) != 1:
-        raise OptionError(f"{place}: {path} has {len(names)} arrays ({', '.join(names):.80}), expected one")
-    check_size(archive.zip.infolist()[0].file_size, path, True, DECOMPRESSED)
-    return archive[names[0]]
-
-
 def rows_for(model: Any, path: str | None) -> TokenRows | None:
     """The rows that a trained model reads beside the tokens; refused where it reads none, or where they are missing."""
     templates = [part._features_read()[1] for part in model._outputs.values() if hasattr(part, "_features_read")]
@@ -505,8 +468,3 @@ def rows_for(model: Any, path: str | None) -> TokenRows | None:
     if path is not None and not reads:
         raise OptionError("--arrays: the model was trained without arrays, and reads none; leave it out")
     return None if path is None else TokenRows(path)
-
-
-def by_output(model: Any, gold: "Data") -> Mapping[str, Any]:
-    """The labels of labelled data, by output of a model."""
-    return {name: gold_of(gold, name) for name in model._outputs}

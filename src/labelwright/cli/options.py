@@ -13,6 +13,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
+from labelwright.errors import OptionError
 from labelwright.settings import (
     REQUIRED,
     AtLeast,
@@ -137,11 +138,21 @@ class Options:
 
 
 class Command(click.Command):
-    """A command with an option for each of its settings; `group` is the heading of those that have none."""
+    """A command with an option for each of its settings.
 
-    def __init__(self, text: str, settings: Iterable[Setting], run: Callable[[Any], None], group: str = OTHER):
+    group : the heading of settings that have none
+    moved : what to say of options that are found elsewhere"""
+
+    def __init__(
+        self,
+        text: str,
+        settings: Iterable[Setting],
+        run: Callable[[Any], None],
+        group: str = OTHER,
+        moved: Mapping[str, str] | None = None,
+    ):
         self.settings = {setting.name: setting for setting in settings if setting.in_options}
-        self.run, self.group = run, group
+        self.run, self.group, self.moved = run, group, moved or {}
         params = [_parameter(setting) for setting in self.settings.values()]
         super().__init__(None, help=text, params=params, context_settings=CONTEXT)
 
@@ -175,6 +186,8 @@ class Command(click.Command):
 
     def unknown(self, option: str) -> str:
         """What to say of an option that the command does not have."""
+        if option in self.moved:
+            raise OptionError(self.moved[option])
         known = [name for parameter in self.params for name in (*parameter.opts, *parameter.secondary_opts)]
         return f"no such option {option}{did_you_mean(option, known).replace(chr(39), '')}"
 

@@ -7,23 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from labelwright.cli.options import (
-    ARRAYS,
-    COLUMNS,
-    DATA,
-    FORMAT,
-    LABEL,
-    LABEL_NAMES,
-    MAX_INPUT,
-    OUTPUT,
-    SCHEME_NAMES,
-    SKIP_BAD_SPANS,
-    SPLITTING,
-    argument,
-    changed,
-    option,
-)
+from labelwright.cli import options as usual
+from labelwright.cli.options import DATA, NOT_NEGATIVE, OUTPUT, SCHEME_NAMES, argument, changed, option
 from labelwright.errors import LabelwrightError, OptionError, unreadable
+from labelwright.settings import NOT_NEGATIVE as SECONDS
 from labelwright.settings import (
     REQUIRED,
     AtLeast,
@@ -34,7 +21,7 @@ from labelwright.settings import (
     Kind,
     Needs,
     NotInherited,
-    Number,
+    NotWith,
     OptionOnly,
     Place,
     Setting,
@@ -97,49 +84,37 @@ class ColumnNames(Text):
         return ",".join(map(str, value)) if isinstance(value, list) else value
 
 
-def _option(flags: str, text: str, group: str, kind: Kind | None = None, needs: str = "", **more: Any) -> Setting:
-    """An option that only taggers take which declare the ability in `_training_options`."""
-    setting = option(flags, text, group, kind, **more)
-    return changed(setting, Needs(needs)) if needs else setting
-
-
 def recipe_key(setting: Setting, kind: Kind | None = None) -> Setting:
     """The option as a key of recipes, too."""
     return replace(changed(setting, without=OptionOnly), kind=kind or setting.kind)
 
 
+def _of_run(
+    flags: str, text: str, group: str, kind: Kind | None = None, needs: str = "", key: bool = True, **more: Any
+) -> Setting:
+    """An option, perhaps a key of recipes, too; `needs` is what taggers that take it have in `_training_options`."""
+    setting = option(flags, text, group, kind, **more)
+    setting = recipe_key(setting) if key else setting
+    return changed(setting, Needs(needs)) if needs else setting
+
+
 QUIET = option("-q --quiet", "No progress, no summary.", OUTPUT)
 TRAIN = argument("train", "TRAIN", "Column file (.gz .bz2 .xz), .conllu, or -.")
-TUNING = [
-    _option(
-        "--seed N",
-        "Seed of the samples of a search.",
-        TRAINING,
-        Whole(Bounds(AtLeast(0))),
-        "search",
-        name="random_state",
-    ),
-    option("--search NAME=X,Y", "Try settings on growing samples, train the best.", TRAINING, Grid()),
-    option("--folds K", "Cross-validate first: mean and deviation.", TRAINING, Whole(Bounds(AtLeast(2)))),
-]
-# What a run is asked beside the settings of its tagger, in the order of the help; first what recipes have, too.
-KEYS = [
-    recipe_key(option("--model NAME", "The tagger to train.", DATA, default="crf")),
-    recipe_key(COLUMNS, ColumnNames()),
-    recipe_key(LABEL),
-    recipe_key(FORMAT),
-    recipe_key(LABEL_NAMES, ColumnNames()),
-    recipe_key(SKIP_BAD_SPANS),
-    recipe_key(changed(SPLITTING[0], Default("as in TRAIN"))),
-    *map(recipe_key, SPLITTING[1:3]),
-    recipe_key(changed(SPLITTING[3], Default("split"))),
-    recipe_key(option("--scheme NAME", f"Rewrite labels as {SCHEME_NAMES}.", DATA)),
-    recipe_key(option("--dev FILE", "Development data: keep the best weights, stop early.", DATA), FileName()),
-    recipe_key(ARRAYS, FileName()),
-    recipe_key(option("--dev-arrays FILE", "The same for the development data.", DATA), FileName()),
-]
-OF_LABELS = [
-    _option(
+OF_RUN = [  # what a run is asked beside the settings of its tagger, in the order of the help
+    _of_run("--model NAME", "The tagger to train.", DATA, default="crf"),
+    recipe_key(usual.COLUMNS, ColumnNames()),
+    *map(recipe_key, (usual.LABEL, usual.FORMAT)),
+    recipe_key(usual.LABEL_NAMES, ColumnNames()),
+    recipe_key(usual.SKIP_BAD_SPANS),
+    recipe_key(changed(usual.SPLITTING[0], Default("as in TRAIN"))),
+    *map(recipe_key, usual.SPLITTING[1:3]),
+    recipe_key(changed(usual.SPLITTING[3], Default("split"))),
+    _of_run("--scheme NAME", f"Rewrite labels as {SCHEME_NAMES}.", DATA),
+    _of_run("--dev FILE", "Development data: keep the best weights, stop early.", DATA, FileName()),
+    recipe_key(usual.ARRAYS, FileName()),
+    _of_run("--dev-arrays FILE", "The same for the development data.", DATA, FileName()),
+    option("--recipe FILE.toml", "Settings from a file; options override them.", DATA),
+    _of_run(
         "--unmarked outside|unknown",
         "What O says: outside of any span, or unknown, since only some spans are marked (crf: add --entity-rate).",
         DATA,
@@ -147,83 +122,71 @@ OF_LABELS = [
         "partial_labels",
         shown="outside",
     ),
-    _option(
+    _of_run(
         "--allowed-labels FILE",
         "Words, each with the labels that it may have, on lines of a file: for tokens whose label is unknown (_).",
         DATA,
         FileName(),
         "partial_labels",
     ),
-    _option(
+    _of_run(
         "--sentence-weight COLUMN",
         "A column with the weight of the sentence, the same at all its tokens: it counts so many times.",
         DATA,
         needs="sample_weight",
     ),
-    _option(
+    _of_run(
         "--token-weight COLUMN",
         "A column with the weight of each token: how much a wrong label counts there.",
         DATA,
         needs="sample_weight",
     ),
-]
-OF_TRAINING = [
-    recipe_key(
-        _option("--start-from MODEL", "Begin with the settings and weights of a trained model.", TRAINING, needs="init")
-    ),
-    _option(
+    usual.MAX_INPUT,
+    _of_run("--seed N", "Seed of the samples of a search.", TRAINING, NOT_NEGATIVE, "search", name="random_state"),
+    _of_run("--search NAME=X,Y", "Try settings on growing samples, train the best.", TRAINING, Grid()),
+    _of_run("--folds K", "Cross-validate first: mean and deviation.", TRAINING, Whole(Bounds(AtLeast(2)))),
+    option("--learning-curve", "First train on an eighth, a quarter, half: is more data worth it?", TRAINING),
+    _of_run("--start-from MODEL", "Begin with the settings and weights of a trained model.", TRAINING, needs="init"),
+    _of_run(
         "--continue MODEL",
         "Continue training a model with the sentences of TRAIN.",
         TRAINING,
         needs="partial_fit",
+        key=False,
         name="continue_from",
     ),
-    _option("--resume", "Resume from MODEL.checkpoint, with an identical result.", TRAINING, needs="checkpoint"),
-    recipe_key(
-        _option(
-            "--checkpoint-every SECONDS",
-            "How often MODEL.checkpoint is written.",
-            TRAINING,
-            Number(Bounds(AtLeast(0))),
-            "checkpoint",
-            default=10.0,
-        )
+    _of_run("--resume", "Resume from MODEL.checkpoint, with an identical result.", TRAINING, None, "checkpoint", False),
+    _of_run(
+        "--checkpoint-every SECONDS",
+        "How often MODEL.checkpoint is written.",
+        TRAINING,
+        SECONDS,
+        "checkpoint",
+        default=10.0,
     ),
-    _option(
+    _of_run(
         "--memory-map DIR",
         "Keep encoded data in temporary files in this folder, not in memory; the model is the same.",
         TRAINING,
         needs="memory_map",
+        key=False,
     ),
-    recipe_key(
-        option(
-            "--calibrate METHOD",
-            "Calibrate the model on --dev, or by cross-fitting: temperature or isotonic.",
-            TRAINING,
-            Choice(["temperature", "isotonic"]),
-        )
+    _of_run(
+        "--calibrate METHOD",
+        "Calibrate the model on --dev, or by cross-fitting: temperature or isotonic.",
+        TRAINING,
+        Choice(["temperature", "isotonic"]),
     ),
+    option("-o --output MODEL", "Model file to write.", OUTPUT, default=REQUIRED),
+    option("--plot FILE.png", "Draw the training, the search, the learning curve.", OUTPUT),
+    QUIET,
+    option("-v --verbose", "One line per iteration.", OUTPUT),
 ]
-RUN = {
-    setting.name: setting
-    for setting in (
-        *KEYS,
-        option("--recipe FILE.toml", "Settings from a file; options override them.", DATA),
-        *map(recipe_key, OF_LABELS),
-        MAX_INPUT,
-        *map(recipe_key, TUNING),
-        option(
-            "--learning-curve",
-            "First train on an eighth, a quarter and half of the sentences: is more data worth it?",
-            TRAINING,
-        ),
-        *OF_TRAINING,
-        option("-o --output MODEL", "Model file to write.", OUTPUT, default=REQUIRED),
-        option("--plot FILE.png", "Draw the training, the search, the learning curve.", OUTPUT),
-        QUIET,
-        option("-v --verbose", "One line per iteration.", OUTPUT),
-    )
-}
+NEW_MODEL = (  # options that a model which is continued has no use for
+    "recipe", "tokenizer", "characters", "token_pattern", "sentences", "arrays", "dev_arrays", "random_state", "search",
+    "folds", "learning_curve", "start_from", "resume", "checkpoint_every", "memory_map", "calibrate", "plot", "verbose"
+)  # fmt: skip
+RUN = {each.name: changed(each, NotWith("continue_from")) if each.name in NEW_MODEL else each for each in OF_RUN}
 
 
 def of_most_taggers(
@@ -247,7 +210,7 @@ def of_most_taggers(
 
 RARE = (  # for some formats of files, or seldom asked for
     "label_names", "skip_bad_spans", "tokenizer", "characters", "token_pattern", "sentences", "arrays", "dev_arrays",
-    "learning_curve", "calibrate", "unmarked", "allowed_labels", "sentence_weight", "token_weight",
+    "learning_curve", "calibrate", "unmarked", "allowed_labels", "sentence_weight", "token_weight"
 )  # fmt: skip
 MOST = ("start_from", "continue_from", "resume")  # options that not all taggers have, but most
 PLACES = {DATA: 0, FEATURES: 1, TRAINING: 2, OUTPUT: 4}  # of headings; the tagger's own is 3
@@ -392,53 +355,39 @@ def offered(kind: type[Any], setting: Setting) -> bool:
     return (needs is None or needs.ability in kind._training_options) and kind._refusal(setting.name) is None
 
 
-def takers(setting: str, run: Mapping[str, Setting]) -> list[str]:
-    """The taggers that have this setting, of their own or for the run."""
-    kinds = {name: registry.model_class(name) for name in registry.command_line_names()}
-    return [
-        name
-        for name, kind in kinds.items()
-        if setting in settings_of(kind) or (setting in run and offered(kind, run[setting]))
-    ]
-
-
-def only_for(setting: Setting | str, name: str, run: Mapping[str, Setting], place: str) -> str | None:
+def _only_for(key: str, name: str, run: Mapping[str, Setting], place: str) -> str | None:
     """What to say of a setting that this tagger does not have, if others do."""
-    key = setting if isinstance(setting, str) else setting.name
     why_not = registry.model_class(name)._refusal(key)
     if why_not is not None:
         return f"{place}: {why_not}"
-    others = takers(key, run)
-    return f"{place}: not for --model {name}, only for {either(others)}" if others and name not in others else None
+    kinds = {each: registry.model_class(each) for each in registry.command_line_names()}
+    takers = [
+        each for each, kind in kinds.items() if key in settings_of(kind) or (key in run and offered(kind, run[key]))
+    ]
+    return f"{place}: not for --model {name}, only for {either(takers)}" if takers and name not in takers else None
+
+
+def _of_all(run: Mapping[str, Setting]) -> list[Setting]:
+    """The settings of runs, and those of all taggers."""
+    kinds = map(registry.model_class, registry.command_line_names())
+    return [*run.values(), *(each for kind in kinds for each in settings_of(kind).values())]
 
 
 def unknown_key(key: str, name: str, settings: Mapping[str, Setting], run: Mapping[str, Setting]) -> str:
     """What to say of a key of a recipe that this tagger does not have; `run` are all settings of runs."""
-    known = [each.name for each in settings.values() if each.in_recipes]
-    others = {each.name: each for each in _all_settings(run) if each.in_recipes}
+    known, others = ([each.name for each in some if each.in_recipes] for some in (settings.values(), _of_all(run)))
     near = did_you_mean(key, known) or did_you_mean(key, others)
-    return only_for(key, name, run, key) or f"unknown key {shortened(key, 40)!r}{near}"
+    return _only_for(key, name, run, key) or f"unknown key {shortened(key, 40)!r}{near}"
 
 
 def unknown_option(option: str, name: str, run: Mapping[str, Setting]) -> str | None:
     """What to say of an option that this tagger does not have, if others have it or one much like it."""
-    others = {flag: each for each in _all_settings(run) if each.in_options for flag in _flags(each)}
+    listed = [(each, (*each.flags, f"--no-{each.flags[-1][2:]}")) for each in _of_all(run) if each.in_options]
+    others = {flag: each for each, flags in listed for flag in flags}
     if option in others:
-        return only_for(others[option], name, run, others[option].flag)
+        return _only_for(others[option].name, name, run, others[option].flag)
     near = did_you_mean(option, others)
     return f"no such option {option}{near.replace(chr(39), '')}" if near else None
-
-
-def _all_settings(run: Mapping[str, Setting]) -> Iterator[Setting]:
-    """The settings of runs, and those of all taggers."""
-    yield from run.values()
-    for name in registry.command_line_names():
-        yield from settings_of(registry.model_class(name)).values()
-
-
-def _flags(setting: Setting) -> tuple[str, ...]:
-    """Whatever turns the option of a setting on or off."""
-    return (*setting.flags, f"--no-{setting.flags[-1][2:]}")
 
 
 # -- files ------------------------------------------------------------------------------------------------------------

@@ -3,20 +3,9 @@
 from collections import Counter
 from typing import Any
 
+from labelwright.cli import options as usual
 from labelwright.cli.files import check_target, file_options, read_labelled
-from labelwright.cli.options import (
-    COLUMNS,
-    FORMAT,
-    JSON,
-    LABELLED,
-    MAX_INPUT,
-    NOT_NEGATIVE,
-    OUTPUT,
-    POSITIVE,
-    Command,
-    argument,
-    option,
-)
+from labelwright.cli.options import NOT_NEGATIVE, OUTPUT, POSITIVE, Command, argument, option
 from labelwright.cli.show import report, say, warn
 from labelwright.errors import CorpusError, OptionError
 from labelwright.settings import REQUIRED, AtLeast, AtMost, Bounds, Whole
@@ -36,7 +25,7 @@ A file is checked: likely mistakes are told, one on each line of standard error.
 """
 TEMPLATES_OPTIONS = [
     argument("name", "NAME|FILE", "A built-in template, or a file with one.", None),
-    JSON,
+    usual.JSON,
     option(
         "--columns N",
         "Input columns of the data, without the label.",
@@ -97,9 +86,9 @@ VECTORS_OPTIONS = [
     ),
     option("-o --output FILE", "Write the vectors, as train --vectors reads them.", OUTPUT, None, REQUIRED),
     option("--clusters FILE", "Write clusters, too, as train --clusters NAME=FILE reads them.", OUTPUT),
-    COLUMNS,
-    FORMAT,
-    MAX_INPUT,
+    usual.COLUMNS,
+    usual.FORMAT,
+    usual.MAX_INPUT,
     option("--words N", "How many words have a vector: the most frequent ones.", COUNTING, POSITIVE, 20000),
     option("--dimensions N", "How many numbers a vector has.", COUNTING, POSITIVE, 50),
     option("--window N", "How many words to either side are neighbours.", COUNTING, POSITIVE, 2),
@@ -146,10 +135,10 @@ List the phrases that labels mark, one on each line, most frequent first.
 """
 DICTIONARY_OPTIONS = [
     argument("source", "FILE", "A labelled file, in any format that train reads, or -."),
-    *LABELLED,
-    MAX_INPUT,
+    *usual.LABELLED,
+    usual.MAX_INPUT,
     option("-o --output FILE", "Write to a file.", OUTPUT, default="-"),
-    JSON,
+    usual.JSON,
     option("--type NAME", "Only phrases of this type, as in PER.", shown="all"),
     option("--min-count N", "Leave out phrases that occur less often.", kind=POSITIVE, default=1),
 ]

@@ -88,13 +88,25 @@ def report_outputs(facts: Mapping[str, Any], as_json: bool, text: Callable[[Any]
 
 
 def section(title: str, lines: Iterable[str]) -> list[str]:
-    """Lines under a heading, after an empty one."""
-    return ["", Heading(title), *lines]
+    """Lines, if there are any, under a heading, after an empty one."""
+    lines = list(lines)
+    return ["", Heading(title), *lines] if lines else []
 
 
 def indented(lines: Iterable[str]) -> list[str]:
     """Lines of a table within a section."""
     return [f"  {line}" for line in lines]
+
+
+def in_context(words: Sequence[str], start: int, end: int, around: int) -> str:
+    """Some words with so many on either side.
+
+    >>> in_context("a b c d e".split(), 1, 2, 1)
+    'a b c ...'
+    """
+    before, after = max(0, start - around), end + around
+    text = " ".join(words[before:after])
+    return f"{'... ' if before else ''}{text}{' ...' if after < len(words) else ''}"
 
 
 def named_rows(rows: Sequence[Row]) -> Iterator[str]:
@@ -103,16 +115,10 @@ def named_rows(rows: Sequence[Row]) -> Iterator[str]:
     width = min(shutil.get_terminal_size().columns, WIDEST)
     if any(indent + len(value) > width for _, value in rows):
         rows = [(name, " ".join(value.split())) for name, value in rows]
+    whole: Any = {"break_long_words": False, "break_on_hyphens": False}
     for name, value in rows:
         first = f"  {name}".ljust(indent)
-        lines = textwrap.wrap(
-            value,
-            width,
-            initial_indent=first,
-            subsequent_indent=" " * indent,
-            break_long_words=False,
-            break_on_hyphens=False,
-        )
+        lines = textwrap.wrap(value, width, initial_indent=first, subsequent_indent=" " * indent, **whole)
         yield from lines or [first.rstrip()]
 
 

@@ -9,27 +9,13 @@ import json
 import math
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from labelwright.cli import decoding as how
+from labelwright.cli import options as usual
 from labelwright.cli.files import check_target, inputs_of, is_conllu, layer_names, load_model, refuse_inputs, rows_for
-from labelwright.cli.options import (
-    ALL_COLUMNS,
-    ARRAYS,
-    DATA,
-    FORMAT,
-    MAX_INPUT,
-    OUTPUT,
-    POSITIVE,
-    SPLITTING,
-    THREADS,
-    UNCALIBRATED,
-    Command,
-    argument,
-    option,
-)
+from labelwright.cli.options import DATA, OUTPUT, POSITIVE, Command, argument, option
 from labelwright.cli.show import say, warn
 from labelwright.cli.tag_input import Source, ToTag, tokenizer_given, with_targets
 from labelwright.errors import OptionError
@@ -40,7 +26,6 @@ if TYPE_CHECKING:
     from labelwright.answers.batch import Batch
     from labelwright.corpus.spans import Span
     from labelwright.corpus.table import Corpus
-    from labelwright.corpus.tokenizer import Entity
     from labelwright.decode import Decoding
 
 FREE = "_"  # in the column of known labels: the model may choose
@@ -62,15 +47,15 @@ write, and describes plain text and decoders.
 OPTIONS = [
     argument("model", "MODEL", "A model file that `labelwright train` wrote."),
     argument("input", "INPUT", "Column files, .conllu, text (--text), folders; - is a stream.", None, several=True),
-    ALL_COLUMNS,
-    FORMAT,
+    usual.ALL_COLUMNS,
+    usual.FORMAT,
     option("--text", "INPUT is plain text: write its entities, with places in characters.", DATA),
-    *SPLITTING,
-    ARRAYS,
+    *usual.SPLITTING,
+    usual.ARRAYS,
     option(
         "--known COLUMN", "A column of labels that are known, or sets of them (A|B); _ where the model chooses.", DATA
     ),
-    MAX_INPUT,
+    usual.MAX_INPUT,
     *how.OPTIONS,
     option("-o --output OUT", "Where to write.", OUTPUT, default="-", shown="standard output"),
     option(
@@ -86,7 +71,7 @@ OPTIONS = [
         Number(Bounds(AtLeast(0), AtMost(1))),
         not_with="nbest",
     ),
-    UNCALIBRATED,
+    usual.UNCALIBRATED,
     option(
         "--nbest N",
         "The N most probable labellings of each sentence; of models without probabilities, by score.",
@@ -103,7 +88,7 @@ OPTIONS = [
         not_with="json",
         shown="jsonl",
     ),
-    THREADS,
+    usual.THREADS,
     option("-v --verbose", "At the end one line on stderr: how much is proven, largest gap."),
 ]
 
@@ -170,12 +155,6 @@ class Answer(NamedTuple):
         pairs = zip(self.marginals, self.labels, self.decoding.labels, strict=True)
         return [row[shown if shown in row else predicted] for row, shown, predicted in pairs]
 
-    def lacks_probability(self, is_json: bool) -> bool:
-        """Whether a probability that is shown without being asked for is not known."""
-        if is_json and self.decoding.log_probability is None and self.decoding.confidence is None:
-            return True
-        return any(span.probability is None for span in self.spans)
-
 
 Answers = dict[str, list[Answer]]  # by output of the model [N]
 
@@ -196,10 +175,9 @@ class Tagging:
         o, listed = self.o, self.o.nbest is not None and not self.o.json
         if o.nbest is not None and self.entities is not None:
             raise OptionError("--nbest: entities have no place for several labellings; add --json or --to columns")
-        if o.min_confidence is not None:
-            how.check_sure(self.model, "--min-confidence")
-        if o.probabilities:
-            how.check_sure(self.model, "--probabilities")
+        for name in ("min_confidence", "probabilities"):
+            if name in o.given:
+                how.check_sure(self.model, how.flag(name))
         if layer_names(self.model) and o.known is not None:
             raise OptionError("--known: not for a cascade, whose layers all find their own labels")
         if layer_names(self.model) and listed:
@@ -208,43 +186,50 @@ class Tagging:
             with how.of_layer(name):
                 if o.known is not None and FORCED not in tagger.can:
                     raise OptionError(f"--known: {tagger._lacks(FORCED)}: it chooses among proposals of its own")
-                if listed:
-                    self._check_nbest(tagger, self.choices[name])
-
-    def _check_nbest(self, tagger: Any, choice: how.Choice) -> None:
-        """Refuse what a plain list of the best labellings has no place for; with --json there is one for both."""
+        if not listed:
+            return  # JSON has a place for both, what follows does not
+        ((_, tagger),), ((_, choice),) = self.model._outputs.items(), self.choices.items()
         if not tagger._ranks(choice.decoder):
-            flag = f"{tagger._decoder_flag} {choice.decoder}"
-            raise OptionError(f"--nbest: lists the best labellings as a whole, which {flag} does not look for")
+            decoder = f"{tagger._decoder_flag} {choice.decoder}"
+            raise OptionError(f"--nbest: lists the best labellings as a whole, which {decoder} does not look for")
         if "time_limit" in choice.options:
             raise OptionError("--time-limit: does not apply to --nbest; use --max-expansions, or add --json")
-        if self.o.verbose:
-            raise OptionError(
-                "--verbose: sums up what a decoder proves, which --nbest does not use; add --json for both"
-            )
+        if o.verbose:
+            why = "sums up what a decoder proves, which --nbest does not use; add --json for both"
+            raise OptionError(f"--verbose: {why}")
 
     def answers(self, piece: ToTag) -> Answers:
         """All that is asked about one piece."""
         corpus, forced, model, o = piece.corpus, None, self.model, self.o
         annotated = piece.split is not None and piece.write is not None and not o.json
         inputs: Any = piece.data.X if corpus is None else inputs_of(model, corpus)
-        if o.known is not None and corpus is not None:
-            forced = {name: _forced(corpus, o.known, part.classes_) for name, part in model._outputs.items()}
         if o.nbest is not None and piece.write and not o.json:
             raise OptionError("--nbest: this format has no place for several labellings; add --json")
+        if o.known is not None and corpus is not None:
+            forced = {name: _forced(corpus, o.known, part.classes_) for name, part in model._outputs.items()}
+        ruled = {name: choice.under_rules(inputs) for name, choice in self.choices.items()}
 
         def question(name: str, tagger: Any, batch: "Batch") -> list[Answer]:
             return self._asked(tagger, ruled[name](batch), self.choices[name], annotated)
 
-        ruled = {name: choice.under_rules(inputs) for name, choice in self.choices.items()}
-        with _as_known(corpus):
+        try:
             answers: Answers = model._ask_outputs(inputs, question, forced, how.schemes_of(self.choices))
-        for name, tally in self.tallies.items():
-            tally.add([answer.decoding for answer in answers[name]])
-        for name, rows in answers.items() if o.json or self.entities is not None else ():
-            if self.choices[name].rules and model._outputs[name]._is_sure:
-                self.unsummed += sum(row.lacks_probability(o.json) for row in rows)
+        except OptionError as error:
+            name, _, rest = str(error).partition(": ")
+            if name != "forced" or corpus is None:
+                raise
+            raise OptionError(f"--known: {corpus.source}: {rest}") from None
+        for name, rows in answers.items():
+            if name in self.tallies:
+                self.tallies[name].add([answer.decoding for answer in rows])
+            if self.choices[name].rules and model._outputs[name]._is_sure and (o.json or self.entities is not None):
+                self.unsummed += sum(map(self._lacks_probability, rows))
         return answers
+
+    def _lacks_probability(self, answer: Answer) -> bool:
+        """Whether a probability that is shown without being asked for is not known."""
+        lacks = self.o.json and answer.decoding.log_probability is None and answer.decoding.confidence is None
+        return lacks or any(span.probability is None for span in answer.spans)
 
     def _asked(self, tagger: Any, batch: "Batch", choice: how.Choice, annotated: bool) -> list[Answer]:
         """All answers about sentences that are scored once."""
@@ -272,10 +257,8 @@ class Tagging:
     def report(self) -> None:
         """What is worth knowing at the end."""
         if self.unsummed:
-            warn(
-                f"{counted(self.unsummed, 'sentence')} without probabilities: the rules leave too many possibilities "
-                "there; give fewer rules, or name fewer labels in them"
-            )
+            why = "the rules leave too many possibilities there; give fewer rules, or name fewer labels in them"
+            warn(f"{counted(self.unsummed, 'sentence')} without probabilities: {why}")
         for name, tally in self.tallies.items():
             say(f"{name}: {tally}" if name else str(tally))
 
@@ -304,22 +287,27 @@ class Tagging:
             added[name] = [[answer.labels for answer in rows]]
             if self.o.probabilities:
                 added[name].append([[f"{p:.4f}" for p in answer.chosen()] for answer in rows])
-        corpus = piece.corpus
-        if piece.write is not None or corpus is None:
-            assert piece.write is not None
+        if piece.write is not None:
             return piece.write(added)
-        if tuple(corpus.names) == CONLLU_NAMES:
-            return _conllu(corpus, added)
+        if tuple(piece.data.names) == CONLLU_NAMES:
+            return _conllu(piece.data, added)
         out = io.BytesIO()
-        write_columns(corpus, out, extra=[column for columns in added.values() for column in columns])
+        write_columns(piece.data, out, extra=[column for columns in added.values() for column in columns])
         return out.getvalue()
 
     def _nbest_lines(self, corpus: "Corpus", answers: Answers) -> bytes:
-        """Every labelling as a sentence of its own, after a line with its rank and its probability or score."""
+        """Every labelling as a sentence of its own, after a line with its rank and its probability or score; labels
+        that would be read back differently are refused."""
+        from labelwright.corpus.columns import separator_for
+        from labelwright.corpus.labels import check_column, check_written
+
         ((name, rows),) = answers.items()
-        columns = [*map(corpus.tokens, corpus.names)]
-        labels_written = [label for answer in rows for labels, _ in answer.nbest for label in labels]
-        separator = _separator(corpus, columns, labels_written)
+        columns, raw = [*map(corpus.tokens, corpus.names)], corpus.raw
+        all_labels = [label for answer in rows for labels, _ in answer.nbest for label in labels]
+        separator = raw.separator.decode() if raw is not None else separator_for([*columns, all_labels])
+        for column in columns if raw is None else ():
+            check_column(column, corpus.offsets, corpus.source, separator, is_label=False)
+        check_written(all_labels, corpus.source, separator)
         tokens = [separator.join(row) for row in zip(*columns, strict=True)]
         form = ".4g" if self.model._outputs[name]._probabilistic else ".4f"
         begin, lines = 0, list[str]()
@@ -350,15 +338,26 @@ class Tagging:
 
     def _facts(self, name: str, words: list[str] | None, answer: Answer) -> dict[str, Any]:
         """What is to be said about a sentence: how good its labelling is, by its probability, or by its score and, from
-        a calibrated model, the confidence in it."""
-        tagger, decoding = self.model._outputs[name], answer.decoding
-        value, values = ("probability", "probabilities") if tagger._probabilistic else ("score", "confidences")
-        log_p = decoding.log_probability
-        worth = (None if log_p is None else math.exp(log_p)) if tagger._probabilistic else decoding.score
+        a calibrated model, the confidence in it; and counters where the decoder keeps them."""
+        from labelwright.corpus.tokenizer import joined_text
+
+        tagger, decoding, log_p = self.model._outputs[name], answer.decoding, answer.decoding.log_probability
+        value, sure, values = ("probability", "probability", "probabilities")
+        worth = None if log_p is None else math.exp(log_p)
+        if not tagger._probabilistic:
+            value, sure, values, worth = "score", "confidence", "confidences", decoding.score
         fact: dict[str, Any] = {"labels": answer.labels, value: _rounded(worth)}
         if tagger._is_sure and not tagger._probabilistic:
             fact["confidence"] = _rounded(decoding.confidence)
-        fact |= how.proof(decoding) | {"spans": [_span(tagger, span, words) for span in answer.spans]}
+        fact |= {"exact": decoding.exact, "gap": decoding.gap}
+        counters = {key: getattr(decoding, key) for key in how.COUNTERS}
+        fact |= {key: n for key, n in counters.items() if n is not None}
+        fact |= {} if decoding.status is None else {"status": decoding.status, "method": decoding.method}
+        fact["spans"] = []
+        for span in answer.spans:
+            shown: dict[str, Any] = {"start": span.start, "end": span.end, "type": span.type}
+            shown |= {sure: _rounded(span.probability)} if tagger._is_sure else {}
+            fact["spans"].append(shown | ({} if words is None else {"text": joined_text(words[span.start : span.end])}))
         if self.o.probabilities:
             fact[values] = [round(p, 6) for p in answer.chosen()]
         if self.o.nbest is not None:
@@ -376,16 +375,9 @@ def _forced(corpus: "Corpus", known: str, labels: Sequence[str]) -> list[list[An
     return [[says[label] for label in sentence] for sentence in corpus.column(known)]
 
 
-@contextmanager
-def _as_known(corpus: "Corpus | None") -> Iterator[None]:
-    """Errors about forced labels name the option that gives them."""
-    try:
-        yield
-    except OptionError as error:
-        name, _, rest = str(error).partition(": ")
-        if name != "forced" or corpus is None:
-            raise
-        raise OptionError(f"--known: {corpus.source}: {rest}") from None
+def _rounded(p: float | None) -> float | None:
+    """A number for JSON; null where rules leave too many labellings for sums."""
+    return None if p is None else round(float(p), 6)
 
 
 def _conllu(corpus: "Corpus", added: dict[str, list[Any]]) -> bytes:
@@ -405,33 +397,6 @@ def _conllu(corpus: "Corpus", added: dict[str, list[Any]]) -> bytes:
     return text
 
 
-def _separator(corpus: "Corpus", columns: list[list[str]], labels: list[str]) -> str:
-    """What separates the columns of a file with these labels; refuses what would be read back differently."""
-    from labelwright.corpus.columns import separator_for
-    from labelwright.corpus.labels import check_column, check_written
-
-    separator = corpus.raw.separator.decode() if corpus.raw is not None else separator_for([*columns, labels])
-    for column in columns if corpus.raw is None else ():
-        check_column(column, corpus.offsets, corpus.source, separator, is_label=False)
-    check_written(labels, corpus.source, separator)
-    return separator
-
-
-def _rounded(p: float | None) -> float | None:
-    """A number for JSON; null where rules leave too many labellings for sums."""
-    return None if p is None else round(float(p), 6)
-
-
-def _span(tagger: Any, span: "Span", words: list[str] | None) -> dict[str, Any]:
-    """A span, ready for JSON."""
-    from labelwright.corpus.tokenizer import joined_text
-
-    shown: dict[str, Any] = {"start": span.start, "end": span.end, "type": span.type}
-    if tagger._is_sure:
-        shown["probability" if tagger._probabilistic else "confidence"] = _rounded(span.probability)
-    return shown if words is None else shown | {"text": joined_text(words[span.start : span.end])}
-
-
 class EntityWriter:
     """Writes the entities of a text, piece after piece."""
 
@@ -449,19 +414,14 @@ class EntityWriter:
         assert piece.split is not None
         if self._target == "words":
             return "".join(f"{' '.join(row)}\n" for row in piece.split.segmented(spans) if row).encode()
-        by_text = piece.split.entities(spans, piece.begin)
-        entities = [entity for of_text in by_text for entity in of_text]
+        entities = [entity for of_text in piece.split.entities(spans, piece.begin) for entity in of_text]
         first = self._n + 1 if piece.begin else 1  # of this text
         self._n = first - 1 + len(entities)
         if self._target == "brat":
             check_written((entity.type for entity in entities), piece.data.source)
             return brat_lines(entities, first).encode()
-        return b"".join(dumped(self._shown(each)) + b"\n" for each in entities)
-
-    def _shown(self, entity: "Entity") -> dict[str, Any]:
-        """An entity, ready for JSON."""
-        shown = entity._asdict()
-        probability = shown.pop("probability")
-        if probability is None:
-            return shown
-        return shown | {"probability" if self._tagger._probabilistic else "confidence": round(float(probability), 6)}
+        sure, lines = "probability" if self._tagger._probabilistic else "confidence", []
+        for shown in (entity._asdict() for entity in entities):
+            probability = shown.pop("probability")
+            lines.append(dumped(shown | ({} if probability is None else {sure: _rounded(probability)})) + b"\n")
+        return b"".join(lines)

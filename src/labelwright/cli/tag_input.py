@@ -8,16 +8,7 @@ from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from labelwright.cli import decoding as how
-from labelwright.cli.files import (
-    Data,
-    TokenRows,
-    check_readable,
-    has_attributes,
-    input_names,
-    named_for,
-    read_for,
-    reads_attributes,
-)
+from labelwright.cli.files import Data, TokenRows, has_attributes, input_names, named_for, open_for, read_for
 from labelwright.cli.show import say
 from labelwright.errors import CorpusError, OptionError
 
@@ -60,22 +51,26 @@ class Source(NamedTuple):
         headline."""
         if os.path.isfile(self.path) and os.path.getsize(self.path) == 0:
             return  # nothing is to be labelled, whatever its format
-        is_stream = self.path == "-" and self.format in (None, "columns") and not reads_attributes(model)
+        is_stream = self.path == "-" and self.format in (None, "columns") and model.reads().kind != "dicts"
         for n, piece in enumerate(self._stream(model) if is_stream else self.file_pieces(model)):
             if n == 0 and piece.corpus is not None and not (piece.more and piece.corpus.n_tokens < HEADLINE):
                 how.warn_about(model, piece.corpus, piece.more)
-            yield piece if self.rows is None else _with_rows(piece, self.rows, self.path)
+            if self.rows is not None:
+                if piece.corpus is None:
+                    raise OptionError(f"{self.rows.place}: CRFsuite's data have numbers of their own; leave it out")
+                piece = piece._replace(data=self.rows.beside(piece.corpus, not piece.more))
+            yield piece
             del piece
 
     def file_pieces(self, model: Any) -> Iterator[ToTag]:
         """A file, piece by piece; texts are split as those of the training data were, or by a tokenizer."""
         from labelwright.corpus.file_formats import pieces_of
 
-        format = self.format or ("crfsuite" if reads_attributes(model) else None)
+        format = self.format or ("crfsuite" if model.reads().kind == "dicts" else None)
         begin = 0
         for file in pieces_of(self.path, format, named=self.columns is not None):
             if file.head is None:
-                check_readable(model, file, self.columns)
+                open_for(model, file, None, self.columns)
             piece = to_tag(model, file, self.columns, self.known, self.tokenizer, begin)
             begin += sum(map(len, piece.split.texts)) if piece.split is not None else 0
             yield piece
@@ -99,16 +94,6 @@ class Source(NamedTuple):
                         told = f"looks like {format}, not like columns; add --format {format}"
                         raise CorpusError(f"{piece.source}: {told}")
                 yield ToTag(piece if self.columns else named_for(model, piece), more=True)
-
-
-def _with_rows(piece: ToTag, rows: TokenRows, source: str) -> ToTag:
-    """A piece of a file with its rows of numbers."""
-    if piece.corpus is None:
-        raise OptionError(f"{rows.place}: CRFsuite's data have numbers of their own; leave it out")
-    piece = piece._replace(data=rows.beside(piece.corpus))
-    if not piece.more:
-        rows.end(source)
-    return piece
 
 
 def with_targets(inputs: list[str], output: str, format: str | None, to: str | None) -> list[tuple[str, str]]:
@@ -140,37 +125,30 @@ def _files_of(path: str, format: str | None) -> list[str]:
 def to_tag(
     model: Any, file: "OpenFile", columns: str | None, known: str | None, tokenizer: "Tokenizer | None", begin: int = 0
 ) -> ToTag:
-    """The sentences of a file, or of a piece of it that begins at this character."""
-    from labelwright.corpus.file_formats import TEXTS
+    """The sentences of a file, or of a piece of it that begins at this character; texts are split into tokens."""
+    from labelwright.corpus.file_formats import TEXTS, texts_of
+    from labelwright.taggers.arguments import split_for
 
+    split, data = None, None  # type: SplitTexts | None, Data
     if file.format in TEXTS:
-        return _text_to_tag(model, file, columns or known, tokenizer or model.tokenizer(), begin)
-    if tokenizer is not None:
+        if columns or known:
+            raise OptionError(f"--columns, --known: {file.name}: texts have words, and no columns")
+        tokenizer = tokenizer or model.tokenizer()
+        split = split_for(model, [item.text for item in texts_of(file)], tokenizer)
+        data = split.corpus(file.name, tokenizer).renamed(input_names(model) or ["word"], None)
+    elif tokenizer is not None:
         raise OptionError(f"{file.name}: read as {file.format}, which has tokens; for plain text add --text")
-    if file.format == "crfsuite":
+    elif file.format == "crfsuite":
         from labelwright.features.attributes import read_crfsuite
 
         if known is not None:
             raise OptionError("--known: CRFsuite's data have no columns")
-        return ToTag(read_crfsuite(file), lambda added: _label_lines(file, added), file.more)
-    with _perhaps_text(model, columns) if file.format == "columns" else nullcontext():
-        corpus = read_for(model, file, columns, [known] if known else [])
-    if file.format in ("columns", "conllu"):
-        return ToTag(corpus, None, file.more)
-    return ToTag(corpus, lambda added: WRITERS[file.format](file, added), file.more)
-
-
-def _text_to_tag(model: Any, file: "OpenFile", columns: str | None, tokenizer: "Tokenizer", begin: int) -> ToTag:
-    """Texts, split into sentences of tokens."""
-    from labelwright.corpus.file_formats import texts_of
-    from labelwright.taggers.arguments import split_for
-
-    if columns is not None:
-        raise OptionError(f"--columns, --known: {file.name}: texts have words, and no columns")
-    split = split_for(model, [item.text for item in texts_of(file)], tokenizer)
-    corpus = split.corpus(file.name, tokenizer).renamed(input_names(model) or ["word"], None)
-    write = TEXT_WRITERS.get(file.format)
-    return ToTag(corpus, write and (lambda added: write(file, split, added)), file.more, split, begin)
+        data = read_crfsuite(file)
+    else:
+        with _perhaps_text(model, columns) if file.format == "columns" else nullcontext():
+            data = read_for(model, file, columns, [known] if known else [])
+    plain = file.format in ("columns", "conllu", "text")
+    return ToTag(data, None if plain else lambda added: _written(file, split, added), file.more, split, begin)
 
 
 @contextmanager
@@ -196,22 +174,53 @@ def tokenizer_given(before: "Tokenizer", o: Any) -> "Tokenizer | None":
 
 # -- writing ----------------------------------------------------------------------------------------------------------
 
+READ_ONLY = {
+    "spacy": "DocBin files are read, not written; add --json, or use the spaCy component",
+    "brat": "annotations of BRAT are read, not written; tag the texts with --text --to brat -o DIR",
+}
 
-def _label_lines(file: "OpenFile", added: Added) -> bytes:
+
+def _written(file: "OpenFile", split: "SplitTexts | None", added: Added) -> bytes:
+    """A file in its own format with what is added to it."""
+    from labelwright.corpus.annotations import tasks_of, with_predictions
+    from labelwright.corpus.token_records import json_lines, without_header
+
+    if file.format in READ_ONLY:
+        raise OptionError(f"{file.name}: {READ_ONLY[file.format]}")
+    if file.format == "crfsuite":
+        return _label_lines(file, next(iter(added.values())))
+    if file.format == "label-studio":
+        if list(added) != [""]:
+            why = "Label Studio has one list of predictions, and a cascade several; add --json"
+            raise OptionError(f"{file.name}: {why}")
+        assert split is not None
+        return with_predictions(tasks_of(file), zip(split.texts, added[""][0], strict=True))
+    if file.format == "doccano":
+        for name, (texts,) in list(added.items()):
+            added[name] = [[[list(each[:3]) for each in text] for text in texts]]
+            if all(each.probability is not None for text in texts for each in text):
+                added[name].append([[each.probability for each in text] for text in texts])
+        return json_lines(file).extended(_fields(added))
+    if file.format == "parquet":
+        from labelwright.corpus.binary_records import extended, read_table
+
+        return extended(read_table(file), _fields(added))
+    return without_header(json_lines(file))[0].extended(_fields(added))
+
+
+def _label_lines(file: "OpenFile", columns: list[Any]) -> bytes:
     """One label in each line, a blank line after each sentence; a probability follows after a colon, as in CRFsuite."""
     from labelwright.corpus.labels import check_written
 
-    columns = next(iter(added.values()))
     check_written((label for sentence in columns[0] for label in sentence), file.name)
     lines: list[str] = []
     for sentence in zip(*columns, strict=True):
-        lines += [":".join(parts) for parts in zip(*sentence, strict=True)]
-        lines.append("")
+        lines += [*(":".join(parts) for parts in zip(*sentence, strict=True)), ""]
     return "".join(f"{line}\n" for line in lines).encode()
 
 
 def _fields(added: Added) -> list[dict[str, Any]]:
-    """The fields that every sentence gets."""
+    """The fields that every record gets."""
     from labelwright.corpus.file_formats import PREDICTED
 
     fields: dict[str, Sequence[Any]] = {}
@@ -221,54 +230,3 @@ def _fields(added: Added) -> list[dict[str, Any]]:
         if len(columns) > 1:
             fields[f"{field}_probabilities"] = [[round(float(p), 6) for p in row] for row in columns[1]]
     return [dict(zip(fields, values, strict=True)) for values in zip(*fields.values(), strict=True)]
-
-
-def _write_jsonl(file: "OpenFile", added: Added) -> bytes:
-    from labelwright.corpus.token_records import json_lines, without_header
-
-    return without_header(json_lines(file))[0].extended(_fields(added))
-
-
-def _write_parquet(file: "OpenFile", added: Added) -> bytes:
-    from labelwright.corpus.binary_records import extended, read_table
-
-    return extended(read_table(file), _fields(added))
-
-
-def _write_doccano(file: "OpenFile", split: "SplitTexts", added: Added) -> bytes:
-    from labelwright.corpus.token_records import json_lines
-
-    columns: Added = {}
-    for name, (texts,) in added.items():
-        columns[name] = [[[list(each[:3]) for each in text] for text in texts]]
-        if all(each.probability is not None for text in texts for each in text):
-            columns[name].append([[each.probability for each in text] for text in texts])
-    return json_lines(file).extended(_fields(columns))
-
-
-def _write_label_studio(file: "OpenFile", split: "SplitTexts", added: Added) -> bytes:
-    from labelwright.corpus.annotations import tasks_of, with_predictions
-
-    if list(added) != [""]:
-        raise OptionError(f"{file.name}: Label Studio has one list of predictions, and a cascade several; add --json")
-    return with_predictions(tasks_of(file), zip(split.texts, added[""][0], strict=True))
-
-
-def _refuse_to_write(file: "OpenFile", *_: Any) -> bytes:
-    raise OptionError(f"{file.name}: {READ_ONLY[file.format]}")
-
-
-READ_ONLY = {
-    "spacy": "DocBin files are read, not written; add --json, or use the spaCy component",
-    "brat": "annotations of BRAT are read, not written; tag the texts with --text --to brat -o DIR",
-}
-WRITERS: dict[str, Callable[["OpenFile", Added], bytes]] = {
-    "jsonl": _write_jsonl,
-    "parquet": _write_parquet,
-    "spacy": _refuse_to_write,
-}
-TEXT_WRITERS: dict[str, Callable[["OpenFile", "SplitTexts", Added], bytes]] = {
-    "doccano": _write_doccano,
-    "label-studio": _write_label_studio,
-    "brat": _refuse_to_write,
-}

@@ -1,13 +1,12 @@
 """What `labelwright train` reports beside the model: progress, cross-validation, a learning curve, the scores of layers
 before and after joint training, plots."""
 
-from collections.abc import Sequence
-from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from itertools import count, pairwise
+from typing import TYPE_CHECKING, Any
 
-from labelwright.cli.copies import calibrate_on, fitted_text
-from labelwright.cli.files import gold_of, has_attributes, layer_names, sentences_of
-from labelwright.cli.plots import draw_changes, draw_training
+from labelwright.cli.copies import calibrate_on, calibration_text
+from labelwright.cli.files import gold_of
+from labelwright.cli.plots import draw_changes
 from labelwright.cli.recipe import Request
 from labelwright.cli.show import say
 from labelwright.errors import LabelwrightError, OptionError
@@ -16,7 +15,6 @@ from labelwright.wording import counted, duration, percent
 if TYPE_CHECKING:
     from labelwright.cli.files import Data
     from labelwright.corpus.table import Corpus
-    from labelwright.evaluate.changes import LabelChange
 
 USUAL = 50  # iterations, where no limit is set
 MINUTE = 60.0
@@ -24,48 +22,25 @@ FOLDS = 5  # of cross-fitting
 SHOWN = 5  # changes of labels that are written out
 
 
-class Drawn(NamedTuple):
-    """What a plot of training shows."""
-
-    search: Any = None  # of cli.train_search
-    curve: Any = None  # of search.folds
-
-
-def check_divisible(data: Any, asked: Request) -> None:
-    """Refuse data of which no samples can be taken."""
-    for name in ("search", "folds", "learning_curve"):
-        if has_attributes(data) and asked.get(name):
-            raise OptionError(f"{asked.place(name)}: takes samples of columns, not of CRFsuite's data; leave it out")
-
-
 def cross_validated(model: Any, data: Any, asked: Request, weights: list[Any] | None = None) -> dict[str, Any]:
     """The scores of a model on each part of the data, with their mean and spread, for the record of training."""
     from labelwright.search.folds import cross_validate
 
-    folds, quiet, done = asked.values["folds"], bool(asked.get("quiet")), list[Any]()
+    folds, quiet, done = asked.values["folds"], bool(asked.get("quiet")), count(1)
 
     def progress(fold: Any) -> None:
-        done.append(fold)
-        say(
-            f"fold {len(done)}/{folds}  {fold.n_train:,} + {fold.n_test:,} sentences  {100 * fold.score:6.2f}  "
-            f"{fold.seconds:.2f} s"
-        )
+        sizes = f"{fold.n_train:,} + {fold.n_test:,} sentences"
+        say(f"fold {next(done)}/{folds}  {sizes}  {100 * fold.score:6.2f}  {fold.seconds:.2f} s")
 
-    result = cross_validate(
-        model,
-        data,
-        folds=folds,
-        random_state=asked.get("random_state") or 0,
-        progress=None if quiet else progress,
-        sample_weight=weights,
-    )
+    how: Any = {"folds": folds, "random_state": asked.get("random_state") or 0, "sample_weight": weights}
+    result = cross_validate(model, data, progress=None if quiet else progress, **how)
     if not quiet:
         say(f"{folds} folds: {100 * result.mean:.2f}, standard deviation {100 * result.deviation:.2f}")
     return result.as_dict()
 
 
 def curve_of(model: Any, data: Any, dev: Any, asked: Request, weights: list[Any] | None = None) -> Any:
-    """A learning curve, where it is asked for, or where a plot has nothing else to show."""
+    """A learning curve, where it is asked for."""
     from labelwright.search.folds import learning_curve
 
     if not asked.get("learning_curve"):
@@ -79,15 +54,6 @@ def curve_of(model: Any, data: Any, dev: Any, asked: Request, weights: list[Any]
     return learning_curve(model, data, dev=dev, progress=shown, sample_weight=weights)
 
 
-def check_calibrate(asked: Request, weighted: bool) -> None:
-    """Refuse cross-fitting where copies of the model would be trained in another way."""
-    if asked.get("calibrate") is None or "dev" in asked.values:
-        return
-    if weighted or asked.get("start_from") is not None:
-        other = "weights" if weighted else asked.place("start_from")
-        raise OptionError(f"{asked.place('calibrate')}: cross-fitting trains copies without {other}; add --dev FILE")
-
-
 def calibrated(model: Any, data: Any, dev: Any, asked: Request) -> None:
     """Calibrate a trained model on development data, or by cross-fitting, where that is asked for."""
     if asked.get("calibrate") is None:
@@ -98,11 +64,9 @@ def calibrated(model: Any, data: Any, dev: Any, asked: Request) -> None:
     except LabelwrightError as error:
         told = f"{asked.place('calibrate')}: {str(error).removeprefix('calibrate: ')}"
         raise OptionError(f"{told}; {asked.values['output']} holds the model without calibration") from None
-    if asked.get("quiet"):
-        return
     how = "on development data" if folds is None else f"by cross-fitting in {folds} parts"
-    for name, tagger in model._outputs.items():
-        say(f"{name + ': ' if name else ''}calibrated {how}: {fitted_text(tagger.training_['calibration'])}")
+    for name, tagger in {} if asked.get("quiet") else model._outputs.items():
+        say(f"{name + ': ' if name else ''}calibrated {how}: {calibration_text(tagger.training_['calibration'])}")
 
 
 def say_beforehand(model: Any, data: Any, asked: Request) -> None:
@@ -125,15 +89,6 @@ def say_beforehand(model: Any, data: Any, asked: Request) -> None:
             f"training: {expected.tokens:,} tokens, {expected.states:,} states, {expected.arcs:,} arcs; about "
             f"{expected.seconds:.2g} s for each {model._trains_in}, {duration(expected.seconds * limit)} for {turns}"
         )
-
-
-def draw(path: str, model: Any, drawn: Drawn) -> None:
-    """A plot of the history of training, of a search and of a learning curve, as far as there are such."""
-    histories = {name: vars(part).get("history_", []) for name, part in model._outputs.items()}
-    if not any(histories.values()):
-        histories = {"": vars(model).get("history_", [])}
-    search = None if drawn.search is None else (drawn.search.rows, drawn.search.record["best"], drawn.search.sizes)
-    draw_training({name: each for name, each in histories.items() if each}, search, drawn.curve, path)
 
 
 # -- progress ---------------------------------------------------------------------------------------------------------
@@ -179,15 +134,9 @@ class LayerProgress:
         return Lines(title) if self._verbose else model._progress_bar(title)
 
 
-# -- layers -----------------------------------------------------------------------------------------------------------
+# -- scores on development data ---------------------------------------------------------------------------------------
 
 Predictions = dict[str, dict[str, list[list[str]]]]  # "before" and "after": labels by output
-
-
-def predictions(model: Any, dev: "Data") -> dict[str, list[list[str]]]:
-    """What a model says of the development data, by output."""
-    predicted = model.predict(sentences_of(dev))
-    return predicted if layer_names(model) else {"": predicted}
 
 
 def score_name(report: Any) -> str:
@@ -212,34 +161,25 @@ def dev_scores(dev: "Data", predicted: Predictions) -> tuple[dict[str, Any], str
 
 
 def plot_layers(path: str, scores: dict[str, Any], dev: "Corpus", predicted: Predictions, quiet: bool) -> None:
-    """Draw the scores before and after joint training, and what changed labels did to the layer above."""
-    by_layers = _changes(dev, predicted["before"], predicted["after"])
-    draw_changes(scores["before"], scores["after"], by_layers, path)
-    if not quiet:
-        for (lower, upper), changes in by_layers.items():
-            _say_changes(lower, upper, changes, dev.source)
-        say(f"{path}: drawn")
-
-
-def _changes(gold: "Corpus", before: Any, after: Any) -> dict[tuple[str, str], list["LabelChange"]]:
-    """What changed labels of each layer did to the layer above it."""
+    """Draw the scores before and after joint training, and what changed labels of each layer did to the layer above."""
     from labelwright.evaluate.changes import Versions, label_changes
 
-    versions = {name: Versions(gold.column(name), before[name], after[name]) for name in after}
-    return {(low, high): label_changes(versions[low], versions[high]) for low, high in pairwise(versions)}
-
-
-def _say_changes(lower: str, upper: str, changes: Sequence["LabelChange"], source: str) -> None:
-    """The most frequent changes, in a few lines."""
-    n, right, wrong = (sum(getattr(change, name) for change in changes) for name in ("n", "right", "wrong"))
-    say(
-        f"{source}: joint training changed {counted(n, 'label')} of {lower}; near them, labels of {upper} became right "
-        f"at {right:,}, wrong at {wrong:,}, neither at {n - right - wrong:,}"
-    )
-    width = max((len(f"{change.before} -> {change.after}") for change in changes[:SHOWN]), default=0)
-    for change in changes[:SHOWN]:
+    versions = {
+        name: Versions(dev.column(name), *(predicted[when][name] for when in ("before", "after")))
+        for name in predicted["after"]
+    }
+    by_layers = {(low, high): label_changes(versions[low], versions[high]) for low, high in pairwise(versions)}
+    draw_changes(scores["before"], scores["after"], by_layers, path)
+    for (lower, upper), changes in {} if quiet else by_layers.items():
+        n, right, wrong = (sum(getattr(change, name) for change in changes) for name in ("n", "right", "wrong"))
         say(
-            f"  {f'{change.before} -> {change.after}':<{width}}  {change.n:6,}: {change.right:,} right, "
-            f"{change.wrong:,} wrong, {change.same:,} neither "
-            f"({change.corrected:,} corrected in {lower}, {change.broken:,} broken)"
+            f"{dev.source}: joint training changed {counted(n, 'label')} of {lower}; near them, labels of {upper} "
+            f"became right at {right:,}, wrong at {wrong:,}, neither at {n - right - wrong:,}"
         )
+        width = max((len(f"{change.before} -> {change.after}") for change in changes[:SHOWN]), default=0)
+        for change in changes[:SHOWN]:
+            say(
+                f"  {f'{change.before} -> {change.after}':<{width}}  {change.n:6,}: {change.right:,} right, "
+                f"{change.wrong:,} wrong, {change.same:,} neither "
+                f"({change.corrected:,} corrected in {lower}, {change.broken:,} broken)"
+            )

@@ -8,7 +8,7 @@ search = {l1 = [0.0, 0.5], "chunk.l2" = [1.0, 10.0]}      in a recipe
 import math
 import os
 import re
-from collections.abc import Container, Mapping
+from collections.abc import Callable, Container, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,7 +18,7 @@ from labelwright.cli.show import say
 from labelwright.errors import LabelwrightError, OptionError
 from labelwright.settings import OfTheRun, Place, Setting, Switch, refusal, settings_of, without_use
 from labelwright.taggers import registry
-from labelwright.wording import align, did_you_mean, duration, either
+from labelwright.wording import did_you_mean, duration, either
 
 FIRST = 500  # sentences of the first sample; the samples of a grid then double, or nearly
 SHOWN = 10  # settings of a search that are written out
@@ -77,13 +77,17 @@ def _example(asked: Request) -> str:
     return IN_OPTIONS if "search" in asked.options or asked.recipe is None else IN_RECIPES
 
 
-# -- names ------------------------------------------------------------------------------------------------------------
+# -- names and values -------------------------------------------------------------------------------------------------
 
 
 def _typed(model: Any, grid: dict[str, Any], asked: Request) -> dict[str, list[Any]]:
-    """The grid with the names of settings, and with values in place of texts."""
-    place, layers, typed = asked.place("search"), _layers(model), dict[str, list[Any]]()
-    for given, texts in _flat(grid, layers).items():
+    """The grid with the names of settings, and with values in place of texts; of a recipe also chunk.l2 = [...] as TOML
+    reads it, {"chunk": {"l2": ...}}."""
+    place, layers, typed, flat = asked.place("search"), _layers(model), dict[str, list[Any]](), dict[str, Any]()
+    for name, values in grid.items():
+        nested = name in layers and isinstance(values, Mapping)
+        flat |= {f"{name}.{rest}": each for rest, each in values.items()} if nested else {name: values}
+    for given, texts in flat.items():
         part, _, rest = given.replace("__", ".").rpartition(".")
         if part and part not in layers:
             among = f", expected one of {', '.join(layers)}" if layers else ", which has none"
@@ -107,72 +111,52 @@ def _layers(model: Any) -> dict[str, Any]:
     return models_in(model.get_params(deep=False))
 
 
-def _flat(grid: Mapping[str, Any], layers: Container[str]) -> dict[str, Any]:
-    """A grid of a recipe with chunk.l2 = [...] as TOML reads it, {"chunk": {"l2": ...}}, by whole names."""
-    flat: dict[str, Any] = {}
-    for name, values in grid.items():
-        nested = name in layers and isinstance(values, Mapping)
-        flat |= {f"{name}.{rest}": each for rest, each in values.items()} if nested else {name: values}
-    return flat
-
-
 def _setting(owner: Any, name: str, layers: Mapping[str, Any], place: str) -> Setting:
-    """The setting of a model that a name means."""
-    known = settings_by_name(type(owner))
+    """The setting of a model that a name means; of another name it is said who has it, or which there are."""
+    known, kind = settings_by_name(type(owner)), registry.name_of(type(owner))
     setting = known.get(name)
-    if setting is None:
-        raise OptionError(f"{place}: {_unknown(owner, name, known, layers)}")
-    if setting.has(OfTheRun):
+    if setting is not None and setting.has(OfTheRun):
         raise OptionError(f"{place}: {name} changes no score; leave it out of the search")
-    return setting
-
-
-def _unknown(owner: Any, name: str, known: Mapping[str, Setting], layers: Mapping[str, Any]) -> str:
-    """What to say of a name that is no setting: who has it, or which there are."""
-    kind = registry.name_of(type(owner))
+    if setting is not None:
+        return setting
     inside = [f"{part}.{name}" for part, each in layers.items() if name in settings_by_name(type(each))]
-    if inside:
-        return f"no setting {name!r} of the {kind}; its layers have it: {either(inside)}"
     takers = [other for other in registry.command_line_names() if name in settings_by_name(registry.model_class(other))]
-    if takers:
-        return f"{name}: not for {kind}, only for {either(takers)}"
-    names = dict.fromkeys(each.flag.lstrip("-") for each in known.values() if not each.has(OfTheRun))
-    return f"no setting {name!r} of {kind}, which has {', '.join(names)}{did_you_mean(name, known)}"
-
-
-# -- values -----------------------------------------------------------------------------------------------------------
+    if inside:
+        told = f"no setting {name!r} of the {kind}; its layers have it: {either(inside)}"
+    elif takers:
+        told = f"{name}: not for {kind}, only for {either(takers)}"
+    else:
+        names = dict.fromkeys(each.flag.lstrip("-") for each in known.values() if not each.has(OfTheRun))
+        told = f"no setting {name!r} of {kind}, which has {', '.join(names)}{did_you_mean(name, known)}"
+    raise OptionError(f"{place}: {told}")
 
 
 def _values(setting: Setting, texts: Any, place: str, asked: Request) -> list[Any]:
-    """The values of a setting to try."""
-    values = texts if isinstance(texts, list) else [texts]
+    """The values of a setting to try, from the texts of an option or from a recipe."""
+    values, made = texts if isinstance(texts, list) else [texts], list[Any]()
     if not values:
         raise OptionError(f"{place}: no values to try; give them as in {_example(asked)}")
     if setting.kind.repeated and any(isinstance(value, str) for value in values):
-        raise OptionError(
-            f"{place}: tables of files stand in a recipe: search = {{{setting.name} = [{{NAME = FILE}}]}}"
-        )
-    folder = Path(asked.recipe or "").parent
+        told = f"tables of files stand in a recipe: search = {{{setting.name} = [{{NAME = FILE}}]}}"
+        raise OptionError(f"{place}: {told}")
     try:
-        return [_value(setting, value, Place(place, folder)) for value in values]
+        for value in values:
+            if setting.optional and value == NONE:
+                made.append(None)
+            elif not isinstance(value, str):
+                made.append(setting.from_recipe(value, Place(place, Path(asked.recipe or "").parent)))
+            elif not isinstance(setting.kind, Switch):
+                made.append(setting.parsed(value))
+            elif value in SWITCH:
+                made.append(SWITCH[value])
+            else:
+                raise OptionError(f"expected yes or no, got {value!r}")
     except OptionError as error:
-        told = str(error).removeprefix(f"{place}: ")
-        raise OptionError(
-            f"{place}: {told.removeprefix(f'{setting.flag}: ').removeprefix(f'{setting.name}: ')}"
-        ) from None
-
-
-def _value(setting: Setting, value: Any, place: Place) -> Any:
-    """A value of a setting, from the text of an option or from a recipe."""
-    if setting.optional and value == NONE:
-        return None
-    if not isinstance(value, str):
-        return setting.from_recipe(value, place)
-    if isinstance(setting.kind, Switch):
-        if value not in SWITCH:
-            raise OptionError(f"expected yes or no, got {value!r}")
-        return SWITCH[value]
-    return setting.parsed(value)
+        told = str(error)
+        for known in (place, setting.flag, setting.name):
+            told = told.removeprefix(f"{known}: ")
+        raise OptionError(f"{place}: {told}") from None
+    return made
 
 
 def _check_use(model: Any, grid: Mapping[str, list[Any]], place: str) -> None:
@@ -195,36 +179,28 @@ def check_choices(model: Any, tried: list[dict[str, Any]], data: Any, asked: Req
     layers = _layers(model)
     for name, values in ((name, values) for grid in tried for name, values in grid.items()):
         part, _, rest = name.rpartition("__")
-        check = CHECKS.get(type(settings_of(type(layers[part] if part else model))[rest].kind).__name__)
-        for value in values if check is not None and isinstance(values, list) else ():
+        kind = type(settings_of(type(layers[part] if part else model))[rest].kind).__name__
+        for value in values if isinstance(values, list) else ():
             try:
-                if value is not None and check is not None:
-                    check(value, None if layers else data)
+                if value is not None:
+                    _check_choice(kind, value, None if layers else data)
             except LabelwrightError as error:
                 told = str(error).removeprefix(f"{rest}: ")
                 raise OptionError(f"{asked.place('search')}: {name.replace('__', '.')}: {told}") from None
 
 
-def _check_template(value: Any, data: Any) -> None:
-    """Of a layer, which may read others, only that the template is there."""
-    from labelwright.features.builtin import template
-
-    template(value, 1 if data is None else len(data.input_names), check=data is not None)
-
-
-def _check_scheme(value: str, data: Any) -> None:
+def _check_choice(kind: str, value: Any, data: Any) -> None:
+    """Check a value of this kind with the data; of a layer, which may read others, only that it is there (None)."""
     from labelwright.corpus.schemes import detect_scheme
+    from labelwright.features.builtin import template
     from labelwright.taggers.arguments import scheme_named
 
-    scheme_named(value, "iob2" if data is None else detect_scheme(data.values(data.label)))
-
-
-def _check_file(value: Any, data: Any) -> None:
-    if isinstance(value, str | Path) and not os.path.isfile(value):
+    if kind == "TemplateName":
+        template(value, 1 if data is None else len(data.input_names), check=data is not None)
+    elif kind == "SchemeName":
+        scheme_named(value, "iob2" if data is None else detect_scheme(data.values(data.label)))
+    elif kind == "VectorFile" and isinstance(value, str | Path) and not os.path.isfile(value):
         raise OptionError(f"{value}: cannot read: no such file")
-
-
-CHECKS = {"TemplateName": _check_template, "SchemeName": _check_scheme, "VectorFile": _check_file}
 
 
 # -- the search -------------------------------------------------------------------------------------------------------
@@ -267,7 +243,7 @@ def searched(
     search.fit(
         *(data if has_attributes(data) else [data]),
         dev=tuple(dev) if has_attributes(dev) else dev,
-        progress=_Lines(search) if lines else None,
+        progress=_say_trial(search) if lines else None,
         checkpoint=trials,
         sample_weight=weights,
     )
@@ -280,58 +256,28 @@ def searched(
         "best": search.best_params_,
     }
     if not quiet:
-        head, *rows = table(search.table_, search.best_params_) if not grid else search.table(SHOWN).splitlines()
+        head, *rows = search.table(SHOWN).splitlines()
         for line in (re.sub(r"__(\w+)", r".\1 ", head), *rows):  # as options name the settings of layers
             say(line)
     return Searched(search.best_model(), record, search.table_, search.sizes_)
 
 
-def how_many(record: dict[str, Any]) -> str:
-    """How many settings were tried, and why no more."""
-    from labelwright.search.trials import tried
+def _say_trial(search: Any) -> Callable[[Any, int], None]:
+    """What says one line for each setting that was tried, with the time that is left."""
+    from labelwright.search.trials import seconds_left
 
-    return f"the best of {tried(record['tried'], record['settings'])}; {record['stopped']}"
-
-
-class _Lines:
-    """One line for each setting that was tried, with the time that is left."""
-
-    def __init__(self, search: Any):
-        self._search = search
-
-    def __call__(self, row: Any, total: int) -> None:
-        from labelwright.search.trials import seconds_left
-
-        sizes, rows = self._search.sizes_, self._search.table_
-        settings = ", ".join(f"{name.replace('__', '.')} {_short(value)}" for name, value in row["setting"].items())
-        left = duration(seconds_left(rows, total, sizes))
+    def say_it(row: Any, total: int) -> None:
+        sizes, rows = search.sizes_, search.table_
         here = sum(each["step"] == row["step"] for each in rows)
         place = f"step {row['step']}/{len(sizes)} {here:>{len(str(total))}}/{total}"
+        score = "failed" if row["score"] is None else f"{100 * row['score']:.2f}"
+        values = {name: "by column" if isinstance(value, list) else value for name, value in row["setting"].items()}
+        settings = ", ".join(f"{name.replace('__', '.')} {value}" for name, value in values.items())
         why = f"  ({row['error']})" if row["error"] else ""
+        left = duration(seconds_left(rows, total, sizes))
         say(
-            f"{place}  {sizes[row['step'] - 1]:7,}  {_score(row):>6}  {row['seconds']:7.2f} s  {settings}{why}"
-            f"  (about {left} left)"
+            f"{place}  {sizes[row['step'] - 1]:7,}  {score:>6}  {row['seconds']:7.2f} s"
+            f"  {settings}{why}  (about {left} left)"
         )
 
-
-def table(rows: Any, chosen: dict[str, Any]) -> list[str]:
-    """The settings that came furthest, the chosen one first: each with its last sample and its score there."""
-    last: dict[int, Any] = {id(row["setting"]): row for row in rows}
-    ranked = sorted(last.values(), key=lambda row: (-row["step"], -(row["score"] or 0.0)))
-    ranked.sort(key=lambda row: row["setting"] is not chosen)
-    names = list(dict.fromkeys(name for row in ranked for name in row["setting"]))
-    titles = [name.rpartition("_")[2] for name in names]
-    lines = [[*titles, "sentences", "score"]]
-    for row in ranked[:SHOWN]:
-        values = [_short(row["setting"].get(name, "")) for name in names]
-        lines.append([*values, f"{row['n_train'] + row['n_test']:,}", _score(row)])
-    left = [i for i, title in enumerate(lines[0]) if title not in ("k", "threshold", "sentences", "score")]
-    return [*align(lines, left), *([f"... and {len(ranked) - SHOWN:,} more"] if len(ranked) > SHOWN else [])]
-
-
-def _score(row: Any) -> str:
-    return "failed" if row["score"] is None else f"{100 * row['score']:.2f}"
-
-
-def _short(value: Any) -> str:
-    return "by column" if isinstance(value, list) else str(value)
+    return say_it

@@ -35,55 +35,40 @@ OPTIONS = [
 
 
 def _warmup(o: Any) -> None:
-    from labelwright.engine import choice
+    from labelwright.engine import cache, choice
 
     if not choice.available():
         raise OptionError(f"warmup: nothing to compile: {choice.why_not_available()}")
     begun = time.perf_counter()
-    if o.cpu == "generic":
-        _compile_for_all()
-    if o.cache is not None:
+    if o.cpu == "generic":  # let Numba use only what all processors of this kind can do
+        if "numba" in sys.modules:
+            raise OptionError("--cpu generic: Numba is loaded already; run labelwright warmup as a command")
+        os.environ["NUMBA_CPU_NAME"], os.environ["NUMBA_CPU_FEATURES"] = "generic", ""
+    if o.cache is not None:  # a folder that nobody else may write, but everybody may read
         if not o.cache:
             raise OptionError("--cache: got nothing, expected the name of a folder")
-        _use(Path(o.cache))
+        if os.path.exists(o.cache) and not os.path.isdir(o.cache):
+            raise OptionError(f"--cache {o.cache}: is a file, expected the name of a folder")
+        cache.make_folder(Path(o.cache), cache.SHARED_FOLDER)
+        why = cache.why_unsafe(Path(o.cache))
+        if why is not None or not os.access(o.cache, os.W_OK):
+            raise OptionError(f"--cache {o.cache}: {why or 'cannot be written'}")
+        os.environ["LABELWRIGHT_CACHE"] = o.cache
     with choice.using("compiled"):
         exercise(training=o.only is None)
-    _show_result(time.perf_counter() - begun, o.cache)
+    show(f"kernels ready after {time.perf_counter() - begun:.1f} s")
+    _show_cache(o.cache)
 
 
 warmup_command = Command(HELP, OPTIONS, _warmup)
 
 
-def _compile_for_all() -> None:
-    """Let Numba, which must not be loaded yet, use only what all processors of this kind can do."""
-    if "numba" in sys.modules:
-        raise OptionError("--cpu generic: Numba is loaded already; run labelwright warmup as a command")
-    os.environ["NUMBA_CPU_NAME"], os.environ["NUMBA_CPU_FEATURES"] = "generic", ""
-
-
-def _use(folder: Path) -> None:
-    """Store machine code in this folder, which nobody else may write, but everybody may read."""
-    from labelwright.engine import cache
-
-    if os.path.exists(folder) and not os.path.isdir(folder):
-        raise OptionError(f"--cache {folder}: is a file, expected the name of a folder")
-    cache.make_folder(folder, cache.SHARED_FOLDER)
-    why = cache.why_unsafe(folder)
-    if why is not None or not os.access(folder, os.W_OK):
-        raise OptionError(f"--cache {folder}: {why or 'cannot be written'}")
-    os.environ["LABELWRIGHT_CACHE"] = str(folder)
-
-
-def _show_result(seconds: float, named: str | None) -> None:
+def _show_cache(named: str | None) -> None:
     from labelwright.engine import cache, machine
 
-    show(f"kernels ready after {seconds:.1f} s")
-    if not machine.OWN_CACHE:
-        show("cache: Numba's own")
-        return
-    folder = cache.writable_folder(machine.fingerprint())
+    folder = cache.writable_folder(machine.fingerprint()) if machine.OWN_CACHE else None
     if folder is None:
-        show("cache: no folder can be written; name one with --cache")
+        show("cache: no folder can be written; name one with --cache" if machine.OWN_CACHE else "cache: Numba's own")
         return
     sizes = [file.stat().st_size for file in folder.glob("*.kernel")]
     show(f"cache: {folder} ({len(sizes)} files, {sum(sizes) / 1e6:.1f} MB)")
@@ -141,16 +126,7 @@ def _models(training: bool) -> Iterator[tuple[Any, Any, Any]]:
     """Small models of every kind with their data: columns, feature dicts, arrays, layers, rows."""
     import numpy as np
 
-    from labelwright import (
-        CRF,
-        Cascade,
-        LatentCRF,
-        LatentPerceptron,
-        MemoryBased,
-        MemoryTagger,
-        Perceptron,
-        SemiCRF,
-    )
+    from labelwright import CRF, Cascade, LatentCRF, LatentPerceptron, MemoryBased, MemoryTagger, Perceptron, SemiCRF
     from labelwright.corpus import read_columns, read_conllu
 
     rows = [list(zip(*pair, strict=True)) for pair in zip(WORDS, LABELS, strict=True)]

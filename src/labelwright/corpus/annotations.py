@@ -122,11 +122,11 @@ def corpus_of(
     for number, item in enumerate(texts):
         sentences = tokenizer(item.text)
         if labelled:
-            fitted = _fitted(item, [place for sentence in sentences for place in sentence], skip_bad_spans)
-            skipped += fitted.skipped
-            widened += fitted.widened
-            sentences = _uncut(sentences, fitted.spans)
-            flat = iter(labels_of(fitted.spans, sum(map(len, sentences))))
+            spans, left_out, wider = _fitted(item, list(itertools.chain.from_iterable(sentences)), skip_bad_spans)
+            skipped += left_out
+            widened += wider
+            sentences = _uncut(sentences, spans)
+            flat = iter(labels_of(spans, sum(map(len, sentences))))
             labels += [list(itertools.islice(flat, len(sentence))) for sentence in sentences]
         places += sentences
         text_of += [number] * len(sentences)
@@ -151,36 +151,32 @@ def _uncut(sentences: list[list[Place]], spans: Sequence[Span]) -> list[list[Pla
     return joined
 
 
-class Fitted(NamedTuple):
-    """Annotations of one text as spans of tokens, and what is wrong with those that do not fit."""
-
-    spans: list[Span]
-    skipped: list[str]
-    widened: list[str]
-
-
-def _fitted(item: AnnotatedText, tokens: list[Place], skip_bad_spans: bool) -> Fitted:
-    """The annotations of a text as spans; the longer of two that overlap is one.  One that cuts a token is widened,
-    unless it is to be left out or would overlap another."""
+def _fitted(item: AnnotatedText, tokens: list[Place], skip_bad_spans: bool) -> tuple[list[Span], list[str], list[str]]:
+    """The annotations of a text as spans, and what is wrong with those that are left out and those that are widened:
+    one that cuts a token is widened to whole tokens, unless it is to be left out or would overlap another.  The longer
+    of two that overlap is one."""
     if item.annotations is None:
         raise CorpusError(f"{item.place}: not annotated, but other texts are; expected one of {', '.join(FIELDS)}")
-    fitted, last = Fitted([], [], []), 0
+    spans, skipped, widened = list[Span](), list[str](), list[str]()
     stretches = [match.span() for match in re.finditer(r"\S+", item.text)]
     for annotation in sorted(item.annotations, key=lambda each: (each.start, -each.end)):
         place = f"{item.place}: the {annotation}"
-        first, end, problem, cut = _fit(annotation, len(item.text), stretches, tokens, last)
-        cuts = "" if cut is None else f"{place} cuts the token {_shown_token(item.text, *cut)!r}"
+        first, end, problem, cut = _fit(annotation, len(item.text), stretches, tokens, spans[-1].end if spans else 0)
+        cuts = ""
+        if cut is not None:
+            a, b = cut
+            token = item.text[a:b] if b - a <= 40 else f"{item.text[a : a + 40]}..."  # many may cut one long token
+            cuts = f"{place} cuts the token {token!r}"
         if cuts and (skip_bad_spans or problem is not None):  # widened, it would overlap another one
-            fitted.skipped.append(cuts)
-        elif problem is not None:
-            if not skip_bad_spans:
-                raise CorpusError(f"{place} {problem}; {SKIP}")
-            fitted.skipped.append(f"{place} {problem}")
+            skipped.append(cuts)
+        elif problem is None:
+            spans.append(Span(first, end, annotation.type))
+            widened += [cuts] if cuts else []
+        elif skip_bad_spans:
+            skipped.append(f"{place} {problem}")
         else:
-            fitted.spans.append(Span(first, end, annotation.type))
-            fitted.widened.extend([cuts] if cuts else [])
-            last = end
-    return fitted
+            raise CorpusError(f"{place} {problem}; {SKIP}")
+    return spans, skipped, widened
 
 
 def _fit(
@@ -188,28 +184,23 @@ def _fit(
 ) -> tuple[int, int, str | None, Place | None]:
     """The tokens first..end that an annotation touches without the spaces at its ends, what is wrong with it, and the
     first token that it cuts.  Stretches have no spaces; tokens before `last` belong to others."""
+
+    def touched(places: list[Place]) -> tuple[int, int]:
+        """The first of places in their order that a..b touches, and the one behind the last."""
+        return bisect_right(places, a, key=itemgetter(1)), bisect_left(places, b, key=itemgetter(0))
+
     a, b, kind = annotation
     if not 0 <= a <= b <= length:
         return 0, 0, f"lies outside the text of {length} characters", None
-    first, end = _touched(stretches, a, b)
+    first, end = touched(stretches)
     a, b = (max(a, stretches[first][0]), min(b, stretches[end - 1][1])) if first < end else (a, a)
-    first, end = _touched(tokens, a, b)
+    first, end = touched(tokens)
     if a < b and not kind:
         return 0, 0, "has no type", None
     if a >= b or first >= end:
         return 0, 0, "holds no token", None
     cut = tokens[first] if tokens[first][0] < a else tokens[end - 1] if tokens[end - 1][1] > b else None
     return first, end, "overlaps another one" if first < last else None, cut
-
-
-def _touched(places: list[Place], a: int, b: int) -> tuple[int, int]:
-    """The first of places in their order that a..b touches, and the one behind the last; none where it is no more."""
-    return bisect_right(places, a, key=itemgetter(1)), bisect_left(places, b, key=itemgetter(0))
-
-
-def _shown_token(text: str, a: int, b: int, most: int = 40) -> str:
-    """The characters a..b, or the first of them: many annotations may cut one long token."""
-    return text[a:b] if b - a <= most else f"{text[a : a + most]}..."
 
 
 # -- doccano ----------------------------------------------------------------------------------------------------------
@@ -231,18 +222,17 @@ def _annotations(entries: Any, place: str, field: str) -> list[Annotation]:
     """Annotations as [start, end, type], or as objects."""
     if not isinstance(entries, list):
         raise CorpusError(f"{place}: {field}: expected a list of [start, end, type], got {_shown(entries)}")
-    return [_annotation(entry, place, field) for entry in entries]
-
-
-def _annotation(entry: Any, place: str, field: str) -> Annotation:
-    parts = entry
-    if isinstance(entry, dict):
-        parts = [next((entry[name] for name in names if name in entry), None) for names in (STARTS, ENDS, TYPES)]
-        if isinstance(parts[2], list) and len(parts[2]) == 1:
-            parts[2] = parts[2][0]
-    if not isinstance(parts, list) or [type(part) for part in parts] != [int, int, str]:
-        raise CorpusError(f"{place}: {field}: expected [start, end, type], got {_shown(entry)}")
-    return Annotation(*parts)
+    annotations = []
+    for entry in entries:
+        parts = entry
+        if isinstance(entry, dict):
+            parts = [next((entry[name] for name in names if name in entry), None) for names in (STARTS, ENDS, TYPES)]
+            if isinstance(parts[2], list) and len(parts[2]) == 1:
+                parts[2] = parts[2][0]
+        if not isinstance(parts, list) or [type(part) for part in parts] != [int, int, str]:
+            raise CorpusError(f"{place}: {field}: expected [start, end, type], got {_shown(entry)}")
+        annotations.append(Annotation(*parts))
+    return annotations
 
 
 def _shown(value: Any) -> str:
@@ -271,30 +261,22 @@ def tasks_of(path: Source) -> list[dict[str, Any]]:
 
 def label_studio_texts(tasks: Sequence[dict[str, Any]], source: str, predicted: bool = False) -> list[AnnotatedText]:
     """The texts of tasks, and their annotations, or the last predictions instead."""
-    return [_task_text(task, _task_place(task, n, source), predicted) for n, task in enumerate(tasks)]
-
-
-def _task_place(task: dict[str, Any], n: int, source: str) -> str:
-    return f"{source}: task {n + 1}" + (f" (id {task['id']})" if isinstance(task.get("id"), int) else "")
-
-
-def _task_text(task: dict[str, Any], place: str, predicted: bool) -> AnnotatedText:
-    if isinstance(task.get("data"), dict):
-        data = task["data"]
-        texts = [value for value in data.values() if isinstance(value, str)]
-        text = checked_text(data.get("text", texts[0] if len(texts) == 1 else None), f"{place}: data.text")
-        by_model = task.get("predictions") if predicted else None
-        is_tagged = isinstance(by_model, list) and len(by_model) > 0
-        values = _results(by_model[-1:] if by_model and is_tagged else task.get("annotations"), place)
-    else:  # JSON-MIN
-        text = checked_text(task.get("text"), f"{place}: text")
-        values = task.get("label")
-    if values is None:
-        return AnnotatedText(place, text, None)
-    annotations = _annotations(values, place, "annotations")
-    if any(character > "\uffff" for character in text):
-        annotations = _in_characters(annotations, values, text)
-    return AnnotatedText(place, text, annotations)
+    texts = []
+    for n, task in enumerate(tasks):
+        place = f"{source}: task {n + 1}" + (f" (id {task['id']})" if isinstance(task.get("id"), int) else "")
+        data, by_model = task.get("data"), task.get("predictions") if predicted else None
+        if isinstance(data, dict):
+            strings = [value for value in data.values() if isinstance(value, str)]
+            text = checked_text(data.get("text", strings[0] if len(strings) == 1 else None), f"{place}: data.text")
+            has_predictions = isinstance(by_model, list) and by_model
+            values = _results(task["predictions"][-1:] if has_predictions else task.get("annotations"), place)
+        else:  # JSON-MIN
+            text, values = checked_text(task.get("text"), f"{place}: text"), task.get("label")
+        annotations = None
+        if values is not None:
+            annotations = _in_characters(_annotations(values, place, "annotations"), values, text)
+        texts.append(AnnotatedText(place, text, annotations))
+    return texts
 
 
 def _results(annotations: Any, place: str) -> list[Any] | None:
@@ -313,63 +295,40 @@ def _results(annotations: Any, place: str) -> list[Any] | None:
 
 def _in_characters(annotations: list[Annotation], values: Sequence[Any], text: str) -> list[Annotation]:
     """Offsets in characters, where a browser counted UTF-16 code units: the annotated words tell which they are."""
-    words = [value.get("text") if isinstance(value, dict) else None for value in values]
-    if _have_words(annotations, words, text):
+    if not any(character > "\uffff" for character in text):
         return annotations
+    words = [value.get("text") if isinstance(value, dict) else None for value in values]
     units = _units(text)
-    moved = [
-        Annotation(bisect_left(units, each.start), bisect_left(units, each.end), each.type) for each in annotations
-    ]
-    return moved if _have_words(moved, words, text) else annotations
-
-
-def _have_words(annotations: Iterable[Annotation], words: Iterable[Any], text: str) -> bool:
-    """Whether each annotation is the place of its words in the text, where those are known."""
-    told = [(each, known) for each, known in zip(annotations, words, strict=True) if isinstance(known, str)]
-    return all(b - a == len(known) and text.startswith(known, max(a, 0)) for (a, b, _), known in told)
+    moved = [Annotation(bisect_left(units, a), bisect_left(units, b), kind) for a, b, kind in annotations]
+    for counted_so in (annotations, moved):
+        told = [(each, known) for each, known in zip(counted_so, words, strict=True) if isinstance(known, str)]
+        if all(b - a == len(known) and text.startswith(known, max(a, 0)) for (a, b, _), known in told):
+            return counted_so
+    return annotations
 
 
 def _units(text: str) -> list[int]:
     """How many UTF-16 code units are before each character, and in all."""
-    units = [0]
-    for character in text:
-        units.append(units[-1] + (2 if character > "\uffff" else 1))
-    return units
+    return list(itertools.accumulate((2 if character > "\uffff" else 1 for character in text), initial=0))
 
 
 def with_predictions(tasks: Sequence[dict[str, Any]], predicted: Iterable[tuple[str, list[Entity]]]) -> bytes:
     """The tasks with one more prediction each, as Label Studio imports them: the text and the predicted places."""
     extended = []
     for task, (text, entities) in zip(tasks, predicted, strict=True):
-        names = _names_of(task)
-        units = _units(text)
-        result = [
-            {
-                **names,
-                "type": "labels",
-                **({} if each.probability is None else {"score": round(float(each.probability), 6)}),
-                "value": {
-                    "start": units[each.start],
-                    "end": units[each.end],
-                    "text": text[each.start : each.end],
-                    "labels": [each.type],
-                },
-            }
-            for each in entities
+        before, units, result = task.get("predictions"), _units(text), []
+        results = [
+            each for annotation in _objects(task.get("annotations")) for each in _objects(annotation.get("result"))
         ]
-        before = task.get("predictions")
+        named = next((each for each in results if isinstance(each.get("from_name"), str)), {})
+        names = {"from_name": named.get("from_name", "label"), "to_name": str(named.get("to_name", "text"))}
+        for start, end, kind, _, probability in entities:
+            score = {} if probability is None else {"score": round(float(probability), 6)}
+            value = {"start": units[start], "end": units[end], "text": text[start:end], "labels": [kind]}
+            result.append({**names, "type": "labels", **score, "value": value})
         prediction = {"model_version": "labelwright", "result": result}
         extended.append({**task, "predictions": [*(before if isinstance(before, list) else []), prediction]})
     return dumped(extended, indent=2) + b"\n"
-
-
-def _names_of(task: dict[str, Any]) -> dict[str, str]:
-    """What the labelling configuration calls labels and text, where an annotation tells."""
-    for annotation in _objects(task.get("annotations")):
-        for result in _objects(annotation.get("result")):
-            if isinstance(result.get("from_name"), str):
-                return {"from_name": result["from_name"], "to_name": str(result.get("to_name", "text"))}
-    return {"from_name": "label", "to_name": "text"}
 
 
 def _objects(values: Any) -> list[dict[str, Any]]:
@@ -379,6 +338,7 @@ def _objects(values: Any) -> list[dict[str, Any]]:
 
 # -- BRAT: relations, events, attributes and notes are skipped ---------------------------------------------------------
 
+_BLANKS = str.maketrans("\n\t\r", "   ")
 _ENTITY = re.compile(r"T\S*\t(\S+) (\d{1,15} \d{1,15}(?:;\d{1,15} \d{1,15})*)(?:\t|$)")
 
 
@@ -438,21 +398,16 @@ def _standoff(lines: str, file: Path) -> Iterator[Annotation]:
 
 
 def brat_lines(entities: Iterable[Entity], first: int = 1) -> str:
-    """Entities as the lines of an .ann file, numbered from `first`; a probability becomes a note."""
+    """Entities as the lines of an .ann file, numbered from `first`; a probability becomes a note.  One that continues
+    in the next line of the text is in several parts."""
     lines = list[str]()
     for number, entity in enumerate(entities, first):
         kind = re.sub(r"\s+", "_", entity.type) or "_"
-        shown = " ".join(entity.text.split("\n")).replace("\t", " ").replace("\r", " ")
-        lines.append(f"T{number}\t{kind} {_fragments(entity)}\t{shown}\n")
+        parts, begin = [], entity.start
+        for line in entity.text.split("\n"):
+            parts.append(f"{begin} {begin + len(line)}")
+            begin += len(line) + 1
+        lines.append(f"T{number}\t{kind} {';'.join(parts)}\t{entity.text.translate(_BLANKS)}\n")
         if entity.probability is not None:
             lines.append(f"#{number}\tAnnotatorNotes T{number}\t{entity.probability:.4f}\n")
     return "".join(lines)
-
-
-def _fragments(entity: Entity) -> str:
-    """The place of an entity; one that goes on in the next line is in several parts."""
-    parts, begin = [], entity.start
-    for line in entity.text.split("\n"):
-        parts.append(f"{begin} {begin + len(line)}")
-        begin += len(line) + 1
-    return ";".join(parts)

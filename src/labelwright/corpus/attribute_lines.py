@@ -46,6 +46,11 @@ class _Fields(dict[str, int]):
     def __init__(self) -> None:
         super().__init__()
         self.names: dict[str, int] = {}
+        self.forget()
+
+    def forget(self) -> None:
+        """Forget all texts."""
+        self.clear()
         self.attribute, self.value = array("i"), array("d")  # by number of the text
         self.n_valued = 0  # texts whose value is not 1
 
@@ -55,24 +60,6 @@ class _Fields(dict[str, int]):
         self.value.append(value)
         self.n_valued += value != 1.0
         number = self[text] = len(self.value) - 1
-        return number
-
-    def forget(self) -> None:
-        """Forget all texts where too many have values: these may be all different."""
-        if self.n_valued > MOST_VALUED:
-            self.clear()
-            self.attribute, self.value, self.n_valued = array("i"), array("d"), 0
-
-
-class _Labels(dict[str, int]):
-    """The numbers of all texts of labels that were seen."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.names: dict[str, int] = {}
-
-    def __missing__(self, text: str) -> int:
-        number = self[text] = self.names.setdefault(_label(text), len(self.names))
         return number
 
 
@@ -101,7 +88,7 @@ def _unescaped(text: str) -> str:
 
 def parse_attribute_lines(text: bytes, source: str, first_line: int = 1) -> AttributeLines:
     """The sentences of a file in CRFsuite's format, or of a piece of it, which begins at this line."""
-    fields, labels = _Fields(), _Labels()
+    fields, texts, names = _Fields(), dict[str, int](), dict[str, int]()  # texts of labels, and the labels they are
     codes, ends, offsets = array("i"), array("q", [0]), array("q", [0])
     attribute = array("i")
     value: array[float] | None = None
@@ -110,10 +97,12 @@ def parse_attribute_lines(text: bytes, source: str, first_line: int = 1) -> Attr
         for line_number, line in enumerate(lines, first):
             if line:
                 label, *rest = line.split("\t")
-                try:
-                    codes.append(labels[label])
-                except ValueError as error:
-                    raise CorpusError(f"{source}:{line_number}: {error}") from None
+                if label not in texts:
+                    if _last_colon(label) >= 0:
+                        why = "write a colon as \\:, since a value would follow it"
+                        raise CorpusError(f"{source}:{line_number}: label {label!r}: {why}")
+                    texts[label] = names.setdefault(_unescaped(label), len(names))
+                codes.append(texts[label])
                 numbers += [fields[field] for field in rest]
                 ends.append(len(attribute) + len(numbers))
             elif offsets[-1] < len(codes):
@@ -121,20 +110,23 @@ def parse_attribute_lines(text: bytes, source: str, first_line: int = 1) -> Attr
         chosen = np.array(numbers, np.int32)
         values = np.array(fields.value)[chosen]
         if not (np.abs(values) <= LARGEST).all():
-            raise _too_large(lines, first, source)
+            rows = ((n, field) for n, line in enumerate(lines, first) for field in line.split("\t")[1:])
+            n, field = next((n, field) for n, field in rows if not abs(attribute_of(field)[1]) <= LARGEST)
+            raise CorpusError(f"{source}:{n}: attribute {field!r}: expected {VALUE_RANGE} as the value")
         if value is None and (values != 1.0).any():
             value = array("d", [1.0]) * len(attribute)
         attribute.frombytes(np.array(fields.attribute, np.int32)[chosen].tobytes())
         if value is not None:
             value.frombytes(values.tobytes())
-        fields.forget()
+        if fields.n_valued > MOST_VALUED:  # these may be all different
+            fields.forget()
     if offsets[-1] < len(codes):
         offsets.append(len(codes))
     if not codes:
         raise CorpusError(f"{source}: no tokens, expected lines with a label and attributes, separated by tabs")
     if not attribute and first_line == 1:
         raise CorpusError(f"{source}: no attributes, expected some after the label of each line, separated by tabs")
-    column = Column(list(labels.names), np.array(codes, np.int32))
+    column = Column(list(names), np.array(codes, np.int32))
     labels_alone = Corpus(("label",), (column,), np.array(offsets, np.int64), "label", source)
     return AttributeLines(fields.names, attribute, value, ends, labels_alone)
 
@@ -174,22 +166,6 @@ def _checked(line: str, number: int, source: str) -> str:
     return line
 
 
-def _label(text: str) -> str:
-    """A label as it stands in a file."""
-    if _last_colon(text) >= 0:
-        raise ValueError(f"label {text!r}: write a colon as \\:, since a value would follow it")
-    return _unescaped(text)
-
-
-def _too_large(lines: list[str], first: int, source: str) -> CorpusError:
-    """The error that names the first value that is too large."""
-    for number, line in enumerate(lines, first):
-        for field in line.split("\t")[1:]:
-            if not abs(attribute_of(field)[1]) <= LARGEST:
-                return CorpusError(f"{source}:{number}: attribute {field!r}: expected {VALUE_RANGE} as the value")
-    raise AssertionError("no value is too large")
-
-
 # -- what a file is ---------------------------------------------------------------------------------------------------
 
 
@@ -207,20 +183,24 @@ def evidence_of(text: bytes) -> Evidence:
 
     Most files with two columns have a word and its label.  One is in doubt where the first has chunk labels (B-X, I-X,
     O, ...) and the second attributes."""
-    lines = [line for line in _first_lines(text) if line]
-    rows = [line.split("\t") for line in lines]
+    head = text.removeprefix(BOM)[: 1 << 20]
+    whole = head.split(b"\n", LOOKED_AT)[:LOOKED_AT]
+    lines = [line.decode("utf-8", "replace").rstrip("\r") for line in (whole[:-1] if len(head) == 1 << 20 else whole)]
+    rows = [line.split("\t") for line in lines if line]
     if not rows or any(len(row) < 2 or not row[0] or row[0] != row[0].strip(" ") for row in rows):
         return Evidence(False, False)
-    if all(len(row) == 2 for row in rows):
-        in_doubt = _few([row[0] for row in rows]) and _is_label_and_attribute(rows)
+    labels = {row[0] for row in rows}
+    few = len(labels) <= max(5, len(rows) // 2)  # values repeat, as labels do
+    sizes = {len(row) for row in rows}
+    if sizes == {2}:
+        attributes = sum(_JOINED.search(field) is not None and not is_chunk_label(field) for _, field in rows)
+        in_doubt = few and all(map(is_chunk_label, labels)) and attributes >= 0.9 * len(rows)
         return Evidence(False, in_doubt, in_doubt)
-    few = _few([row[0] for row in rows])
-    varies = len({len(row) for row in rows}) > 1
-    if varies:
+    if len(sizes) > 1:
         alike = _share([field for row in rows for field in row[1:]]) >= 0.5
     else:
         alike = all(_share(column) >= 0.9 for column in list(zip(*rows, strict=True))[1:])
-    return Evidence(few and alike, few and (varies or alike))
+    return Evidence(few and alike, few and (len(sizes) > 1 or alike))
 
 
 def refuse_doubt(evidence: Evidence, source: str) -> None:
@@ -232,32 +212,11 @@ def refuse_doubt(evidence: Evidence, source: str) -> None:
         )
 
 
-def _few(values: Sequence[str]) -> bool:
-    """Whether values repeat, as labels do."""
-    return len(set(values)) <= max(5, len(values) // 2)
-
-
-def _is_label_and_attribute(rows: Sequence[Sequence[str]]) -> bool:
-    """Whether all first fields are chunk labels, and nearly all second fields are attributes and no labels."""
-    if not all(is_chunk_label(label) for label in {row[0] for row in rows}):
-        return False
-    attributes = sum(_JOINED.search(row[1]) is not None and not is_chunk_label(row[1]) for row in rows)
-    return attributes >= 0.9 * len(rows)
-
-
-def _first_lines(text: bytes) -> list[str]:
-    head = text.removeprefix(BOM)[: 1 << 20]
-    lines = head.split(b"\n", LOOKED_AT)[:LOOKED_AT]
-    if len(head) == 1 << 20:
-        lines = lines[:-1]
-    return [line.decode("utf-8", "replace").rstrip("\r") for line in lines]
-
-
-def _share(fields: list[str] | tuple[str, ...]) -> float:
+def _share(fields: Sequence[str]) -> float:
     """How many of the fields look like attributes: a name and a value, joined by a sign of equality or a colon."""
-    return sum("=" in field[1:] or _has_value(field) for field in fields) / max(1, len(fields))
 
+    def has_value(field: str) -> bool:
+        at = _last_colon(field) if len(field) <= LONGEST_VALUE else -1  # longer ones are refused by every reader
+        return at > 0 and _NUMBER.fullmatch(field, at + 1) is not None
 
-def _has_value(field: str) -> bool:
-    at = _last_colon(field) if len(field) <= LONGEST_VALUE else -1  # longer ones are refused by every reader
-    return at > 0 and _NUMBER.fullmatch(field, at + 1) is not None
+    return sum("=" in field[1:] or has_value(field) for field in fields) / max(1, len(fields))

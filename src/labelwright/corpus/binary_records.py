@@ -3,8 +3,7 @@ tags), and spaCy's DocBin (tokens and entities of documents)."""
 
 import io
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from labelwright.corpus.compressed import Source, name_of, read_bytes
@@ -44,12 +43,21 @@ def _arrow() -> tuple[Any, Any]:
 
 
 def read_table(path: Source) -> Any:
-    """The table of a Parquet file."""
+    """The table of a Parquet file; its parts have a limit together, first by what the file says of them.
+
+    What it says of single columns is not asked for: where that is damaged, pyarrow ends the process.
+    """
     arrow, parquet = _arrow()
-    source = name_of(path)
+    source, parts, n_bytes = name_of(path), [], 0
     data = arrow.BufferReader(read_bytes(path))
     try:
-        parts = list(_row_groups(parquet.ParquetFile(data), source))
+        file = parquet.ParquetFile(data)
+        stated = [file.metadata.row_group(n) for n in range(file.num_row_groups)]
+        check_size(sum(max(part.total_byte_size, part.num_rows) for part in stated), source, True, DECOMPRESSED)
+        for n in range(file.num_row_groups):
+            parts.append(file.read_row_group(n))
+            n_bytes += parts[-1].nbytes
+            check_size(n_bytes, source, True, DECOMPRESSED)
         table = arrow.concat_tables(parts) if parts else None
     except (arrow.ArrowException, OSError, ValueError) as error:
         raise CorpusError(f"{source}: not a Parquet file, or a damaged one ({_reason(error)})") from None
@@ -58,51 +66,27 @@ def read_table(path: Source) -> Any:
     return table
 
 
-def _row_groups(file: Any, source: str) -> Iterator[Any]:
-    """The parts of a file one by one, which have a limit together; first by what the file says of them.
-
-    What it says of single columns is not asked for: where that is damaged, pyarrow ends the process.
-    """
-    stated = [file.metadata.row_group(n) for n in range(file.num_row_groups)]
-    check_size(sum(max(part.total_byte_size, part.num_rows) for part in stated), source, True, DECOMPRESSED)
-    n_bytes = 0
-    for n in range(file.num_row_groups):
-        part = file.read_row_group(n)
-        n_bytes += part.nbytes
-        check_size(n_bytes, source, True, DECOMPRESSED)
-        yield part
-
-
 def _reason(error: BaseException) -> str:
     return (str(error).splitlines() or ["unreadable"])[0].rstrip(".")
 
 
 def parquet_records(table: Any, source: str) -> TokenRecords:
     """The columns of a table as fields of records."""
-    lists = [field.name for field in table.schema if _is_list(field.type)]
+    types = _arrow()[0].types
+    is_list = types.is_list, types.is_large_list, types.is_fixed_size_list
+    lists = [field.name for field in table.schema if any(test(field.type) for test in is_list)]
     if len(set(lists)) < len(lists):
         raise CorpusError(f"{source}: several columns have the same name, expected each name once")
-    return TokenRecords(
-        source,
-        lists,
-        lambda name: _values(table.column(name), f"{source}: {name!r:.40}"),
-        lists,
-        lambda n: f"{source}: row {n + 1}",
-        class_names_of(_description(table).get("info", {}).get("features")),
-    )
 
+    def values(name: str) -> list[Any]:
+        try:  # text in it may be no UTF-8, and a date none of Python's
+            return list(table.column(name).to_pylist())
+        except (_arrow()[0].ArrowException, ValueError, OverflowError) as error:
+            mend = f"cannot be read ({_reason(error)}); write the column as strings in UTF-8"
+            raise CorpusError(f"{source}: {name!r:.40}: {mend}") from None
 
-def _values(column: Any, place: str) -> list[Any]:
-    """The values of a column; text in it may be no UTF-8, and a date none of Python's."""
-    try:
-        return list(column.to_pylist())
-    except (_arrow()[0].ArrowException, ValueError, OverflowError) as error:
-        raise CorpusError(f"{place}: cannot be read ({_reason(error)}); write the column as strings in UTF-8") from None
-
-
-def _is_list(kind: Any) -> bool:
-    types = _arrow()[0].types
-    return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
+    class_names = class_names_of(_description(table).get("info", {}).get("features"))
+    return TokenRecords(source, lists, values, lists, lambda n: f"{source}: row {n + 1}", class_names)
 
 
 def _description(table: Any) -> dict[str, Any]:
@@ -152,52 +136,30 @@ def read_docbin(path: Source) -> Corpus:
 
 def docbin_records(data: bytes, source: str) -> TokenRecords:
     """The sentences of a DocBin."""
-    DocBin, vocab = _spacy(source)
-    words, labels, numbers = list[list[str]](), list[list[str]](), list[int]()
-    with _explained(source):
-        _check_unpacked(data, source)
-        for number, doc in enumerate(DocBin().from_bytes(data).get_docs(vocab)):
-            for sentence in doc.sents if doc.has_annotation("SENT_START") else [doc]:
-                tokens = [token for token in sentence if not token.is_space]
-                words.append([token.text for token in tokens])
-                labels.append([_label(token) for token in tokens])
-                numbers.append(number)
-    if not any(words):
-        raise CorpusError(f"{source}: no tokens, expected documents of spaCy")
-    fields: dict[str, list[Any]] = {"tokens": words, "tags": labels}
-    place = lambda n: f"{source}: document {numbers[n] + 1}"  # noqa: E731
-    return TokenRecords(source, fields, fields.__getitem__, [*fields], place, {})
-
-
-def _spacy(source: str) -> tuple[Any, Any]:
-    """The class of such files, and a vocabulary for their documents."""
     try:
         import spacy
         from spacy.tokens import DocBin
     except ImportError:
         raise OptionError(f"{source}: reading DocBin files needs spaCy: pip install 'labelwright[spacy]'") from None
-    return DocBin, spacy.blank("xx").vocab
-
-
-@contextmanager
-def _explained(source: str) -> Iterator[None]:
-    """Errors of zlib, msgpack and spaCy in one line; damage may only show when a token is asked for."""
+    words, labels, numbers = list[list[str]](), list[list[str]](), list[int]()
     try:
-        yield
+        unpacker, n_bytes = zlib.decompressobj(), 0
+        for begin in range(0, len(data), PIECE):  # spaCy decompresses all at once
+            n_bytes += len(unpacker.decompress(data[begin : begin + PIECE]))
+            check_size(n_bytes, source, held=True, what=DECOMPRESSED)
+        for number, doc in enumerate(DocBin().from_bytes(data).get_docs(spacy.blank("xx").vocab)):
+            for sentence in doc.sents if doc.has_annotation("SENT_START") else [doc]:
+                tokens = [token for token in sentence if not token.is_space]
+                words.append([token.text for token in tokens])
+                labels.append([f"{t.ent_iob_}-{t.ent_type_}" if t.ent_iob_ in ("B", "I") else "O" for t in tokens])
+                numbers.append(number)
     except (CorpusError, MemoryError):
         raise
-    except Exception as error:
+    except Exception as error:  # of zlib, msgpack and spaCy; damage may only show when a token is asked for
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise CorpusError(f"{source}: not a DocBin of spaCy, or a damaged one: {reason}") from None
-
-
-def _check_unpacked(data: bytes, source: str) -> None:
-    """Refuse what is too large when decompressed, before spaCy does it at once."""
-    unpacker, n_bytes = zlib.decompressobj(), 0
-    for begin in range(0, len(data), PIECE):
-        n_bytes += len(unpacker.decompress(data[begin : begin + PIECE]))
-        check_size(n_bytes, source, held=True, what=DECOMPRESSED)
-
-
-def _label(token: Any) -> str:
-    return f"{token.ent_iob_}-{token.ent_type_}" if token.ent_iob_ in ("B", "I") else "O"
+    if not any(words):
+        raise CorpusError(f"{source}: no tokens, expected documents of spaCy")
+    fields: dict[str, list[Any]] = {"tokens": words, "tags": labels}
+    place = lambda n: f"{source}: document {numbers[n] + 1}"  # noqa: E731
+    return TokenRecords(source, fields, fields.__getitem__, [*fields], place, {})

@@ -70,20 +70,15 @@ def read_columns(
     """
     source, text = name_of(path), read_bytes(path)
     if names is None and label is None:
-        _refuse_attributes(text, source)
+        evidence = evidence_of(text)
+        if evidence.is_attributes:
+            raise CorpusError(
+                f"{source}: looks like CRFsuite's data, a label and attributes in each line; read it with --format "
+                "crfsuite (in Python: read_crfsuite), or name its columns"
+            )
+        refuse_doubt(evidence, source)
     corpus = columns_of(text, source, names, label)
     return corpus if scheme is None else corpus.with_scheme(scheme)
-
-
-def _refuse_attributes(text: bytes, source: str) -> None:
-    """Refuse CRFsuite's data, and what is likely such."""
-    evidence = evidence_of(text)
-    if evidence.is_attributes:
-        raise CorpusError(
-            f"{source}: looks like CRFsuite's data, a label and attributes in each line; read it with --format "
-            "crfsuite (in Python: read_crfsuite), or name its columns"
-        )
-    refuse_doubt(evidence, source)
 
 
 def columns_of(
@@ -124,7 +119,10 @@ def stream_columns(
     waiting, held = Waiting(SENTENCE_END), bytearray()  # blocks without tokens go with the next one that has some
     first_line = 1
     while True:
-        fresh = _read_some(stream, size, source)
+        try:  # waits only while there is nothing
+            fresh = bytes((getattr(stream, "read1", None) or stream.read)(size) or b"")
+        except OSError as error:
+            raise unreadable(CorpusError, source, error) from None
         waiting.add(fresh, source)
         if first_line == 1 and not held and codec_for(waiting.head, source):
             squeezed: Any = io.BufferedReader(Rejoined(waiting.take(all=True), stream))  # type: ignore[arg-type]
@@ -134,7 +132,10 @@ def stream_columns(
             continue
         block = waiting.take(all=not fresh)
         layout = layout or lay_out(block, source, names, label)
-        if layout is None or not _has_tokens(block, layout):
+        has_tokens = first_token_line(block)[0] is not None
+        if layout is not None and not has_tokens and _MARK.encode() in block:  # a token may look like a mark
+            has_tokens = len(parse(block, "", layout, 2)) > 0
+        if layout is None or not has_tokens:
             held += block
             check_held(len(held), source)
         else:
@@ -174,9 +175,14 @@ class Waiting:
 
     def add(self, text: bytes, source: str) -> None:
         """Add what was read."""
-        self._text += text
+        newline = text.rfind(NEWLINE)
+        if newline >= 0:  # no sentence ends where no line does
+            begin, newline = max(self._cut, self._newline), newline + len(self._text)
+            self._text += text
+            self._cut, self._newline = last_match(self._ends, self._text, begin) or self._cut, newline
+        else:
+            self._text += text
         self._n_added += len(text)
-        self._search(len(self._text) - len(text))
         check_size(self._n_added, source, held=False)
         if self._token_lines and len(self._text) - self._newline > LONGEST_LINE + 1:
             raise line_too_long(f"{source}:{self._first_line + self._text.count(NEWLINE)}")
@@ -191,20 +197,6 @@ class Waiting:
         self._cut, self._newline = 0, max(0, self._newline - cut)
         self._first_line += block.count(NEWLINE)
         return block
-
-    def _search(self, begin: int) -> None:
-        """Search the text from here on for the end of a sentence; there is none where no line ends."""
-        newline = self._text.rfind(NEWLINE, begin)
-        if newline >= 0:
-            self._cut = last_match(self._ends, self._text, max(self._cut, self._newline)) or self._cut
-            self._newline = newline
-
-
-def _has_tokens(block: bytes, layout: FileLayout) -> bool:
-    """Whether there are tokens in a block of whole sentences."""
-    if first_token_line(block)[0] is not None:
-        return True
-    return _MARK.encode() in block and len(parse(block, "", layout, 2)) > 0
 
 
 def last_match(pattern: re.Pattern[bytes], text: bytes | bytearray, begin: int = 0, near: int = 1 << 16) -> int:
@@ -319,7 +311,11 @@ def parse(text: bytes, source: str, layout: FileLayout, first_line: int = 1) -> 
         if not layout.conllu and evidence_of(text).may_be:
             hint = "; if these are CRFsuite's data, add --format crfsuite (in Python: read_crfsuite)"
         raise CorpusError(f"{source}:{line}: expected {n_columns} columns, got {scanned.got}{hint}")
-    _check_lengths(text, scanned.entries, source, first_line)
+    sizes = scanned.entries[:, kernels.SIZE]
+    if sizes.max(initial=0) > LONGEST_VALUE:
+        entry = int(np.argmax(sizes > LONGEST_VALUE))
+        line = first_line + text.count(b"\n", 0, int(scanned.entries[entry, kernels.START]))
+        raise too_long(f"{source}:{line}", int(sizes[entry]))
     columns = []
     for number in range(n_columns):
         buffer = kernels.gather(array, scanned.entries, number).tobytes()
@@ -337,15 +333,6 @@ def parse(text: bytes, source: str, layout: FileLayout, first_line: int = 1) -> 
         documents=np.unique(scanned.documents[scanned.documents < len(scanned.offsets) - 1]),
         raw=RawText(text, scanned.starts, scanned.ends, scanned.marks, b"\t" if layout.tabs else b" "),
     )
-
-
-def _check_lengths(text: bytes, entries: np.ndarray, source: str, first_line: int) -> None:
-    """Refuse a file with a value of absurd length."""
-    sizes = entries[:, kernels.SIZE]
-    if sizes.max(initial=0) > LONGEST_VALUE:
-        entry = int(np.argmax(sizes > LONGEST_VALUE))
-        line = first_line + text.count(b"\n", 0, int(entries[entry, kernels.START]))
-        raise too_long(f"{source}:{line}", int(sizes[entry]))
 
 
 def _bad_utf8(text: bytes, entries: np.ndarray, source: str, first_line: int) -> CorpusError:
@@ -380,15 +367,6 @@ def flat_columns(corpus: Corpus, extra: Labels | Sequence[Labels] | None) -> lis
                 raise CorpusError(f"extra: {got}, but {corpus.source} has {length} tokens there")
         columns.append(list(chain.from_iterable(column)))  # type: ignore[arg-type]
     return columns
-
-
-def _read_some(stream: BinaryIO, size: int, source: str) -> bytes:
-    """Read what is available, waiting only while there is nothing."""
-    try:
-        read = getattr(stream, "read1", None) or stream.read
-        return bytes(read(size) or b"")
-    except OSError as error:
-        raise unreadable(CorpusError, source, error) from None
 
 
 def _more_is_waiting(stream: BinaryIO) -> bool:

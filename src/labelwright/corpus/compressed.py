@@ -109,33 +109,26 @@ def write_bytes(target: Source, data: bytes) -> None:
 def written(target: Source) -> Iterator[Callable[[bytes], None]]:
     """What writes to a target, piece after piece, as `write_bytes` does: a path has its new content at the end."""
     name = "<stdout>" if target == "-" else name_of(target)
-
-    def explained(write: Callable[[bytes], Any]) -> Callable[[bytes], None]:
-        def writing(data: bytes) -> None:
-            with _explained(name):
-                write(data)
-
-        return writing
-
-    if not isinstance(target, str | os.PathLike):
-        if not hasattr(target, "write"):
-            raise CorpusError(f"expected a path or a binary file, got {type(target).__name__}")
-        yield explained(target.write)
-    elif target == "-":
-        yield explained(lambda data: (sys.stdout.buffer.write(data), sys.stdout.buffer.flush()))
+    if target == "-":
+        file: AbstractContextManager[Any] = nullcontext(sys.stdout.buffer)
+    elif isinstance(target, str | os.PathLike):
+        file = _opened_for_writing(Path(target))
+    elif hasattr(target, "write"):
+        file = nullcontext(target)
     else:
-        with _opened_and_closed(_opened_for_writing(_path(target, name)), name) as file:
-            yield explained(file.write)
-
-
-@contextmanager
-def _opened_and_closed(file: AbstractContextManager[BinaryIO], name: str) -> Iterator[BinaryIO]:
-    """A file, with errors of opening and closing it in a few words; what else happens meanwhile is left as it is."""
+        raise CorpusError(f"expected a path or a binary file, got {type(target).__name__}")
     with _explained(name):
         opened = file.__enter__()
+
+    def write(data: bytes) -> None:
+        with _explained(name):
+            opened.write(data)
+            if target == "-":
+                opened.flush()
+
     try:
-        yield opened
-    except BaseException as error:
+        yield write
+    except BaseException as error:  # whatever happens meanwhile is left as it is
         with _explained(name):
             file.__exit__(type(error), error, error.__traceback__)
         raise
@@ -145,24 +138,13 @@ def _opened_and_closed(file: AbstractContextManager[BinaryIO], name: str) -> Ite
 
 @contextmanager
 def _explained(name: str) -> Iterator[None]:
-    """Errors of writing, in a few words."""
+    """Errors of opening, writing and closing a file, in a few words; a path may be none that a system can have."""
     try:
         yield
     except BrokenPipeError:
         raise
-    except OSError as error:
+    except (OSError, ValueError) as error:
         raise CorpusError(f"{name}: cannot write: {reason_of(error)}") from None
-
-
-def _path(path: str | os.PathLike[str], name: str) -> Path:
-    """A path that an operating system can have."""
-    try:
-        os.stat(path)
-    except OSError:
-        pass
-    except ValueError as error:
-        raise CorpusError(f"{name}: cannot write: {reason_of(error)}") from None
-    return Path(path)
 
 
 @contextmanager
@@ -197,9 +179,8 @@ class ByteStream:
             head = file.read(16)
         if not isinstance(head, bytes):
             raise CorpusError(f"{self.name}: got text, expected a file opened in binary mode ('rb')")
-        suffix = suffix if self._owned is None else Path(self.name).suffix
         try:
-            self._codec = codec_for(head, self.name, suffix)
+            self._codec = codec_for(head, self.name, suffix if self._owned is None else Path(self.name).suffix)
         except CorpusError:
             self.close()
             raise

@@ -41,7 +41,7 @@ LONG = 1000  # tokens that are rarely one sentence
 PREDICTED = "predicted"  # the field that `labelwright tag` adds
 SIZE = 1 << 21  # bytes of a piece: about 150,000 tokens of columns
 LINE_END = re.compile(rb"\n")
-_CONTENT = re.compile(rb"\S")
+_TWO_LINES = re.compile(rb"\s*+[^\n]++\n\s*+[^\n]++\n")  # that are not blank
 _CONLLU_TOKEN = re.compile(rb"^[^#\s.-][^\t\n.-]*(?:\t|$)", re.MULTILINE)  # neither a range nor an empty node
 
 
@@ -83,31 +83,23 @@ class OpenFile(io.BytesIO):
         return super().read(size)
 
 
-class Asked(NamedTuple):
-    """What is wanted of a file; `predicted` labels are preferred to given ones."""
-
-    columns: str | Sequence[str] | None = None
-    label: str | bool | None = None
-    options: FileOptions = NOTHING_SAID
-    predicted: bool = False
+Columns = str | Sequence[str] | None
+Label = str | bool | None
 
 
 class Format(NamedTuple):
     """How files of a format are read: they have a line for each token, records with named fields, or texts."""
 
-    lines: Callable[[OpenFile, Asked], tuple[Corpus, list[str]]] | None = None  # and what is to be said about it
+    lines: Callable[[OpenFile, Columns, Label], Corpus] | None = None  # by columns and label, as users name them
     records: Callable[[OpenFile], token_records.TokenRecords] | None = None
     texts: Callable[[OpenFile, bool], list[annotations.AnnotatedText]] | None = None  # or those that were predicted
     ends: re.Pattern[bytes] | None = None  # behind what a file may be cut; None: it has no pieces
     has_tokens: Callable[[bytes], bool] = lambda text: bool(text.removeprefix(BOM).strip())
 
 
-def _columns(file: OpenFile, asked: Asked) -> tuple[Corpus, list[str]]:
+def _columns(file: OpenFile, columns: Columns, label: Label) -> Corpus:
     head = None if file.head is None else file.head.getvalue()
-    corpus = columns_of(file.getvalue(), file.name, asked.columns, asked.label, file.first_line, head)
-    unbroken = len(corpus) == 1 and corpus.n_tokens >= LONG and head is None and not file.more
-    note = f"{file.name}: all {corpus.n_tokens:,} tokens are one sentence; an empty line must end each sentence"
-    return corpus, [note] if unbroken else []
+    return columns_of(file.getvalue(), file.name, columns, label, file.first_line, head)
 
 
 def _json_records(file: OpenFile) -> token_records.TokenRecords:
@@ -128,12 +120,12 @@ def _doccano(file: OpenFile, predicted: bool) -> list[annotations.AnnotatedText]
 FORMATS = {
     "columns": Format(_columns, ends=SENTENCE_END, has_tokens=lambda text: first_token_line(text)[0] is not None),
     "conllu": Format(
-        lambda file, asked: (read_conllu(file, asked.label if isinstance(asked.label, str) else "upos"), []),
+        lambda file, _, label: read_conllu(file, label if isinstance(label, str) else "upos"),
         ends=SENTENCE_END,
         has_tokens=lambda text: _CONLLU_TOKEN.search(text) is not None,
     ),
     "crfsuite": Format(  # the label column alone
-        lambda file, asked: (parse_attribute_lines(file.getvalue(), file.name, file.first_line).labels, []),
+        lambda file, *_: parse_attribute_lines(file.getvalue(), file.name, file.first_line).labels,
         ends=SENTENCE_END,
     ),
     "jsonl": Format(records=_json_records, ends=LINE_END),
@@ -167,25 +159,23 @@ def opened(path: str | OpenFile, format: str | None = None, named: bool = False)
     """Read a file, `-` for standard input, and find out its format; with `named` columns it has columns."""
     if isinstance(path, OpenFile):
         return path
-    check_format(format)
-    if os.path.isdir(path):
-        return opened_folder(path, format)
+    folder = _folder(path, format)
+    if folder is not None:
+        return folder
     data, name = read_bytes(path), name_of(path)
     return OpenFile(data, name, format or format_of(name, data, named))
 
 
-def opened_folder(path: str, format: str | None) -> OpenFile:
-    """A folder, which holds texts and annotations of BRAT."""
-    if format not in (None, "brat"):
-        raise CorpusError(f"{path}: is a folder, expected a file with {format}; only BRAT's stand-off is in folders")
-    return OpenFile(b"", path, "brat")
-
-
-def check_format(format: str | None) -> None:
-    """Refuse the name of an unknown format."""
+def _folder(path: str, format: str | None) -> OpenFile | None:
+    """A folder, which holds texts and annotations of BRAT; None for a file.  Refuses the name of an unknown format."""
     if format is not None and format not in FORMATS:
         near = did_you_mean(format, FORMATS)
         raise OptionError(f"format: expected one of {', '.join(FORMATS)}, got {format!r}{near}")
+    if not os.path.isdir(path):
+        return None
+    if format not in (None, "brat"):
+        raise CorpusError(f"{path}: is a folder, expected a file with {format}; only BRAT's stand-off is in folders")
+    return OpenFile(b"", path, "brat")
 
 
 def format_of(name: str, data: bytes, named: bool = False) -> str:
@@ -234,8 +224,8 @@ def _has_tasks(data: bytes) -> bool:
 
 def read_corpus(
     file: OpenFile,
-    columns: str | Sequence[str] | None = None,
-    label: str | bool | None = None,
+    columns: Columns = None,
+    label: Label = None,
     options: FileOptions = NOTHING_SAID,
     predicted: bool = False,
 ) -> tuple[Corpus, list[str]]:
@@ -244,13 +234,25 @@ def read_corpus(
     Of CRFsuite's data this is the label column alone."""
     format = FORMATS[file.format]
     if format.lines is not None:
-        return format.lines(file, Asked(columns, label))
-    if format.texts is not None:
-        return _read_texts(file, Asked(columns, label, options, predicted))
-    records = records_of(file)
-    if predicted and PREDICTED in records.names:
-        label = PREDICTED
-    return token_records.corpus_of(records, columns, label, options.label_names), []
+        corpus = format.lines(file, columns, label)
+        unbroken = file.format == "columns" and len(corpus) == 1 and corpus.n_tokens >= LONG
+        note = f"{file.name}: all {corpus.n_tokens:,} tokens are one sentence; an empty line must end each sentence"
+        return corpus, [note] if unbroken and file.head is None and not file.more else []
+    if format.records is not None:
+        records = format.records(file)
+        if predicted and PREDICTED in records.names:
+            label = PREDICTED
+        return token_records.corpus_of(records, columns, label, options.label_names), []
+    for name, given in (("columns", columns), ("label", label or None)):
+        if given is not None:
+            raise OptionError(f"{name}: {file.name}: annotated texts have the columns word and label, and no others")
+    texts = texts_of(file, predicted)
+    if label is False:
+        texts = [text._replace(annotations=None) for text in texts]
+    elif file.format in ("label-studio", "brat"):
+        texts = [text for text in texts if text.annotations is not None] or texts
+    read = annotations.corpus_of(texts, file.name, options.skip_bad_spans, options.tokenizer)
+    return read.corpus, read.notes
 
 
 def records_of(file: OpenFile) -> token_records.TokenRecords:
@@ -265,20 +267,6 @@ def texts_of(file: OpenFile, predicted: bool = False) -> list[annotations.Annota
     texts = FORMATS[file.format].texts
     assert texts is not None
     return texts(file, predicted)
-
-
-def _read_texts(file: OpenFile, asked: Asked) -> tuple[Corpus, list[str]]:
-    """A corpus of annotated texts."""
-    for name, given in (("columns", asked.columns), ("label", asked.label or None)):
-        if given is not None:
-            raise OptionError(f"{name}: {file.name}: annotated texts have the columns word and label, and no others")
-    texts = texts_of(file, asked.predicted)
-    if asked.label is False:
-        texts = [text._replace(annotations=None) for text in texts]
-    elif file.format in ("label-studio", "brat"):
-        texts = [text for text in texts if text.annotations is not None] or texts
-    read = annotations.corpus_of(texts, file.name, asked.options.skip_bad_spans, asked.options.tokenizer)
-    return read.corpus, read.notes
 
 
 def plain_text(file: OpenFile) -> str:
@@ -301,9 +289,9 @@ def plain_text(file: OpenFile) -> str:
 
 def pieces_of(path: str, format: str | None = None, named: bool = False, size: int = SIZE) -> Iterator[OpenFile]:
     """The pieces of a file, `-` for standard input, in order; with `named` columns it has columns."""
-    check_format(format)
-    if os.path.isdir(path):
-        yield opened_folder(path, format)
+    folder = _folder(path, format)
+    if folder is not None:
+        yield folder
         return
     with ByteStream(path) as stream:
         head = _head(stream, size, format, named)
@@ -323,32 +311,18 @@ def pieces_of(path: str, format: str | None = None, named: bool = False, size: i
 def _head(stream: ByteStream, size: int, format: str | None, named: bool) -> bytes:
     """How a file begins: with two whole lines at least, since the first may only say what labels are called."""
     text = fresh = stream.read(size)
-    while fresh and not _has_two_lines(text):
+    while fresh and _TWO_LINES.match(text) is None:
         check_size(len(text), stream.name, held=True, what="fewer than two whole lines of text within")
-        unended = len(text) - text.rfind(NEWLINE) - 1
-        if unended > LONGEST_LINE and _has_token_lines(stream.name, text, format, named):
-            raise line_too_long(f"{stream.name}:{text.count(NEWLINE) + 1}")
+        if len(text) - text.rfind(NEWLINE) - 1 > LONGEST_LINE:
+            is_json = format is None and text.removeprefix(BOM).lstrip()[:1] in (
+                b"{",
+                b"[",
+            )  # a line may be a long text
+            if not is_json and FORMATS[format or format_of(stream.name, text, named)].lines is not None:
+                raise line_too_long(f"{stream.name}:{text.count(NEWLINE) + 1}")
         fresh = stream.read(len(text))
         text += fresh
     return text
-
-
-def _has_token_lines(name: str, text: bytes, format: str | None, named: bool) -> bool:
-    """Whether a file that begins like this has a line for each token."""
-    if format is None and text.removeprefix(BOM).lstrip()[:1] in (b"{", b"["):
-        return False  # JSON, in which one line may hold a long text
-    return FORMATS[format or format_of(name, text, named)].lines is not None
-
-
-def _has_two_lines(text: bytes) -> bool:
-    """Whether two lines that are not blank are whole."""
-    end = 0
-    for _ in range(2):
-        content = _CONTENT.search(text, end)
-        end = text.find(b"\n", content.start()) + 1 if content else 0
-        if not end:
-            return False
-    return True
 
 
 def _blocks(head: bytes, stream: ByteStream, format: str, size: int) -> Iterator[bytes]:

@@ -5,7 +5,9 @@ context alone ("gave her flowers" against "saw her brother"), and some are noise
 """
 
 import random
+import re
 from collections.abc import Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,16 +18,60 @@ from labelwright.errors import OptionError
 
 COLUMNS = ("word", "pos", "chunk", "entity")
 
-# Words; several are deliberately more than one thing (saw, watch, Ford, Florence).
-MEETING = "watch visit help follow like love trust support judge attack call answer see meet find know"
+# Words, with _ for a space; several are deliberately more than one thing (saw, watch, Ford, Florence).
+SHARED = "Florence Paris Sydney Austin Jordan Chelsea Virginia Georgia Charlotte Lincoln Washington Houston Kent London"
+CITIES = "Berlin Oslo Madrid Lisbon Vienna Cairo Lima Boston Dublin Kyoto Ghent Turin"
+SOLID = "old new small large red green dark light cheap open clean heavy local second last"
 HANDLING = """paint open close carry clean fix use watch cover design want need like move see find buy sell cut build
     hold lose leave draw"""
-DISCUSSING = """plan study review reject accept support sign publish finish record judge test report follow change like
-    attack read write see win"""
-INTRANSITIVE = "work walk talk play dance wait arrive laugh fish travel rest listen cook run sleep fall swim sing speak"
-GIVING = "offer hand promise give send show bring tell teach"
-SAYING = "believe hope claim report announce argue say think know write"
-WITH_PARTICLE = "put+off give+up set+up take+over cut+down pick+up turn+down carry+out call+off work+out"
+LISTS = {
+    "INTRANSITIVE": """work walk talk play dance wait arrive laugh fish travel rest listen cook run sleep fall swim sing
+        speak""",
+    "GIVING": "offer hand promise give send show bring tell teach",
+    "SAYING": "believe hope claim report announce argue say think know write",
+    "PHRASAL": "put+off give+up set+up take+over cut+down pick+up turn+down carry+out call+off work+out",
+    "FIGURES": "price share profit loss/losses sale cost wage market rent debt export",
+    "RELATIVES": "brother sister friend teacher doctor neighbour cousin boss",
+    "FEELINGS": "happy tired angry afraid ready late early ill rich famous open quiet strong",
+    "ADVERBS": """quickly slowly often never always really still soon again early late together quietly finally
+        recently""",
+    "DEGREES": "very quite rather too really",
+    "SHARED": SHARED,
+    "GIVEN": "Anna Peter Maria Jack Tom Helen Susan David Karen Olga Pedro Mei Omar Ruth Simon Clara",
+    "FAMILY": "Smith Baker Ford Morgan Stone Cook Marsh Hill Young Carter Weber Silva Tanaka Moreau Judge Fisher",
+    "CITIES": CITIES,
+    "SEATS": f"{SHARED} {CITIES}",
+    "REGIONS": "New_York South_Korea West_Virginia North_Wales Lake_Victoria Cape_Town San_Marino",
+    "FIRMS": "Ford Morgan Baker Northwind Halden Marsh Orbit Delta Carter Silverline Fisher Stone",
+    "ENDINGS": "Corp. Inc. Group Bank Motors Airlines University Press &_Sons",
+    "SYLLABLES": """ba bel cor da den el fen gar hal ik jor kal lan mar mor nel or pel quin ral sen tor ul var wen yor
+        zan""",
+    "SPOTS": """house garden river bridge city/cities office school museum station market church/churches village road
+        hotel park""",
+}
+KINDS = {  # nouns (with irregular plurals), and the adjectives and verbs that go with them
+    "PEOPLE": (
+        """teacher doctor farmer brother sister friend child/children man/men woman/women minister player worker student
+        lawyer judge cook neighbour singer painter writer driver captain soldier nurse boy girl baker""",
+        "old young tall rich poor famous tired happy quiet local foreign clever second last",
+        "watch visit help follow like love trust support judge attack call answer see meet find know",
+    ),
+    "THINGS": (
+        """house garden flower book bridge picture window table watch/watches saw engine computer ship boat box/boxes
+        car door painting church/churches building road wall fish/fish sign cover horse dog cat bird train tree shop
+        drink""",
+        SOLID,
+        HANDLING,
+    ),
+    "MATTERS": (
+        """report plan test record visit answer show study/studies review design attack change letter song story/stories
+        play meeting reading match/matches result law game call question project work/works need move talk""",
+        "old new small large good bad famous local foreign strong long short second last early late",
+        """plan study review reject accept support sign publish finish record judge test report follow change like
+        attack read write see win""",
+    ),
+    "SPOTS": (LISTS["SPOTS"], SOLID, HANDLING),
+}
 IRREGULAR = """see/saw/seen/seeing meet/met/met/meeting find/found/found/finding know/knew/known/knowing
     buy/bought/bought/buying sell/sold/sold/selling cut/cut/cut/cutting build/built/built/building
     hold/held/held/holding lose/lost/lost/losing leave/left/left/leaving draw/drew/drawn/drawing read/read/read/reading
@@ -35,344 +81,220 @@ IRREGULAR = """see/saw/seen/seeing meet/met/met/meeting find/found/found/finding
     tell/told/told/telling teach/taught/taught/teaching say/said/said/saying think/thought/thought/thinking
     rise/rose/risen/rising grow/grew/grown/growing put/put/put/putting set/set/set/setting take/took/taken/taking"""
 FORMS = {forms[0]: forms for forms in (verb.split("/") for verb in IRREGULAR.split())}
-FIGURES = "price share profit loss/losses sale cost wage market rent debt export"
-RELATIVES = "brother sister friend teacher doctor neighbour cousin boss"
-FEELINGS = "happy tired angry afraid ready late early ill rich famous open quiet strong"
-ADVERBS = "quickly slowly often never always really still soon again early late together quietly finally recently"
-DEGREES = "very quite rather too really"
-# Names, with _ for a space; those in SHARED are given names, family names, cities and firms, as they come.
-SHARED = "Florence Paris Sydney Austin Jordan Chelsea Virginia Georgia Charlotte Lincoln Washington Houston Kent London"
-GIVEN = "Anna Peter Maria Jack Tom Helen Susan David Karen Olga Pedro Mei Omar Ruth Simon Clara"
-FAMILY = "Smith Baker Ford Morgan Stone Cook Marsh Hill Young Carter Weber Silva Tanaka Moreau Judge Fisher"
-CITIES = "Berlin Oslo Madrid Lisbon Vienna Cairo Lima Boston Dublin Kyoto Ghent Turin"
-REGIONS = "New_York South_Korea West_Virginia North_Wales Lake_Victoria Cape_Town San_Marino"
-FIRMS = "Ford Morgan Baker Northwind Halden Marsh Orbit Delta Carter Silverline Fisher Stone"
-FIRM_ENDINGS = "Corp. Inc. Group Bank Motors Airlines University Press &_Sons"
-SYLLABLES = "ba bel cor da den el fen gar hal ik jor kal lan mar mor nel or pel quin ral sen tor ul var wen yor zan"
+
+# The grammar.  A line of a rule is chosen as often as its number says; braces are filled in from left to right:
+#   {rule}  {LIST}  {one of these words}  {2..61}  {20%in so many cases;else}  {x=kept}{x}  {x?if kept;else}  {f:of x}
+# Kept are: many (the noun is plural), plural (so is the verb), past, verb, people (the kind of nouns).
+GRAMMAR = """
+sentence
+  19 {clause} ./.
+  4 [{NP_Yesterday/NN NP_Today/NN ADVP_However/RB ADVP_Meanwhile/RB ADVP_Finally/RB ADVP_Recently/RB ADVP_Still/RB \
+ADVP_Then/RB}] {70%,/,} {clause} ./.
+  4 {clause} ,/, {and but}/CC {clause} ./.
+  4 {subject} {verb={SAYING}}{past={75%yes}}{said}] {60%[SBAR that/IN]} {clause} ./.
+  3 {clause} [SBAR {because if while although when before after since}/IN] {clause} ./.
+  2 {s={subject}}{did={60%Did/VBD;{plural?Do/VBP;Does/VBZ}}}{any}{did} {s} [VP {VERBS}/VB] {thing} ?/.
+  2 {speaker={person}}{did={said wrote claimed}}``/`` {clause} ,/, ''/'' [NP {speaker}] [VP {did}/VBD] ./.
+  2 {any}{s={common}}{plural={many}}{past={40%yes}}[NP There/EX] [VP {is}] {s} {circumstance} ./.
+clause: {event}{40% {circumstance}}{15% {circumstance}}
+event
+  3 {any}{s={common}}{plural={many}}{past={65%yes}}{verb={VERBS}}{of:PEOPLE}{who={50%{named};{common}}}\
+{s} [VP {is} {form:2}/VBN] {70%[PP by/IN] {who}}
+  2 {many={60%yes}}{plural={many}}{x={noun:{FIGURES}}}{s={60%[NP {70%{firm};{place}}] [NP 's/POS {x}];\
+{of:MATTERS}[NP the/DT {adjectives:15}{x}]}}{n={2..61}/CD %/NN}{n={50%$/$ {1..90}/CD million/CD;{n}}}\
+{by={40%[PP by/IN]}}{verb={climb jump rise fall grow}}{past={65%yes}}{s} {said}] {by} [NP {n}]
+  15 {subject} {6%{manner}} {past={65%yes}}{predicate}
+predicate
+  16 {any}{verb={VERBS}}{said}] {thing}
+  6 {verb={INTRANSITIVE}}{said}] {35%{manner}}
+  6 {verb={GIVING}}{said}] {many=yes}{gifts={noun:{flower book letter card picture}}}{giving}
+  4 {x={FEELINGS}}[VP {is}] [ADJP {45%{DEGREES}/RB} {x}/JJ]
+  4 {verb={PHRASAL}}{of:MATTERS}{x={common}}{v={said}]}{70%{v} [PRT {form:5}/RP] {x};{v} {x} [PRT {form:5}/RP]}
+  4 {any}{verb={want plan hope try need refuse promise}}{said} to/TO {VERBS}/VB] {thing}
+giving
+  5 [NP {her her him them}/PRP] [NP {of:THINGS}{adjectives:20}{gifts}]
+  2 [NP her/PRP$ {of:THINGS}{adjectives:20}{gifts}] [PP to/TO] {of:PEOPLE}{thing}
+  3 {of:PEOPLE}{thing} {of:THINGS}{common}
+said: {i={8%{ADVERBS}/RB }}{helped}
+helped
+  11 [VP {i}{tense:{form:4} {form:0} {form:1}}
+  3 [VP {will can may should must could would might}/MD {i}{form:0}/VB
+  2 [VP {tense:has have had} {i}{form:2}/VBN
+  2 [VP {is} {i}{form:3}/VBG
+  2 [VP {tense:does do did} {60%not;n't}/RB {form:0}/VB
+is: {tense:is are {plural?were;was}}
+manner: {x={ADVERBS}}[ADVP {15%{DEGREES}/RB} {x}/RB]
+circumstance
+  4 [PP {in near from at}/IN] [NP {place}]
+  3 [PP {in near at behind from through around by}/IN] {of:SPOTS}{common}
+  1 [PP {on/IN]_[NP_Monday/NNP on/IN]_[NP_Friday/NNP in/IN]_[NP_March/NNP in/IN]_[NP_October/NNP in/IN]_[NP_1987/CD \
+in/IN]_[NP_2004/CD on/IN]_[NP_Sunday/NNP}]
+  2 [NP {last/JJ next/JJ this/DT every/DT} {week year month summer winter spring}/NN]
+any: {of:{PEOPLE THINGS THINGS MATTERS MATTERS}}
+subject: {of:PEOPLE}{someone}{plural={many}}
+someone
+  6 {x={he she they we he she}}{many={several:{x}}}[NP {x}/PRP]
+  6 {named}
+  1 {both}
+  7 {common}{20% [PP from/IN] [NP {place}]}
+thing
+  3 [NP {people?{him her them};{it them}}/PRP]
+  3 {people?[NP her/PRP$ {RELATIVES}/NN];{named}}
+  3 {named}
+  1 {both}
+  10 {common}
+named: {name={60%{person};{firm}}}{people?{80%{many=}[NP {name}];{theirs}};{theirs}}
+theirs: {many={40%yes}}[NP {name}] [NP 's/POS {adjectives:15}{noun:{NOUNS}}]
+both: {many=yes}{l={noun:{NOUNS}}}{r={noun:{NOUNS}}}{and={and or}/CC}{65%[NP {l} {and} {r}];[NP {l}] {and} [NP {r}]}
+common
+  9 {many={40%yes}}{body}[NP {80%the;{many?these;this}}/DT {b}]
+  4 {many={40%yes}}{body}[NP {many?some;{article:{b}}}/DT {b}]
+  3 {many={40%yes}}{body}[NP {his her their her my}/PRP$ {b}]
+  3 {40%}{many=yes}{body}{n={2..901}}{b={two three ten 30 250 {n}}/CD {b}}\
+{30%{50%[PP about/IN] [NP {b}];[NP about/IN {b}]};[NP {b}]}
+  1 {40%}{many=yes}{body}[NP {b}]
+body: {b={adjectives:22}{8%{people?;{one:{SPOTS}} }}{noun:{NOUNS}}}
+person: {f={15%{invented};{30%{SHARED};{FAMILY}}}}{g={30%{SHARED};{GIVEN}}}{called}
+called
+  4 {marked:PER {g} {f}}
+  2 {Mr. Mrs. Dr. President Captain Professor}/NNP {marked:PER {f}}
+  2 {marked:PER {g}}
+  2 {marked:PER {f}}
+place: {12%{marked:LOC {invented}};{marked:LOC {25%{REGIONS};{50%{SHARED};{CITIES}}}}}
+firm: {f={15%{invented};{25%{SHARED};{FIRMS}}}}{25%{marked:ORG {University_of Bank_of Museum_of City_Council_of} \
+{SEATS}};{marked:ORG {60%{f} {ENDINGS};{f}}}}
+invented
+  1 {capital:{SYLLABLES}{SYLLABLES}}
+  1 {capital:{SYLLABLES}{SYLLABLES}{SYLLABLES}}
+"""
+RULES: dict[str, list[tuple[int, str]]] = {}
+for _line in GRAMMAR.strip().splitlines():
+    _often, _, _text = _line.strip().partition(" ")
+    if _line[0] == " ":
+        RULES[[*RULES][-1]].append((int(_often), _text))
+    else:
+        RULES[_often.rstrip(":")] = [(1, _text)] if _text else []
 
 
-class Nouns(NamedTuple):
-    """Nouns of one kind (with irregular plurals), and the adjectives and verbs that go with them."""
-
-    words: str
-    adjectives: str
-    verbs: str
-
-
-SOLID = "old new small large red green dark light cheap open clean heavy local second last"
-PEOPLE = Nouns(
-    """teacher doctor farmer brother sister friend child/children man/men woman/women minister player worker student
-    lawyer judge cook neighbour singer painter writer driver captain soldier nurse boy girl baker""",
-    "old young tall rich poor famous tired happy quiet local foreign clever second last",
-    MEETING,
-)
-THINGS = Nouns(
-    """house garden flower book bridge picture window table watch/watches saw engine computer ship boat box/boxes car
-    door painting church/churches building road wall fish/fish sign cover horse dog cat bird train tree shop drink""",
-    SOLID,
-    HANDLING,
-)
-MATTERS = Nouns(
-    """report plan test record visit answer show study/studies review design attack change letter song story/stories
-    play meeting reading match/matches result law game call question project work/works need move talk""",
-    "old new small large good bad famous local foreign strong long short second last early late",
-    DISCUSSING,
-)
-SPOTS = Nouns(
-    "house garden river bridge city/cities office school museum station market church/churches village road hotel park",
-    SOLID,
-    HANDLING,
-)
-KINDS = (PEOPLE, THINGS, THINGS, MATTERS, MATTERS)
+@cache
+def _cut(text: str, sign: str) -> list[str]:
+    """A text, cut at a sign outside of braces; or (at braces) what is outside and inside of them in turn."""
+    pieces, depth = [""], 0
+    for letter in text:
+        depth -= letter == "}"
+        if depth == 0 and letter in sign:
+            pieces.append("")
+        else:
+            pieces[-1] += letter
+        depth += letter == "{"
+    return pieces
 
 
-def _forms(base: str) -> list[str]:
-    """Base, past, participle, gerund and third person of a verb, by spelling rules that suffice for the words above."""
-    stem = base[:-1] if base[-1] == "e" else base
-    third, past = base + ("es" if base.endswith(("s", "sh", "ch", "x")) else "s"), f"{stem}ed"
-    if base[-1] == "y" and base[-2] not in "aeiou":
-        third, past = f"{base[:-1]}ies", f"{base[:-1]}ied"
-    return [*FORMS.get(base, [base, past, past, f"{stem}ing"]), third]
+@cache
+def _read(group: str) -> tuple[str, str, list[str]]:
+    """The name in a pair of braces, the sign behind it, and what stands behind that."""
+    name, sign, rest = re.fullmatch(r"(\w*)([%=?:]?)(.*)", group).groups()  # type: ignore[union-attr]
+    return name, sign, [*_cut(rest, ";"), ""] if sign in ("%", "?") else [rest]
 
 
-def _tensed(third: str, base: str, before: str, plural: bool, past: bool) -> str:
-    return f"{before}/VBD" if past else f"{base}/VBP" if plural else f"{third}/VBZ"
+_words = cache(str.split)
 
 
-def _being(plural: bool, past: bool) -> str:
-    return _tensed("is", "are", "were" if plural else "was", plural, past)
-
-
-def _marked(name: str, kind: str) -> str:
-    """The words of a name, with their tags and their places in it."""
-    tags, words = {"of": "IN", "&": "CC"}, name.split()
-    return " ".join(f"{word}/{tags.get(word, 'NNP')}/{'I' if k else 'B'}-{kind}" for k, word in enumerate(words))
-
-
-class Grammar:
-    """Phrases and sentences as texts, "[NP her/PRP$ brother/NN] [VP left/VBD] ./."; each method is one rule.
+class Sentences:
+    """Sentences of the grammar as texts, "[NP her/PRP$ brother/NN] [VP left/VBD] ./.".
 
     Choices depend on the seed alone, on every platform: whole random bits, no floating point."""
 
     def __init__(self, seed: int) -> None:
         self._bits = random.Random(seed)
+        self.kept: dict[str, str] = {}
+        self.lists = dict(LISTS)
 
     def below(self, n: int) -> int:
-        """A number from 0 to n - 1."""
         return (self._bits.getrandbits(32) * n) >> 32
 
-    def chance(self, percent: int) -> bool:
-        """True this often."""
-        return self.below(100) < percent
-
     def pick(self, words: str) -> str:
-        """One of the words."""
-        chosen = words.split()
+        chosen = _words(words)
         return chosen[self.below(len(chosen))].replace("_", " ")
 
-    def kind(self) -> Nouns:
-        """What someone does something to."""
-        return KINDS[self.below(len(KINDS))]
+    def fill(self, text: str) -> str:
+        """A text with its braces filled in."""
+        if "{" not in text:
+            return text
+        return "".join([self.group(piece) if k % 2 else piece for k, piece in enumerate(_cut(text, "{}"))])
 
-    # Names
+    def group(self, text: str) -> str:
+        """What stands for a pair of braces."""
+        if text in self.kept:
+            return self.kept[text]
+        if text in RULES:
+            return self.rule(text)
+        name, sign, (rest, *other) = _read(text)
+        if sign == "=":
+            self.kept[name] = self.fill(rest)
+            return ""
+        if sign == ":":
+            return str(getattr(self, name)(self.fill(rest)))
+        if sign:
+            is_so = self.below(100) < int(name) if sign == "%" else self.kept[name]
+            return self.fill(rest if is_so else other[0])
+        if ".." in text:
+            first, last = map(int, text.split(".."))
+            return str(first + self.below(last - first + 1))
+        return self.pick(self.lists.get(text) or self.fill(text))
 
-    def invented(self) -> str:
-        """A name that no list holds."""
-        return "".join(self.pick(SYLLABLES) for _ in range(2 + self.below(2))).capitalize()
+    def rule(self, name: str) -> str:
+        lines = RULES[name]
+        at = self.below(sum([often for often, _ in lines])) if len(lines) > 1 else 0
+        for often, text in lines:
+            at -= often
+            if at < 0:
+                return self.fill(text)
+        raise AssertionError(name)
 
-    def known(self, percent: int, names: str) -> str:
-        """One of the names, or of those that are names of many things."""
-        return self.pick(SHARED if self.chance(percent) else names)
+    # What the grammar asks of a text
 
-    def person(self) -> str:
-        """Anna, Anna Ford, Dr. Ford, Florence."""
-        family = self.invented() if self.chance(15) else self.known(30, FAMILY)
-        given, form = self.known(30, GIVEN), self.below(10)
-        if 4 <= form < 6:
-            return f"{self.pick('Mr. Mrs. Dr. President Captain Professor')}/NNP {_marked(family, 'PER')}"
-        return _marked(f"{given} {family}" if form < 4 else given if form < 8 else family, "PER")
+    def of(self, kind: str) -> str:
+        self.lists |= dict(zip(("NOUNS", "ADJECTIVES", "VERBS"), KINDS[kind], strict=True))
+        self.kept["people"] = "yes" if kind == "PEOPLE" else ""
+        return ""
 
-    def place(self) -> str:
-        """Oslo, New York, Florence."""
-        if self.chance(12):
-            return _marked(self.invented(), "LOC")
-        return _marked(self.pick(REGIONS) if self.chance(25) else self.known(50, CITIES), "LOC")
+    def one(self, noun: str) -> str:
+        return f"{noun.partition('/')[0]}/NN"
 
-    def firm(self) -> str:
-        """Ford, Halden Group, University of Oslo."""
-        name = self.invented() if self.chance(15) else self.known(25, FIRMS)
-        if self.chance(25):
-            body = self.pick("University_of Bank_of Museum_of City_Council_of")
-            return _marked(f"{body} {self.pick(f'{SHARED} {CITIES}')}", "ORG")
-        return _marked(f"{name} {self.pick(FIRM_ENDINGS)}" if self.chance(60) else name, "ORG")
+    def noun(self, noun: str) -> str:
+        singular, _, irregular = noun.partition("/")
+        return f"{irregular or singular + 's'}/NNS" if self.kept["many"] else f"{singular}/NN"
 
-    # Noun phrases, and whether they are plural
-
-    def noun(self, words: str, plural: bool) -> str:
-        """One noun."""
-        singular, _, irregular = self.pick(words).partition("/")
-        return f"{irregular or singular + 's'}/NNS" if plural else f"{singular}/NN"
-
-    def adjectives(self, kind: Nouns, percent: int) -> str:
-        """No adjective, one, or (rarely) two."""
-        chosen = [f"{self.pick(kind.adjectives)}/JJ " for _ in range(2) if self.chance(percent)]
+    def adjectives(self, percent: str) -> str:
+        chosen = [f"{self.pick(self.lists['ADJECTIVES'])}/JJ " for _ in range(2) if self.below(100) < int(percent)]
         return "".join(dict.fromkeys(chosen))
 
-    def named(self, kind: Nouns) -> tuple[str, bool]:
-        """A person or a firm, or what is theirs."""
-        name = self.person() if self.chance(60) else self.firm()
-        if kind is PEOPLE and self.chance(80):
-            return f"[NP {name}]", False
-        plural = self.chance(40)
-        return f"[NP {name}] [NP 's/POS {self.adjectives(kind, 15)}{self.noun(kind.words, plural)}]", plural
+    def form(self, number: str) -> str:
+        """Base, past, participle, gerund, third person and particle of the verb; spelling rules that suffice here."""
+        base, _, particle = self.kept["verb"].partition("+")
+        stem = base[:-1] if base[-1] == "e" else base
+        third, past = base + ("es" if base.endswith(("s", "sh", "ch", "x")) else "s"), f"{stem}ed"
+        if base[-1] == "y" and base[-2] not in "aeiou":
+            third, past = f"{base[:-1]}ies", f"{base[:-1]}ied"
+        return [*FORMS.get(base, [base, past, past, f"{stem}ing"]), third, particle][int(number)]
 
-    def common(self, kind: Nouns) -> tuple[str, bool]:
-        """The old dogs, a school garden, about 30 farmers, her brother."""
-        form = self.below(20)
-        plural = self.chance(40) or form >= 16
-        body = self.adjectives(kind, 22)
-        if self.chance(8) and kind is not PEOPLE:
-            body += f"{self.noun(SPOTS.words, plural=False)} "
-        body += self.noun(kind.words, plural)
-        if form < 9:
-            body = f"{'the' if self.chance(80) else 'these' if plural else 'this'}/DT {body}"
-        elif form < 13:
-            body = f"{'some' if plural else 'an' if body[0] in 'aeiou' else 'a'}/DT {body}"
-        elif form < 16:
-            body = f"{self.pick('his her their her my')}/PRP$ {body}"
-        elif form < 19:
-            body = f"{self.pick(f'two three ten 30 250 {2 + self.below(900)}')}/CD {body}"
-            if self.chance(30):  # annotators differ on whether "about" belongs to the number
-                return (f"[PP about/IN] [NP {body}]" if self.chance(50) else f"[NP about/IN {body}]"), plural
-        return f"[NP {body}]", plural
+    def tense(self, forms: str) -> str:
+        third, base, past = forms.split()
+        return f"{past}/VBD" if self.kept["past"] else f"{base}/VBP" if self.kept["plural"] else f"{third}/VBZ"
 
-    def both(self, kind: Nouns) -> tuple[str, bool]:
-        """Cats and dogs: one chunk or three, as the annotator liked."""
-        left, right = self.noun(kind.words, True), self.noun(kind.words, True)
-        conjunction = f"{self.pick('and or')}/CC"
-        return (
-            f"[NP {left} {conjunction} {right}]" if self.chance(65) else f"[NP {left}] {conjunction} [NP {right}]"
-        ), True
+    def marked(self, name: str) -> str:
+        """The words of a name, with their tags and their places in it."""
+        tags, (kind, *words) = {"of": "IN", "&": "CC"}, name.split()
+        return " ".join(f"{word}/{tags.get(word, 'NNP')}/{'I' if k else 'B'}-{kind}" for k, word in enumerate(words))
 
-    def subject(self) -> tuple[str, bool]:
-        """Whoever does it."""
-        form = self.below(20)
-        if form < 6:
-            word = self.pick("he she they we he she")
-            return f"[NP {word}/PRP]", word in ("they", "we")
-        if form < 13:
-            return self.named(PEOPLE) if form < 12 else self.both(PEOPLE)
-        phrase, plural = self.common(PEOPLE)
-        return phrase + (f" [PP from/IN] [NP {self.place()}]" if self.chance(20) else ""), plural
+    def several(self, pronoun: str) -> str:
+        return "yes" if pronoun in ("they", "we") else ""
 
-    def thing(self, kind: Nouns) -> str:
-        """Whatever it is done to."""
-        form = self.below(20)
-        if form < 3:
-            return f"[NP {self.pick('him her them' if kind is PEOPLE else 'it them')}/PRP]"
-        if form < 6 and kind is PEOPLE:
-            return f"[NP her/PRP$ {self.pick(RELATIVES)}/NN]"
-        return (self.named if form < 9 else self.both if form == 9 else self.common)(kind)[0]
+    def article(self, text: str) -> str:
+        return "an" if text[0] in "aeiou" else "a"
 
-    # Around the verb
-
-    def verb(self, verbs: str, plural: bool, past: bool) -> str:
-        """A verb with its helpers: saw, will see, has seen, did not see, was seeing."""
-        base, before, participle, gerund, third = _forms(verbs)
-        inner = f"{self.pick(ADVERBS)}/RB " if self.chance(8) else ""
-        form = self.below(20)
-        if form < 11:
-            return f"[VP {inner}{_tensed(third, base, before, plural, past)}]"
-        if form < 14:
-            return f"[VP {self.pick('will can may should must could would might')}/MD {inner}{base}/VB]"
-        if form < 16:
-            return f"[VP {_tensed('has', 'have', 'had', plural, past)} {inner}{participle}/VBN]"
-        if form < 18:
-            return f"[VP {_being(plural, past)} {inner}{gerund}/VBG]"
-        negation = "not" if self.chance(60) else "n't"
-        return f"[VP {_tensed('does', 'do', 'did', plural, past)} {negation}/RB {base}/VB]"
-
-    def giving(self, plural: bool, past: bool) -> str:
-        """Gave her flowers; gave her flowers to him; gave the man a book."""
-        verb = self.verb(self.pick(GIVING), plural, past)
-        gifts = self.noun("flower book letter card picture", plural=True)
-        form = self.below(10)
-        if form < 5:  # two chunks: she gets them
-            return f"{verb} [NP {self.pick('her her him them')}/PRP] [NP {self.adjectives(THINGS, 20)}{gifts}]"
-        if form < 7:  # one chunk: someone else gets what was hers
-            return f"{verb} [NP her/PRP$ {self.adjectives(THINGS, 20)}{gifts}] [PP to/TO] {self.thing(PEOPLE)}"
-        return f"{verb} {self.thing(PEOPLE)} {self.common(THINGS)[0]}"
-
-    def predicate(self, plural: bool, past: bool) -> str:
-        """What people do."""
-        form = self.below(40)
-        if form < 16:
-            kind = self.kind()
-            return f"{self.verb(self.pick(kind.verbs), plural, past)} {self.thing(kind)}"
-        if form < 22:
-            return f"{self.verb(self.pick(INTRANSITIVE), plural, past)} {self.manner(35)}"
-        if form < 28:
-            return self.giving(plural, past)
-        if form < 32:
-            feeling, degree = self.pick(FEELINGS), f"{self.pick(DEGREES)}/RB" if self.chance(45) else ""
-            return f"[VP {_being(plural, past)}] [ADJP {degree} {feeling}/JJ]"
-        if form < 36:
-            verb, particle = self.pick(WITH_PARTICLE).split("+")
-            thing = self.common(MATTERS)[0]
-            verb = self.verb(verb, plural, past)
-            return f"{verb} [PRT {particle}/RP] {thing}" if self.chance(70) else f"{verb} {thing} [PRT {particle}/RP]"
-        kind = self.kind()
-        wanting = self.verb(self.pick("want plan hope try need refuse promise"), plural, past)
-        return f"{wanting[:-1]} to/TO {self.pick(kind.verbs)}/VB] {self.thing(kind)}"
-
-    def passive(self) -> str:
-        """The house was sold by Ford."""
-        kind = self.kind()
-        phrase, plural = self.common(kind)
-        verb = f"[VP {_being(plural, self.chance(65))} {_forms(self.pick(kind.verbs))[2]}/VBN]"
-        agent = (self.named if self.chance(50) else self.common)(PEOPLE)[0]
-        return f"{phrase} {verb} {f'[PP by/IN] {agent}' if self.chance(70) else ''}"
-
-    def movement(self) -> str:
-        """Ford's shares rose 12 %."""
-        plural = self.chance(60)
-        figure = self.noun(FIGURES, plural)
-        if self.chance(60):
-            subject = f"[NP {self.firm() if self.chance(70) else self.place()}] [NP 's/POS {figure}]"
-        else:
-            subject = f"[NP the/DT {self.adjectives(MATTERS, 15)}{figure}]"
-        amount = f"{2 + self.below(60)}/CD %/NN"
-        if self.chance(50):
-            amount = f"$/$ {1 + self.below(90)}/CD million/CD"
-        by = "[PP by/IN]" if self.chance(40) else ""
-        return (
-            f"{subject} {self.verb(self.pick('climb jump rise fall grow'), plural, self.chance(65))} {by} [NP {amount}]"
-        )
-
-    def manner(self, percent: int) -> str:
-        """Perhaps an adverb, perhaps with a degree."""
-        if not self.chance(percent):
-            return ""
-        adverb, degree = self.pick(ADVERBS), f"{self.pick(DEGREES)}/RB" if self.chance(15) else ""
-        return f"[ADVP {degree} {adverb}/RB]"
-
-    def circumstance(self) -> str:
-        """In Oslo, near the old bridge, on Monday, last week."""
-        form = self.below(10)
-        if form < 4:
-            return f"[PP {self.pick('in near from at')}/IN] [NP {self.place()}]"
-        if form < 7:
-            return f"[PP {self.pick('in near at behind from through around by')}/IN] {self.common(SPOTS)[0]}"
-        if form < 8:
-            time = self.pick("Monday/NNP Friday/NNP March/NNP October/NNP 1987/CD 2004/CD Sunday/NNP")
-            return f"[PP {'on' if 'day' in time else 'in'}/IN] [NP {time}]"
-        article = self.pick("last/JJ next/JJ this/DT every/DT")
-        return f"[NP {article} {self.pick('week year month summer winter spring')}/NN]"
-
-    # Clauses and sentences
-
-    def clause(self) -> str:
-        """Who does what, and perhaps where or when."""
-        form = self.below(20)
-        if form < 5:
-            clause = self.passive() if form < 3 else self.movement()
-        else:
-            subject, plural = self.subject()
-            clause = f"{subject} {self.manner(6)} {self.predicate(plural, self.chance(65))}"
-        for percent in (40, 15):
-            clause += f" {self.circumstance()}" if self.chance(percent) else ""
-        return clause
-
-    def sentence(self) -> str:
-        """One of several constructions, with its punctuation."""
-        form = self.below(40)
-        if form < 19:
-            return f"{self.clause()} ./."
-        if form < 23:
-            opener = self.pick(
-                "NP_Yesterday/NN NP_Today/NN ADVP_However/RB ADVP_Meanwhile/RB ADVP_Finally/RB"
-                " ADVP_Recently/RB ADVP_Still/RB ADVP_Then/RB"
-            )
-            return f"[{opener}] {',/,' if self.chance(70) else ''} {self.clause()} ./."
-        if form < 27:
-            return f"{self.clause()} ,/, {self.pick('and but')}/CC {self.clause()} ./."
-        if form < 31:
-            speaker, plural = self.subject()
-            said = self.verb(self.pick(SAYING), plural, self.chance(75))
-            return f"{speaker} {said} {'[SBAR that/IN]' if self.chance(60) else ''} {self.clause()} ./."
-        if form < 34:
-            conjunctions = "because if while although when before after since"
-            return f"{self.clause()} [SBAR {self.pick(conjunctions)}/IN] {self.clause()} ./."
-        if form < 36:
-            subject, plural = self.subject()
-            helper = "Did/VBD" if self.chance(60) else "Do/VBP" if plural else "Does/VBZ"
-            kind = self.kind()
-            return f"{helper} {subject} [VP {self.pick(kind.verbs)}/VB] {self.thing(kind)} ?/."
-        if form < 38:
-            person, wrote = self.person(), self.pick("said wrote claimed")
-            return f"``/`` {self.clause()} ,/, ''/'' [NP {person}] [VP {wrote}/VBD] ./."
-        phrase, plural = self.common(self.kind())
-        return f"[NP There/EX] [VP {_being(plural, self.chance(40))}] {phrase} {self.circumstance()} ./."
+    capital = staticmethod(str.capitalize)
 
 
 def _rows(sentence: str) -> list[tuple[str, ...]]:
@@ -412,8 +334,8 @@ def builtin_corpus(
         raise OptionError(f"builtin_corpus: column {[*unknown, label][0]!r}, expected some of {', '.join(COLUMNS)}")
     if n_sentences < 1:
         raise OptionError(f"builtin_corpus: n_sentences is {n_sentences}, expected at least 1")
-    grammar = Grammar(random_state)
-    rows = [_rows(grammar.sentence()) for _ in range(n_sentences)]
+    sentences = Sentences(random_state)
+    rows = [_rows(sentences.rule("sentence")) for _ in range(n_sentences)]
     corpus = Corpus.from_sequences(rows, names=COLUMNS, source=f"builtin_corpus({n_sentences}, {random_state})")
     return corpus.select(names, label=label)
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from labelwright.corpus.compressed import read_bytes
 from labelwright.corpus.labels import place_of
-from labelwright.corpus.partial_labels import is_set, known_labels, one_of, sets_among
+from labelwright.corpus.partial_labels import is_set, known_labels, meanings
 from labelwright.corpus.schemes import allowed, boundaries, detect_scheme
 from labelwright.corpus.table import Corpus, intern_labels
 from labelwright.errors import CorpusError, OptionError, unreadable
@@ -54,17 +54,17 @@ def with_allowed_labels(
     >>> with_allowed_labels([["the", "can"]], [["D", None]], {"can": ["V"], "the": ["N"]})
     [['D', frozenset({'V'})]]
     """
-    distinct = list(dict.fromkeys(label for labels in y for label in labels if not is_set(label)))
-    left_open = {value for value, found in zip(distinct, sets_among(distinct), strict=True) if found is not None}
-    return [
-        [
-            _narrowed(one_of(label) or frozenset(), allowed[word], label)
-            if word in allowed and (is_set(label) or label in left_open)
-            else label
-            for word, label in zip(sentence, labels, strict=True)
-        ]
-        for sentence, labels in zip(words, y, strict=True)
-    ]
+    members = meanings(chain.from_iterable(y))
+
+    def narrowed(word: str, label: Any) -> Any:
+        """What is allowed of a set of labels; as it was where nothing is left."""
+        several = frozenset(label) if is_set(label) else members[label]
+        if several is None or word not in allowed:
+            return label
+        of_word = frozenset(allowed[word])
+        return (of_word & several if several else of_word) or label
+
+    return [list(map(narrowed, *pair)) for pair in zip(words, y, strict=True)]
 
 
 def allowed_in(corpus: Corpus, allowed: Allowed) -> Corpus:
@@ -77,12 +77,6 @@ def _relabelled(corpus: Corpus, y: list[list[Any]]) -> Corpus:
     column = intern_labels(list(chain.from_iterable(y)), y, corpus.source)
     columns = [column if name == corpus.label else old for name, old in zip(corpus.names, corpus.columns, strict=True)]
     return replace(corpus, columns=tuple(columns), raw=None)
-
-
-def _narrowed(members: frozenset[Any], allowed: Sequence[Any] | frozenset[Any], label: Any) -> Any:
-    """A set of labels within those that are allowed; as it was where nothing is left."""
-    left = frozenset(allowed) & members if members else frozenset(allowed)
-    return left or label
 
 
 # -- sentences of which only some spans are marked: what is known of the labels of all their tokens -------------------
@@ -109,38 +103,27 @@ def unmarked_unknown(y: Sequence[Sequence[str]], source: str = "y") -> list[list
     if scheme is None or len(labels) == 1:
         raise CorpusError(f"{source}: no spans are marked (B-X, I-X, O, ...), so there is nothing to learn from")
     number = {label: code for code, label in enumerate(labels)}
-    apart = _apart(labels, scheme)
-    return [
-        [given if label is None else label for given, label in zip(*both, strict=True)]
-        for both in zip(sentences, (_opened(sentence, labels, number, apart) for sentence in known), strict=True)
-    ]
+    n, table = len(labels), boundaries(labels)
+    outside = table.type_of[:n] < 0
+    apart = allowed(labels, scheme).arc & (table.starts[:n, :n] | outside[None, :])  # [L, L] j follows i in no span
+    opened = []
+    for given, sentence in zip(sentences, known, strict=True):
+        codes = [-1 if label in (None, OUTSIDE) else number[label] for label in sentence]
+        row: list[Any] = list(given)
+        for t in (t for t, label in enumerate(sentence) if label == OUTSIDE):
+            possible = np.ones(n, np.bool_)
+            if t > 0 and codes[t - 1] >= 0:
+                possible &= apart[codes[t - 1]]
+            if t + 1 < len(codes) and codes[t + 1] >= 0:
+                possible &= apart[:, codes[t + 1]]
+            row[t] = frozenset(labels[k] for k in np.flatnonzero(possible))
+        opened.append(row)
+    return opened
 
 
 def with_unmarked_unknown(corpus: Corpus) -> Corpus:
     """A corpus with the same done to its labels."""
     return _relabelled(corpus, unmarked_unknown(corpus.y, corpus.source))
-
-
-def _apart(labels: list[str], scheme: str) -> np.ndarray:
-    """Whether label j may follow label i and does not continue its span [L, L]."""
-    n, table = len(labels), boundaries(labels)
-    inside = table.type_of[:n] >= 0
-    return np.asarray(allowed(labels, scheme).arc & (table.starts[:n, :n] | ~inside[None, :]))
-
-
-def _opened(sentence: list[Any], labels: list[str], number: dict[str, int], apart: np.ndarray) -> list[Any]:
-    """The labels of a sentence, None where they are not known, with those outside of spans left open."""
-    opened: list[Any] = list(sentence)
-    for t, label in enumerate(sentence):
-        if label != OUTSIDE:
-            continue
-        possible = np.ones(len(labels), np.bool_)
-        if t > 0 and sentence[t - 1] not in (None, OUTSIDE):
-            possible &= apart[number[sentence[t - 1]]]
-        if t + 1 < len(sentence) and sentence[t + 1] not in (None, OUTSIDE):
-            possible &= apart[:, number[sentence[t + 1]]]
-        opened[t] = frozenset(labels[k] for k in np.flatnonzero(possible))
-    return opened
 
 
 # -- weights of sentences and of tokens in a column of a corpus -------------------------------------------------------
@@ -168,37 +151,30 @@ def weighted(corpus: Corpus, *, sentence: str | None = None, token: str | None =
     name = sentence if token is None else token
     if name is None or (sentence is not None and token is not None):
         raise OptionError("weighted: name a column with weights of sentences, or one with weights of tokens")
-    numbers = _numbers(corpus, name)
+    values = [_weight(corpus, name, code, text) for code, text in enumerate(corpus.values(name))]
+    numbers = np.array(values)[corpus.codes(name)].tolist()
     rest = [other for other in corpus.names if other != name]
     if name == corpus.label or not [other for other in rest if other != corpus.label]:
         raise CorpusError(f"{corpus.source}: column {name} is the label or the only column; name one with weights")
-    by_sentence = [numbers[a:b].tolist() for a, b in pairwise(corpus.offsets.tolist())]
-    weights = by_sentence if token is not None else [_agreed(x, n, name, corpus) for n, x in enumerate(by_sentence)]
+    weights: list[Any] = [numbers[a:b] for a, b in pairwise(corpus.offsets.tolist())]
+    for number, of_tokens in enumerate(weights if token is None else ()):
+        distinct = sorted(set(of_tokens))
+        if len(distinct) > 1:
+            raise CorpusError(
+                f"{corpus.source}: sentence {number}: column {name} has the weights {distinct[0]:g} and "
+                f"{distinct[1]:g}; give all tokens of a sentence the same, or use it as the weights of tokens"
+            )
+        weights[number] = distinct[0] if distinct else 1.0  # it may have no tokens
     return Weighted(corpus.select(rest), weights)
 
 
-def _numbers(corpus: Corpus, name: str) -> np.ndarray:
-    """The numbers [T] in a column."""
-    values = []
-    for code, text in enumerate(corpus.values(name)):
-        try:
-            value = float(text)
-        except ValueError:
-            value = np.nan
-        if not 0 <= value < np.inf:
-            token = int(np.argmax(corpus.codes(name) == code))
-            place = f"{place_of(token, corpus.offsets)}: column {name}"
-            raise CorpusError(f"{corpus.source}: {place}: expected a number of 0 or more, got {text!r}")
-        values.append(value)
-    return np.asarray(np.array(values)[corpus.codes(name)])
-
-
-def _agreed(weights: list[float], number: int, name: str, corpus: Corpus) -> float:
-    """The weight that all tokens of a sentence have; 1 for one without tokens."""
-    if len(set(weights)) > 1:
-        first, other = sorted(set(weights))[:2]
-        raise CorpusError(
-            f"{corpus.source}: sentence {number}: column {name} has the weights {first:g} and {other:g}; give all "
-            "tokens of a sentence the same, or use it as the weights of tokens"
-        )
-    return weights[0] if weights else 1.0
+def _weight(corpus: Corpus, name: str, code: int, text: str) -> float:
+    """The number that a value of a column is."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = np.nan
+    if not 0 <= value < np.inf:
+        place = place_of(int(np.argmax(corpus.codes(name) == code)), corpus.offsets)
+        raise CorpusError(f"{corpus.source}: {place}: column {name}: expected a number of 0 or more, got {text!r}")
+    return value

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Collection, Hashable, Iterable, Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -54,6 +55,12 @@ def is_partial(value: Any) -> bool:
     return value is None or is_set(value)
 
 
+def meanings(labels: Iterable[Any]) -> dict[Any, frozenset[Any] | None]:
+    """What `sets_among` says of each of these labels; sets in Python are left out."""
+    distinct = list(dict.fromkeys(label for label in labels if not is_set(label)))
+    return dict(zip(distinct, sets_among(distinct), strict=True))
+
+
 def sets_among(values: Sequence[Any], known: Collection[Any] = ()) -> list[frozenset[Any] | None]:
     """What `one_of` says of each of the distinct values of a column.
 
@@ -69,15 +76,14 @@ def sets_among(values: Sequence[Any], known: Collection[Any] = ()) -> list[froze
     >>> sets_among(["_", "N|V"], known=["_", "N|V", "N", "V"])
     [None, None]
     """
-    members = [None if value in known else one_of(value) for value in values]
-    alone = {value for value, found in zip(values, members, strict=True) if found is None}.union(known)
-    members = [
-        None if found and isinstance(value, str) and not all(x in alone or CHUNK.fullmatch(x) for x in found) else found
-        for value, found in zip(values, members, strict=True)
-    ]
-    if any(isinstance(value, str) and FEATURE.match(value) for value in alone):
-        members = [None if value == UNKNOWN else found for value, found in zip(values, members, strict=True)]
-    return members
+    members = {value: None if value in known else one_of(value) for value in values}
+    alone = {value for value, found in members.items() if found is None}.union(known)
+    has_features = any(isinstance(value, str) and FEATURE.match(value) for value in alone)
+    for value, found in members.items():
+        if isinstance(value, str) and found is not None:
+            is_label = has_features if value == UNKNOWN else not all(x in alone or CHUNK.fullmatch(x) for x in found)
+            members[value] = None if is_label else found
+    return [members[value] for value in values]
 
 
 def broken_sets(values: Sequence[Any], known: Collection[Any] = ()) -> list[str]:
@@ -112,9 +118,8 @@ def check_known(sentences: Iterable[Sequence[Any]], source: str) -> None:
     if any(isinstance(sentence, str) or not hasattr(sentence, "__len__") for sentence in sentences):
         return
     flat = [label for sentence in sentences for label in sentence if isinstance(label, Hashable)]
-    distinct = list(dict.fromkeys(flat))
-    left_open = {value for value, found in zip(distinct, sets_among(distinct), strict=True) if found is not None}
-    if not left_open and len(flat) == sum(map(len, sentences)):
+    left_open = {value for value, found in meanings(flat).items() if found is not None}
+    if not left_open and not any(map(is_set, flat)) and len(flat) == sum(map(len, sentences)):
         return
     for n, sentence in enumerate(sentences):
         for t, label in enumerate(sentence):
@@ -131,8 +136,7 @@ def known_labels(labels: Sequence[Any]) -> list[Any]:
     >>> known_labels(["N", "_", {"N", "V"}])
     ['N', None, None]
     """
-    distinct = list(dict.fromkeys(label for label in labels if not is_set(label)))
-    members = dict(zip(distinct, sets_among(distinct), strict=True))
+    members = meanings(labels)
     return [None if is_set(label) or members[label] is not None else label for label in labels]
 
 
@@ -148,11 +152,9 @@ def left_open(sentences: Sequence[Sequence[Any]], labels: Sequence[Any] = ()) ->
     True
     """
     try:
-        distinct = list(dict.fromkeys(label for sentence in sentences for label in sentence if not is_set(label)))
+        members = meanings([*chain.from_iterable(sentences), *labels]) | dict.fromkeys(labels)
     except TypeError:  # no list, or what cannot be a label
         raise CorpusError("y: expected a list of labels for each sentence, each a string, None or a set") from None
-    distinct = list(dict.fromkeys([*distinct, *labels]))
-    members = dict(zip(distinct, sets_among(distinct), strict=True)) | dict.fromkeys(labels)
 
     def meant(label: Any) -> Any:
         several = frozenset(label) if is_set(label) else members[label]
@@ -188,9 +190,7 @@ def how_many_known(values: Sequence[Any], codes: Array) -> Known:
 def written(value: Any) -> Any:
     """A label, or a set of labels as files have it."""
     members = one_of(value)
-    if members is None:
-        return value
-    return BAR.join(sorted(map(str, members))) or UNKNOWN
+    return value if members is None else BAR.join(sorted(map(str, members))) or UNKNOWN
 
 
 def check_complete(kind: str, labels: Sequence[Any], sets: Array) -> None:

@@ -22,21 +22,13 @@ _INSIDE = _OPENING | _CLOSING | {"I"}
 OUTSIDE = "O", ""  # the role and type of what is in no chunk
 
 
-class Place(NamedTuple):
-    """Where a token stands in its chunk, and whether another chunk of the same type touches that end."""
-
-    first: bool
-    last: bool
-    touched_before: bool
-    touched_after: bool
-
-
 class Scheme(NamedTuple):
     """How a scheme writes chunks."""
 
     roles: str  # that it has letters for
     fits: Callable[[str, str, bool], bool]  # may role j follow role i?  True: both are inside chunks of one type
-    write: Callable[[Place], str]  # the role at a place inside a chunk
+    write: Callable[[bool, bool, bool, bool], str]  # the role of a token that is the first of its chunk, or the last,
+    #                                                 and where another chunk of its type touches that end
     spelling: Mapping[str, str] = {}  # the letters of roles that are spelled in another way
 
 
@@ -44,17 +36,17 @@ class Scheme(NamedTuple):
 _BIOES = Scheme(
     "BIESO",
     lambda i, j, same: (i in "BI") == (j in "IE") and (same or i not in "BI"),
-    lambda place: ("S" if place.last else "B") if place.first else ("E" if place.last else "I"),
+    lambda first, last, before, after: ("S" if last else "B") if first else ("E" if last else "I"),
 )
 _SCHEMES = {
-    "iob1": Scheme("BIO", lambda i, j, same: j != "B" or same, lambda p: "B" if p.first and p.touched_before else "I"),
-    "iob2": Scheme("BIO", lambda i, j, same: j != "I" or same, lambda p: "B" if p.first else "I"),
-    "ioe1": Scheme("IEO", lambda i, j, same: i != "E" or same, lambda p: "E" if p.last and p.touched_after else "I"),
-    "ioe2": Scheme("IEO", lambda i, j, same: i != "I" or same, lambda p: "E" if p.last else "I"),
+    "iob1": Scheme("BIO", lambda i, j, same: j != "B" or same, lambda first, _, before, __: "B" if before else "I"),
+    "iob2": Scheme("BIO", lambda i, j, same: j != "I" or same, lambda first, *_: "B" if first else "I"),
+    "ioe1": Scheme("IEO", lambda i, j, same: i != "E" or same, lambda *ends: "E" if ends[3] else "I"),
+    "ioe2": Scheme("IEO", lambda i, j, same: i != "I" or same, lambda *ends: "E" if ends[1] else "I"),
     "bioes": _BIOES,
     "bilou": _BIOES._replace(spelling={"E": "L", "S": "U"}),
     "bmes": _BIOES._replace(spelling={"I": "M"}),
-    "io": Scheme("IO", lambda i, j, same: True, lambda p: "I"),
+    "io": Scheme("IO", lambda i, j, same: True, lambda *_: "I"),
 }
 SCHEMES = tuple(_SCHEMES)
 SAME_AS = {"iobes": "bioes", "bmeso": "bmes", "bilu": "bilou", "bio": "iob2", "iob": "iob1"}  # other names
@@ -289,19 +281,12 @@ def validate(sentences: Iterable[Sequence[str]], scheme: str) -> list[Problem]:
     permitted = _Pairs(check_scheme(scheme))
     problems: list[Problem] = []
     for number, sentence in enumerate(sentences):
-        pairs = list(zip([None, *sentence], [*sentence, None], strict=True))
-        if all(map(permitted.__getitem__, pairs)):
-            continue
-        for token, pair in enumerate(pairs):
+        for token, pair in enumerate(zip([None, *sentence], [*sentence, None], strict=True)):
             if not permitted[pair]:
                 before, after = pair
-                if after is None:
-                    message = f"{before} cannot end a sentence in {permitted.scheme}"
-                elif before is None:
-                    message = f"{after} cannot start a sentence in {permitted.scheme}"
-                else:
-                    message = f"{after} cannot follow {before} in {permitted.scheme}"
-                problems.append(Problem(number, min(token, len(sentence) - 1), message))
+                what = f"{after} cannot start a sentence" if before is None else f"{after} cannot follow {before}"
+                what = f"{before} cannot end a sentence" if after is None else what
+                problems.append(Problem(number, min(token, len(sentence) - 1), f"{what} in {permitted.scheme}"))
     return problems
 
 
@@ -338,15 +323,11 @@ def detect_scheme(
     if "S" in letters or letters >= {"B", "E"}:
         return _as_spelt(labels)
     strict, loose = ("iob2", "iob1") if "B" in letters else ("ioe2", "ioe1")
-    if pairs is None:
-        if sentences is None:
-            return strict
-        counted: Counter[tuple[str | None, str | None]] = Counter()
-        for sentence in sentences:
-            counted.update(zip([None, *sentence], [*sentence, None], strict=True))
-        pairs = counted
-
-    counts = pairs
+    if pairs is None and sentences is None:
+        return strict
+    counts: Counter[Pair] = Counter(pairs or {})
+    for sentence in sentences or () if pairs is None else ():
+        counts.update(zip([None, *sentence], [*sentence, None], strict=True))
     return min((strict, loose), key=lambda scheme: broken_pairs(counts, scheme))
 
 
@@ -391,21 +372,12 @@ class _Windows(dict[tuple[str | None, str, str | None], str]):
                 f"scheme: label {label!r} is no chunk label, expected O or a letter of B I E S L U M with a type"
             )
         before, here, after = _parts(left), _parts(label), _parts(right)
-        if here[0] == "O":
-            written = "O"
-        else:
-            first, last = is_broken(before, here), is_broken(here, after)
-            place = Place(
-                first,
-                last,
-                touched_before=first and before[0] != "O" and before[1] == here[1],
-                touched_after=last and after[0] != "O" and after[1] == here[1],
-            )
-            target = _SCHEMES[self.target]
-            role = target.write(place)
-            written = join_label(target.spelling.get(role, role), here[1])
-        self[window] = written
-        return written
+        first, last = is_broken(before, here), is_broken(here, after)
+        touched = [end and other[0] != "O" and other[1] == here[1] for end, other in ((first, before), (last, after))]
+        target = _SCHEMES[self.target]
+        role = "O" if here[0] == "O" else target.write(first, last, *touched)
+        self[window] = join_label(target.spelling.get(role, role), here[1])
+        return self[window]
 
 
 def convert(sentences: Iterable[Sequence[str]], source: str | None, target: str) -> list[list[str]]:

@@ -4,7 +4,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, pairwise
 from operator import itemgetter
-from types import NoneType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -12,7 +11,7 @@ import numpy as np
 from labelwright.corpus.labels import check_labels, place_of, plain_label, wrong_label
 from labelwright.corpus.limits import LONGEST_VALUE, too_long
 from labelwright.corpus.offsets import offsets_from
-from labelwright.corpus.partial_labels import SET_TYPES, check_known, is_set, sets_among
+from labelwright.corpus.partial_labels import check_known, is_set, sets_among
 from labelwright.corpus.schemes import convert_codes
 from labelwright.corpus.tabular import frame_names, is_frame, table_rows
 from labelwright.errors import CorpusError, OptionError
@@ -40,15 +39,10 @@ class RawText(NamedTuple):
 
     def edited(self, columns: Sequence[Sequence[str]], replacing: bool) -> bytes:
         """Return the text with one value per column and token, added after starts:ends or replacing it."""
-        pieces = [(self.separator if number or not replacing else b"", column) for number, column in enumerate(columns)]
-        if len(pieces) == 1:
-            (before, column), *_ = pieces
-            inserted = [before + value.encode() for value in column]
-        else:
-            inserted = [
-                b"".join(before + value.encode() for (before, _), value in zip(pieces, values, strict=True))
-                for values in zip(*columns, strict=True)
-            ]
+        inserted = [b""] * len(self.ends)
+        for number, column in enumerate(columns):
+            sign = b"" if replacing and not number else self.separator
+            inserted = [before + sign + value.encode() for before, value in zip(inserted, column, strict=True)]
         cuts = (self.starts if replacing else self.ends).tolist()
         resume = self.ends.tolist()
         if not replacing and len(self.marks):
@@ -333,7 +327,6 @@ class Corpus:
             expected = "a string, or a tuple of strings at every token"
             raise CorpusError(f"{source}: {place}: expected {expected}, got {wrong.__name__}")
         lengths = np.fromiter(map(len, sentences), dtype=np.int64, count=len(sentences))
-        label = None
         if y is not None:
             labels = checked_sentences(y, "y")
             if len(labels) != len(sentences):
@@ -348,10 +341,8 @@ class Corpus:
             names = default_names(len(columns), labelled=y is not None)
             names = [*of_frames, *names[len(of_frames) :]] if of_frames else names
         check_names(names, len(columns), source)
-        if y is not None:
-            label = names[-1]
-        offsets = offsets_from(lengths)
-        return cls(tuple(names), tuple(columns), offsets, label, source)
+        label = None if y is None else names[-1]
+        return cls(tuple(names), tuple(columns), offsets_from(lengths), label, source)
 
 
 def intern_values(flat: list[Any], sentences: Sequence[Sequence[Any]], source: str) -> Column:
@@ -372,39 +363,21 @@ def intern_values(flat: list[Any], sentences: Sequence[Sequence[Any]], source: s
 def intern_labels(flat: list[Any], sentences: Sequence[Sequence[Any]], source: str) -> Column:
     """Number the distinct labels of a flat list [T]: strings, or numbers of one type, which stay what they are; None
     where a label is unknown, a set where it is one of several."""
-    column = _intern_labels(flat, sentences, source)
+    if all(issubclass(kind, str) for kind in set(map(type, flat))):
+        column = intern_values(flat, sentences, source)
+    else:
+        flat = [frozenset(map(plain_label, x)) if is_set(x) else plain_label(x) for x in flat]
+        places = [(t, label) for t, x in enumerate(flat) if x is not None for label in (x if is_set(x) else [x])]
+        wrong = wrong_label([label for _, label in places])
+        if wrong is not None:
+            raise CorpusError(f"{source}: {_place(places[wrong[0]][0], sentences)}: {wrong[1]}")
+        if frozenset() in flat:
+            place = _place(flat.index(frozenset()), sentences)
+            raise CorpusError(f"{source}: {place}: an empty set of labels; use None for an unknown label")
+        values = list(dict.fromkeys(flat))
+        column = _interned(flat, values, values)
     check_labels(column.values, column.codes, offsets_from([len(sentence) for sentence in sentences]), source)
     return column
-
-
-def _intern_labels(flat: list[Any], sentences: Sequence[Sequence[Any]], source: str) -> Column:
-    kinds = set(map(type, flat))
-    if all(issubclass(kind, str) for kind in kinds):
-        return intern_values(flat, sentences, source)
-    if any(issubclass(kind, (*SET_TYPES, NoneType)) for kind in kinds):
-        return _intern_partial(flat, sentences, source)
-    flat = list(map(plain_label, flat))
-    wrong = wrong_label(flat)
-    if wrong is not None:
-        raise CorpusError(f"{source}: {_place(wrong[0], sentences)}: {wrong[1]}")
-    values = list(dict.fromkeys(flat))
-    return _interned(flat, values, values)
-
-
-def _intern_partial(flat: list[Any], sentences: Sequence[Sequence[Any]], source: str) -> Column:
-    """As `intern_labels`, where some are None or sets."""
-    flat = [frozenset(map(plain_label, x)) if is_set(x) else plain_label(x) for x in flat]
-    places = [(t, label) for t, x in enumerate(flat) if x is not None for label in (x if is_set(x) else [x])]
-    wrong = wrong_label([label for _, label in places])
-    if wrong is not None:
-        raise CorpusError(f"{source}: {_place(places[wrong[0]][0], sentences)}: {wrong[1]}")
-    empty = next((t for t, x in enumerate(flat) if is_set(x) and not x), None)
-    if empty is not None:
-        raise CorpusError(
-            f"{source}: {_place(empty, sentences)}: an empty set of labels; use None for an unknown label"
-        )
-    values = list(dict.fromkeys(flat))
-    return _interned(flat, values, values)
 
 
 def _interned(flat: list[Any], values: list[Any], keys: list[Any]) -> Column:
@@ -474,9 +447,7 @@ def in_lists(X: Any) -> Any:
         raise CorpusError(
             "expected a list of sentences, each a list of tokens, got an array of no dimension among them"
         )
-    if all(hasattr(sentence, "__len__") for sentence in X):
-        return X
-    return [listed_sentence(sentence) for sentence in X]
+    return X if all(hasattr(sentence, "__len__") for sentence in X) else list(map(listed_sentence, X))
 
 
 def listed_sentence(sentence: Any) -> Any:

@@ -28,11 +28,6 @@ def frame_names(X: Any) -> list[str] | None:
     return names if names and all(isinstance(name, str) for name in names) else None
 
 
-def is_string_table(sentence: Any) -> bool:
-    """Whether a sentence is an array with a row of strings for each token."""
-    return isinstance(sentence, np.ndarray) and sentence.ndim == 2 and sentence.dtype.kind in "UOT"
-
-
 def column_of(frame: Any, name: str, place: str = "frame") -> list[Any]:
     """The values of a column of a frame."""
     if name not in columns_in(frame):
@@ -40,22 +35,6 @@ def column_of(frame: Any, name: str, place: str = "frame") -> list[Any]:
     column = frame[name]
     values: list[Any] = column.to_pylist() if hasattr(column, "to_pylist") else column.to_list()
     return values
-
-
-def cell_text(value: Any) -> str | None:
-    """What a cell says, where a template can read it: a string, a whole number or a truth value; else None."""
-    if isinstance(value, str):
-        return str(value)
-    return str(value) if isinstance(value, bool | int | np.bool_ | np.integer) else None
-
-
-def text_column(values: Sequence[Any], place: str, row_name: str = "token") -> list[str]:
-    """A column of cells as strings; `place` is what an error begins with, `row_name` what it calls a row."""
-    texts = list(map(cell_text, values))
-    if None in texts:
-        row = texts.index(None)
-        raise CorpusError(f"{place}, {row_name} {row}: {_complaint(values[row])}")
-    return texts  # type: ignore[return-value]
 
 
 def is_missing(value: Any) -> bool:
@@ -66,11 +45,20 @@ def is_missing(value: Any) -> bool:
         return True
 
 
-def _complaint(value: Any) -> str:
-    if is_missing(value):
-        return "has no value; fill it, or read the file with keep_default_na=False where NA, null or nan are words"
-    remedy = "; give features that are numbers as arrays or in dicts" if isinstance(value, float | np.floating) else ""
-    return f"expected a string, got {shown(value)} ({type(value).__name__}){remedy}"
+def text_column(values: Sequence[Any], place: str, row_name: str = "token") -> list[str]:
+    """A column of cells as strings: whole numbers and truth values are read, too; `place` is what an error begins
+    with, `row_name` what it calls a row."""
+    for row, value in enumerate(values):
+        if not isinstance(value, str | bool | int | np.bool_ | np.integer):
+            got = f"expected a string, got {shown(value)} ({type(value).__name__})"
+            if is_missing(value):
+                got = (
+                    "has no value; fill it, or read the file with keep_default_na=False where NA, null or nan are words"
+                )
+            elif isinstance(value, float | np.floating):
+                got += "; give features that are numbers as arrays or in dicts"
+            raise CorpusError(f"{place}, {row_name} {row}: {got}")
+    return list(map(str, values))
 
 
 def frame_columns(frame: Any, names: Sequence[str] | None = None, place: str = "frame") -> list[list[Any]]:
@@ -87,7 +75,7 @@ def table_rows(sentence: Any, names: Sequence[str] | None, place: str) -> Any:
     sentence as it is."""
     if is_frame(sentence):
         columns = frame_columns(sentence, names, place)
-    elif is_string_table(sentence):
+    elif isinstance(sentence, np.ndarray) and sentence.ndim == 2 and sentence.dtype.kind in "UOT":
         columns = sentence.T.tolist()
     else:
         return sentence

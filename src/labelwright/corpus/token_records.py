@@ -8,6 +8,7 @@ with further fields.
 
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple, TypeGuard
@@ -48,16 +49,11 @@ class JsonLines(NamedTuple):
         """The file with further fields [N] at the end of each object; all else stays as it is, byte for byte."""
         lines = list(self.lines)
         for number, item, added in zip(self.numbers, self.objects, additions, strict=True):
-            lines[number] = _extended(lines[number], item, added)
+            line = lines[number].rstrip()
+            is_new = not item or set(item) & set(added)
+            body = dumped({**item, **added}) if is_new else line[:-1].rstrip() + b", " + dumped(added)[1:]
+            lines[number] = body + lines[number][len(line) :]
         return b"\n".join(lines)
-
-
-def _extended(line: bytes, item: Mapping[str, Any], added: Mapping[str, Any]) -> bytes:
-    body = line.rstrip()
-    end = line[len(body) :]
-    if not item or set(item) & set(added):
-        return dumped({**item, **added}) + end
-    return body[:-1].rstrip() + b", " + dumped(added)[1:] + end
 
 
 def dumped(value: Any, indent: int | None = None) -> bytes:
@@ -183,28 +179,16 @@ def without_header(lines: JsonLines) -> tuple[JsonLines, dict[str, list[str]]]:
 def records_of(lines: JsonLines) -> TokenRecords:
     """The fields of all sentences; one that a sentence lacks is None there."""
     lines, class_names = without_header(lines)
+    info, path = None, Path(lines.source).parent / INFO  # a description of the dataset, beside its file
+    if Path(lines.source).is_file() and path.is_file():
+        with suppress(OSError):
+            info = parsed(path.read_bytes(), str(path))
+    class_names = class_names_of(info.get("features") if isinstance(info, dict) else None) | class_names
     names = dict.fromkeys(chain.from_iterable(lines.objects))
     listed = {name for item in lines.objects for name, value in item.items() if isinstance(value, list)}
-    return TokenRecords(
-        lines.source,
-        names,
-        lambda name: [item.get(name) for item in lines.objects],
-        [name for name in names if name in listed],
-        lines.place,
-        {**_described(lines.source), **class_names},
-    )
-
-
-def _described(source: str) -> dict[str, list[str]]:
-    """The names of numbered labels that a description of the dataset has, in the folder of its file."""
-    path = Path(source).parent / INFO
-    if not Path(source).is_file() or not path.is_file():
-        return {}
-    try:
-        info = parsed(path.read_bytes(), str(path))
-    except OSError:
-        return {}
-    return class_names_of(info.get("features") if isinstance(info, dict) else None)
+    lists = [name for name in names if name in listed]
+    values = lambda name: [item.get(name) for item in lines.objects]  # noqa: E731
+    return TokenRecords(lines.source, names, values, lists, lines.place, class_names)
 
 
 def class_names_of(features: Any) -> dict[str, list[str]]:
@@ -231,26 +215,23 @@ def corpus_of(records: TokenRecords, columns: Names, label: str | bool | None, l
     names = _listed(columns)
     words = _words(records, names)
     label_field = None if label is False else _label(records, label if isinstance(label, str) else None, words)
-    fields = [words, *(field_named(records, name) for name in names[1:])] if names else [words]
+    fields = [words, *(field_named(records, name) for name in names[1:])]
     if label_field is not None and label_field not in fields:
         fields.append(label_field)
-    values = {words: _lists(records, words)}
-    lengths = list(map(len, values[words]))
-    values |= {name: _lists(records, name, lengths) for name in fields if name != words}
+    shown = ["word" if name == words else name for name in fields]
+    sentences = _lists(records, words)
+    lengths = list(map(len, sentences))
     class_names: dict[str, Sequence[str]] = dict(records.class_names)
     given = _listed(label_names) or records.class_names.get("")
     if label_field is not None and given:
         class_names[label_field] = given
-    interned = {
-        name: _column(records, name, lists, class_names.get(name), name == label_field)
-        for name, lists in values.items()
-    }
-    shown = ["word" if name == words else name for name in fields]
+    interned = []
+    for name in fields:
+        lists = sentences if name == words else _lists(records, name, lengths)
+        interned.append(_column(records, name, lists, class_names.get(name), name == label_field))
     check_names(shown, len(fields), records.source)
     shown_label = None if label_field is None else shown[fields.index(label_field)]
-    return Corpus(
-        tuple(shown), tuple(interned[name] for name in fields), offsets_from(lengths), shown_label, records.source
-    )
+    return Corpus(tuple(shown), tuple(interned), offsets_from(lengths), shown_label, records.source)
 
 
 def _listed(names: Names) -> list[str]:

@@ -4,9 +4,8 @@ from collections.abc import Callable
 
 from labelwright.decode.exact import exact
 from labelwright.decode.mbr import mbr
-from labelwright.decode.paths import ldi
+from labelwright.decode.paths import ldi, marginal, viterbi
 from labelwright.decode.record import Decoding
-from labelwright.decode.viterbi import marginal, viterbi
 
 DECODERS: dict[str, Callable[..., Decoding]] = {
     "viterbi": viterbi,

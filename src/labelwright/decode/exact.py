@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from labelwright.decode.record import MOST, Decoding, check_seconds, check_whole
 from labelwright.kernels import search as kernels
 from labelwright.kernels.search import PrefixPool, Weights
+from labelwright.structures.dag import doubled
 from labelwright.structures.lattice import Lattice, best_path, labelling_weight
 from labelwright.structures.states import Blocks, Contexts, StateSpace
 
@@ -26,18 +27,6 @@ def empty_pool(size: int, n_nodes: int) -> PrefixPool:
     parent, depth, context, heap = np.empty((4, size), np.int32)
     counts = np.array([0, 0, 0, 0, -1], np.int64)
     return PrefixPool(priority, key, scale, np.empty((size, n_nodes)), parent, depth, context, heap, counts)
-
-
-def grown(pool: PrefixPool) -> PrefixPool:
-    """The same pool, twice as large."""
-    larger = empty_pool(2 * len(pool.heap), pool.vector.shape[1])
-    for old, new in zip(pool[:-1], larger[:-1], strict=True):
-        new[: len(old)] = old
-    return larger._replace(counts=pool.counts)
-
-
-def _size(pool: PrefixPool) -> int:
-    return sum(array.nbytes for array in pool)
 
 
 class Labellings(NamedTuple):
@@ -140,8 +129,8 @@ def _searched(lattice: Lattice, n: int, budget: int, time_limit: float | None, l
         searched = pool._replace(heap=pool.heap[: len(pool.heap) - T * L])  # the rest: for _first_whole
         status = kernels.search(weights, contexts, searched, places, n, stop, False, bar)
         out_of_time = time_limit is not None and time.monotonic() - begun >= time_limit
-        if status == kernels.FULL and 3 * _size(pool) <= MAX_POOL:
-            pool = grown(pool)
+        if status == kernels.FULL and 3 * sum(array.nbytes for array in pool) <= MAX_POOL:
+            pool = doubled(pool)
         elif status == kernels.FULL:
             status = kernels.LIMIT
             break

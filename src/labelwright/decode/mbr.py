@@ -47,17 +47,6 @@ def token_accuracy(texts: Sequence[Labels]) -> NDArray[np.float64]:
     return np.stack([(codes == one).mean(axis=1) for one in codes])
 
 
-def _cheapest(lattice: Lattice, space: StateSpace, costs: Costs) -> Decoding:
-    """The labelling whose expected cost, the sum over its tokens, is lowest."""
-    sums = posterior(lattice)
-    codes = cheapest(label_marginals(sums.nodes, lattice.graph), cost_matrix(costs, space.labels), lattice)
-    decoding = judged(
-        Decoding([space.labels[y] for y in codes.tolist()], 0.0, None, False, None), lattice, codes, sums.log_z
-    )
-    assert decoding.log_probability is not None
-    return decoding._replace(score=decoding.log_probability + sums.log_z)
-
-
 GAINS = {"f1": chunk_f1, "accuracy": token_accuracy}
 
 
@@ -78,7 +67,11 @@ def mbr(
     if costs is not None:
         given = {"gain": gain != "f1", "n": n != N_CANDIDATES, "candidates": candidates != "nbest"}
         refuse_with_costs([name for name, other in given.items() if other])
-        return _cheapest(lattice, space, costs)
+        sums = posterior(lattice)
+        chosen = cheapest(label_marginals(sums.nodes, lattice.graph), cost_matrix(costs, space.labels), lattice)
+        plain = Decoding([space.labels[y] for y in chosen.tolist()], 0.0, None, False, None)
+        decoding = judged(plain, lattice, chosen, sums.log_z)
+        return decoding._replace(score=(decoding.log_probability or 0.0) + sums.log_z)
     if not callable(gain) and gain not in GAINS:
         raise OptionError(f"gain: expected one of {', '.join(GAINS)}, or a function of two labellings, got {gain!r}")
     check_whole("n", n, 0 if candidates == "ldi" else 1, None if candidates == "ldi" else MOST_CANDIDATES)

@@ -1,16 +1,18 @@
-"""The best paths of a lattice in order (kernels/paths.py)."""
+"""The best path of a lattice, the best label of each token, and the best paths in order (kernels/paths.py)."""
 
 import time
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from labelwright.decode.record import MOST, Decoding, check_seconds, check_whole
+from labelwright.decode.record import MOST, Decoding, check_seconds, check_whole, judged
 from labelwright.errors import OptionError
 from labelwright.kernels import paths as kernels
 from labelwright.kernels.tables import BASE
-from labelwright.structures.lattice import Lattice, posterior
+from labelwright.structures.dag import doubled
+from labelwright.structures.lattice import Lattice, Posterior, best_path, label_marginals, posterior
 from labelwright.structures.states import StateSpace
 
 Array = NDArray[Any]
@@ -18,6 +20,49 @@ N_PATHS = 30  # the paper's LDI-A
 SLICE = 500  # latent paths between two looks at the clock
 MAX_SUFFIXES = 20_000_000  # with no limit on n, the search stops here (about a gigabyte) without a proof,
 MAX_LABELS = 100_000_000  # or when the labellings have so many labels together
+
+
+def viterbi(
+    lattice: Lattice,
+    space: StateSpace,
+    probabilities: bool = True,
+    path: Callable[[], tuple[Array, float]] | None = None,
+    sums: Callable[[], Posterior] | None = None,
+) -> Decoding:
+    """The labels of the best path, with the probability of the labelling unless `probabilities` is off: exact where
+    every label has one state; on a latent model the best hidden path (BHP).
+
+    `path` and `sums` give the best path and the sums over all paths, where they are known."""
+    nodes, score = path() if path is not None else best_path(lattice)
+    codes = lattice.graph.label_of_node[nodes]
+    exact = not space.latent
+    decoding = Decoding([space.labels[y] for y in codes.tolist()], score, None, exact, 0.0 if exact else None)
+    if not probabilities:
+        return decoding
+    return judged(decoding, lattice, codes, sums().log_z if sums is not None else None)
+
+
+def marginal(
+    lattice: Lattice,
+    space: StateSpace,
+    probabilities: bool = True,
+    path: Callable[[], tuple[Array, float]] | None = None,
+    sums: Callable[[], Posterior] | None = None,
+) -> Decoding:
+    """The most probable label of every token.
+
+    `path` and `sums` give the best path and the sums over all paths, where they are known."""
+    known = sums() if sums is not None else posterior(lattice)
+    codes = label_marginals(known.nodes, lattice.graph).argmax(axis=1).astype("int32")
+    nodes = (path() if path is not None else best_path(lattice))[0]
+    exact = not space.latent and bool((lattice.graph.label_of_node[nodes] == codes).all())
+    decoding = Decoding([space.labels[y] for y in codes.tolist()], 0.0, None, exact, 0.0 if exact else None)
+    decoding = judged(decoding, lattice, codes, known.log_z)
+    assert decoding.log_probability is not None
+    return decoding._replace(score=decoding.log_probability + known.log_z)
+
+
+# -- best paths in order ----------------------------------------------------------------------------------------------
 
 
 class SuffixPool(NamedTuple):
@@ -38,12 +83,6 @@ class SuffixPool(NamedTuple):
         state, parent, depth, heap = np.empty((4, size), np.int32)
         return cls(priority, value, state, parent, depth, heap, np.zeros(4, np.int64), np.zeros(3))
 
-    def grown(self, size: int) -> "SuffixPool":
-        larger = SuffixPool.empty(size)
-        for old, new in zip(self[:6], larger[:6], strict=True):
-            new[: len(old)] = old
-        return larger._replace(counts=self.counts, last=self.last)
-
 
 def ranked(lattice: Lattice) -> kernels.Ranked:
     """A lattice as the search reads it."""
@@ -61,7 +100,7 @@ def best_paths(lattice: Lattice, n: int) -> tuple[Array, Array]:
     paths, scores = np.empty((n, T), np.int32), np.empty(n)
     searched, pool = ranked(lattice), SuffixPool.empty(64 + 4 * T)
     while kernels.best_paths(searched, pool, paths, scores) == kernels.FULL:
-        pool = pool.grown(2 * len(pool.heap))
+        pool = doubled(pool)
     taken = int(pool.counts[kernels.TAKEN])
     return paths[:taken], scores[:taken]
 
@@ -104,7 +143,7 @@ def candidates(lattice: Lattice, n: int = N_PATHS, alpha: float = 1.0, time_limi
         if pool.counts[kernels.MADE] + 2 > len(pool.heap):
             if len(pool.heap) >= MAX_SUFFIXES:
                 break
-            pool = pool.grown(2 * len(pool.heap))
+            pool = doubled(pool)
         if pool.counts[kernels.LABELLINGS] == len(labels):
             if labels.size >= MAX_LABELS:
                 break

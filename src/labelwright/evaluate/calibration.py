@@ -31,34 +31,22 @@ class Judged(NamedTuple):
 
 
 class Bin(NamedTuple):
-    """Predictions of similar probability.
+    """Predictions of similar probability."""
 
-    low, high : the range of their probabilities
-    said : the mean of their probabilities
-    right : the share of them that is right
-    n : how many they are
-    """
-
-    low: float
-    high: float
-    said: float
-    right: float
-    n: int
+    low: float  #: the range of their probabilities
+    high: float  #: its end
+    said: float  #: the mean of their probabilities
+    right: float  #: the share of them that is right
+    n: int  #: how many they are
 
 
 class Operation(NamedTuple):
-    """What is kept where a precision is demanded.
+    """What is kept where a precision is demanded."""
 
-    precision : that is demanded
-    threshold : keep what is at least so probable; None where no threshold reaches the precision
-    kept : the share of the predictions
-    recall : the share of the gold standard that is found
-    """
-
-    precision: float
-    threshold: float | None
-    kept: float
-    recall: float
+    precision: float  #: that is demanded
+    threshold: float | None  #: keep what is at least so probable; None where no threshold reaches the precision
+    kept: float  #: the share of the predictions
+    recall: float  #: the share of the gold standard that is found
 
     @property
     def shown_threshold(self) -> str:
@@ -75,31 +63,19 @@ class Operation(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CalibrationReport:
-    """How far probabilities can be trusted; `str(report)` is a table, `report.as_dict()` is ready for JSON.
+    """How far probabilities can be trusted; `str(report)` is a table, `report.as_dict()` is ready for JSON."""
 
-    unit : what is predicted, "entity" or "token"
-    n, n_gold : predictions, and units of the gold standard
-    said : mean probability
-    right : share of right predictions
-    ece : expected calibration error, over bins of equal size
-    brier : mean squared error of the probabilities
-    bins : the reliability table
-    operations : what is kept, by demanded precision
-    curve : pairs of the share that is kept and its precision, the most probable first
-    measure : "probability", or "confidence" of a tagger whose scores are no probabilities by themselves
-    """
-
-    unit: str
-    n: int
-    n_gold: int
-    said: float
-    right: float
-    ece: float
-    brier: float
-    bins: tuple[Bin, ...]
-    operations: tuple[Operation, ...]
-    curve: tuple[tuple[float, float], ...]
-    measure: str = "probability"
+    unit: str  #: what is predicted, "entity" or "token"
+    n: int  #: predictions
+    n_gold: int  #: units of the gold standard
+    said: float  #: mean probability
+    right: float  #: share of right predictions
+    ece: float  #: expected calibration error, over bins of equal size
+    brier: float  #: mean squared error of the probabilities
+    bins: tuple[Bin, ...]  #: the reliability table
+    operations: tuple[Operation, ...]  #: what is kept, by demanded precision
+    curve: tuple[tuple[float, float], ...]  #: the share that is kept and its precision, the most probable first
+    measure: str = "probability"  #: or "confidence", of a tagger whose scores are no probabilities by themselves
 
     def as_dict(self) -> dict[str, Any]:
         """Return the numbers as plain dicts and lists."""
@@ -114,16 +90,14 @@ class CalibrationReport:
         for each in self.bins:
             rows.append((f"{each.low:.3f} to {each.high:.3f}", f"{each.said:.3f}", f"{each.right:.3f}", str(each.n)))
         rows.append((f"all {units}", f"{self.said:.3f}", f"{self.right:.3f}", str(self.n)))
-        errors = f"expected calibration error {100 * self.ece:.2f} %, Brier score {self.brier:.4f}"
-        return "\n".join([*align(rows), "", errors, *(_kept(each, units) for each in self.operations)])
-
-
-def _kept(operation: Operation, units: str) -> str:
-    demanded = f"at {100 * operation.precision:.0f} % precision you"
-    if operation.threshold is None:
-        return f"{demanded} keep none of the {units}: no threshold reaches it"
-    found = f"{100 * operation.recall:.1f} % of the gold ones found, threshold {operation.shown_threshold}"
-    return f"{demanded} keep {100 * operation.kept:.1f} % of the {units} ({found})"
+        lines = [*align(rows), "", f"expected calibration error {100 * self.ece:.2f} %, Brier score {self.brier:.4f}"]
+        for operation in self.operations:
+            kept = f"none of the {units}: no threshold reaches it"
+            if operation.threshold is not None:
+                recall = f"{100 * operation.recall:.1f} % of the gold ones found, threshold {operation.shown_threshold}"
+                kept = f"{100 * operation.kept:.1f} % of the {units} ({recall})"
+            lines.append(f"at {100 * operation.precision:.0f} % precision you keep {kept}")
+        return "\n".join(lines)
 
 
 def calibration_report(
@@ -198,19 +172,16 @@ def judged(entities: Sequence[Sequence[Span]], gold: Sequence[Sequence[Any]], la
         known_labels = ["O" if label is None else label for label in row]
         true = spans_of(known_labels) if chunks else [Span(t, t + 1, label) for t, label in enumerate(row)]
         unknown = {t for t, label in enumerate(row) if label is None}
-        if unknown:
-            true, spans = (_without(some, unknown, int(chunks)) for some in (true, spans))
+        if unknown:  # nor may one be beside them: a chunk may go on there
+            true, spans = (
+                [span for span in some if unknown.isdisjoint(range(span.start - chunks, span.end + chunks))]
+                for some in (true, spans)
+            )
         known = {span[:3] for span in true}
         n_gold += len(known)
         said += [float(span.probability or 0.0) for span in spans]
         right += [span[:3] in known for span in spans]
     return Judged(np.array(said, np.float64), np.array(right, np.bool_), "entity" if chunks else "token", n_gold)
-
-
-def _without(spans: Sequence[Span], unknown: set[int], beside: int) -> list[Span]:
-    """The spans that do not touch unknown tokens, nor have one among so many tokens before and after them: a chunk may
-    go on there."""
-    return [span for span in spans if unknown.isdisjoint(range(span.start - beside, span.end + beside))]
 
 
 def reliability(seen: Judged, bins: int | None = None, measure: str = "probability") -> CalibrationReport:
@@ -225,49 +196,29 @@ def reliability(seen: Judged, bins: int | None = None, measure: str = "probabili
     if not len(said):
         nothing = tuple(Operation(precision, None, 0.0, 0.0) for precision in PRECISIONS)
         return CalibrationReport(unit, 0, n_gold, 0.0, 0.0, 0.0, 0.0, (), nothing, (), measure)
-    table = bins_of(said, right, bins)
-    ece = sum(each.n * abs(each.said - each.right) for each in table) / len(said)
-    brier = float(((said - right) ** 2).mean())
-    operations = tuple(_operation(seen, precision) for precision in PRECISIONS)
-    means = float(said.mean()), float(right.mean())
-    figures = (*means, ece, brier, tuple(table), operations, _curve(seen))
-    return CalibrationReport(unit, len(said), n_gold, *figures, measure)
-
-
-def bins_of(said: Array, right: Array, bins: int | None = None) -> list[Bin]:
-    """Bins of (nearly) equal size, by rising probability: adaptive bins, where most probabilities are close to 1."""
     order = np.argsort(said, kind="stable")
-    n_bins = max(1, min(BINS, len(order) // SMALLEST)) if bins is None else bins
-    made = []
-    for part in np.array_split(order, n_bins):
+    table = []  # bins of (nearly) equal size: adaptive ones, where most probabilities are close to 1
+    for part in np.array_split(order, max(1, min(BINS, len(order) // SMALLEST)) if bins is None else bins):
         if len(part):
             p = said[part]
-            made.append(Bin(float(p.min()), float(p.max()), float(p.mean()), float(right[part].mean()), len(p)))
-    return made
+            table.append(Bin(float(p.min()), float(p.max()), float(p.mean()), float(right[part].mean()), len(p)))
+    ece = sum(each.n * abs(each.said - each.right) for each in table) / len(said)
+    brier = float(((said - right) ** 2).mean())
 
-
-def _cuts(seen: Judged) -> tuple[Array, Array, Array]:
-    """For every threshold that differs, from the highest: itself, how much is kept [C] and how much of it is right."""
-    order = np.argsort(-seen.said, kind="stable")
-    said, right = seen.said[order], np.cumsum(seen.right[order])
-    last = np.flatnonzero(np.append(said[1:] != said[:-1], True))  # equal probabilities are kept together
-    return said[last], last + 1, right[last]
-
-
-def _operation(seen: Judged, precision: float) -> Operation:
-    """The lowest threshold above which so many are right."""
-    said, kept, right = _cuts(seen)
-    good = np.flatnonzero(right >= precision * kept)
-    if not len(good):
-        return Operation(precision, None, 0.0, 0.0)
-    c = good[-1]
-    recall = float(right[c] / seen.n_gold) if seen.n_gold else 0.0
-    return Operation(precision, float(said[c]), float(kept[c] / len(seen.said)), recall)
-
-
-def _curve(seen: Judged) -> tuple[tuple[float, float], ...]:
-    """Precision over the share that is kept, at a limited number of points."""
-    _, kept, right = _cuts(seen)
+    # For every threshold that differs, from the highest: how much is kept [C] and how much of it is right.
+    falling = np.argsort(-said, kind="stable")
+    last = np.flatnonzero(np.append(np.diff(said[falling]) != 0, True))  # equal probabilities are kept together
+    threshold, kept, correct = said[falling][last], last + 1, np.cumsum(right[falling])[last]
+    operations = []
+    for precision in PRECISIONS:  # the lowest threshold that reaches it
+        good = np.flatnonzero(correct >= precision * kept)
+        operation = Operation(precision, None, 0.0, 0.0)
+        if len(good):
+            c = good[-1]
+            recall = float(correct[c] / n_gold) if n_gold else 0.0
+            operation = Operation(precision, float(threshold[c]), float(kept[c] / len(said)), recall)
+        operations.append(operation)
     chosen = np.unique(np.linspace(0, len(kept) - 1, min(POINTS, len(kept))).round().astype(int))
-    coverage, precision = kept[chosen] / len(seen.said), right[chosen] / kept[chosen]
-    return tuple(zip(coverage.tolist(), precision.tolist(), strict=True))
+    curve = zip((kept[chosen] / len(said)).tolist(), (correct[chosen] / kept[chosen]).tolist(), strict=True)
+    figures = float(said.mean()), float(right.mean()), ece, brier, tuple(table), tuple(operations), tuple(curve)
+    return CalibrationReport(unit, len(said), n_gold, *figures, measure)

@@ -56,8 +56,13 @@ class ProposedSentence(Evidence):
     # -- csi ----------------------------------------------------------------------------------------------------------
 
     def _by_constraints(self, t: int) -> Alternative | None:
-        """The best labelling among those with another candidate at this token."""
-        others = self._others(t)
+        """The best labelling among those with another candidate at this token; where there is none, with what any class
+        of the distributions names there."""
+        mine, size = int(self.codes[t]), int(self.proposals.sizes[t])
+        others = [code for code in self.proposals.domains[t, :size].tolist() if code != mine]
+        others = others or [code for code in self._named(t) if code != mine]
+        if self.against is not None and self.against != mine:
+            others = [self.against]
         if not others:
             return None
         domains, sizes = self.proposals.domains, self.proposals.sizes.copy()
@@ -70,14 +75,6 @@ class ProposedSentence(Evidence):
             return None
         labels = [self.model.labels_[code] for code in best.labels.tolist()]
         return Alternative(labels[t], float(self.score - best.scores[0]), labels, self._constraints(best.labels))
-
-    def _others(self, t: int) -> list[int]:
-        """The other candidates of a token; where there are none, what any class of the distributions names there."""
-        mine, size = int(self.codes[t]), int(self.proposals.sizes[t])
-        if self.against is not None and self.against != mine:
-            return [self.against]
-        others = [code for code in self.proposals.domains[t, :size].tolist() if code != mine]
-        return others or [code for code in self._named(t) if code != mine]
 
     def _named(self, t: int) -> dict[int, float]:
         """The labels that the distributions of the tokens around name for a token, with their shares."""
@@ -107,24 +104,21 @@ class ProposedSentence(Evidence):
     # -- votes and shares ---------------------------------------------------------------------------------------------
 
     def _by_votes(self, t: int) -> Alternative | None:
-        """The label with the most votes besides the one that won."""
+        """The label with the most votes besides the one that won; where all vote for that, what others name."""
         named = [(s, int(self.proposals.grams[s, t - s + self.half])) for s in self._around(t)]
         votes = [(f"{self.model.labels_[label]} by {self._word(s)}", label, 1.0) for s, label in named if label >= 0]
         return self._by_sums(t, votes, self._named(t) if len({label for _, label, _ in votes}) == 1 else None)
 
     def _by_shares(self, t: int) -> Alternative | None:
         """The label with the largest share of the classifier's distribution besides the one that won."""
-        grams = self.model.grams_
-        shares = self._shares(t).items()
-        return self._by_sums(
-            t, [(f"class {_text(self._gram(grams[c]))}", int(grams[c, self.half]), x) for c, x in shares]
-        )
+        grams = [(self.model.grams_[c], share) for c, share in self._shares(t).items()]
+        votes = [(f"class {_text(self._gram(gram))}", int(gram[self.half]), share) for gram, share in grams]
+        return self._by_sums(t, votes)
 
     def _by_sums(
         self, t: int, votes: list[tuple[str, int, float]], others: dict[int, float] | None = None
     ) -> Alternative | None:
-        """The label with the largest sum of votes (who, for which label, how much) besides the one that won; `others`
-        are named where the votes name none."""
+        """The label with the largest sum of votes (who, for which label, how much) besides the one that won."""
         mine, sums = int(self.codes[t]), dict[int, float]()
         for _, label, vote in votes:
             sums[label] = sums.get(label, 0.0) + vote
@@ -150,13 +144,9 @@ class ProposedSentence(Evidence):
 
     def details(self, t: int) -> dict[str, Any]:
         """The predictions that cover a token, with the distribution of its own."""
+        grams, sure = self.proposals.grams, self.proposals.confidence
         proposals = [
-            {
-                "token": s,
-                "word": self.words[s],
-                "labels": self._gram(self.proposals.grams[s]),
-                "confidence": float(self.proposals.confidence[s]),
-            }
+            {"token": s, "word": self.words[s], "labels": self._gram(grams[s]), "confidence": float(sure[s])}
             for s in self._around(t)
         ]
         a, b = self.distributions.ptr[t : t + 2].tolist()

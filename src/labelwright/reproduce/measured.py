@@ -167,18 +167,9 @@ def claimed(pairs: Mapping[str, Result], a: str, relation: str, b: str, where: s
         "almost as good as": gain > -0.5,
         "not significantly different from": not is_significant,
     }[relation]
-    return Claim(f"{a} is {relation} {b}{where}", kept, difference_shown(pair))
-
-
-def difference_shown(pair: Result) -> str:
-    """Both tests, as evidence.
-
-    >>> pair = {"F1": [70.0, 69.0], "p, F1": 0.02, "p, tokens": 0.0768}
-    >>> difference_shown(pair | {"only first correct": 12, "only second correct": 4})
-    'F1 70.00 and 69.00, p = 0.02; only one is right on 12 and 4 tokens, p = 0.077'
-    """
     p_f1, p_tokens = (
         f"p = {pair[p]:.2g}" if pair[p] >= SMALLEST else f"p < {SMALLEST:g}" for p in ("p, F1", "p, tokens")
     )
     alone = f"only one is right on {pair['only first correct']:,} and {pair['only second correct']:,} tokens"
-    return f"F1 {pair['F1'][0]:.2f} and {pair['F1'][1]:.2f}, {p_f1}; {alone}, {p_tokens}"
+    evidence = f"F1 {pair['F1'][0]:.2f} and {pair['F1'][1]:.2f}, {p_f1}; {alone}, {p_tokens}"
+    return Claim(f"{a} is {relation} {b}{where}", kept, evidence)

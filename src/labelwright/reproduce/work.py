@@ -28,7 +28,6 @@ AS_PUBLISHED, OURS = "as published", "ours"
 VARIANTS = (AS_PUBLISHED, OURS)
 QUICK = (300, 100, 100)  # sentences to train on, for development and to test on, in a quick run
 SHARED = ("work.py", "measured.py")  # files on which the results of every experiment depend
-ARM_CORES = {("0x41", "0xd0c"): "Neoverse N1", ("0x41", "0xd40"): "Neoverse V1", ("0x41", "0xd4f"): "Neoverse V2"}
 
 Result = dict[str, Any]  # of a step: whatever JSON holds; "shown" is what progress shows of it
 
@@ -194,13 +193,12 @@ class Work:
         replace_file(self._place("steps", step.name, ".json"), content.encode())
 
     def _fingerprint(self) -> str:
-        """What the next result depends on: this version, its experiments and templates, the corpora, and all results
-        before it."""
+        """A hash of what the next result depends on: this version, its experiments and templates, the corpora, and all
+        results before it."""
         return _hash([self._sources, json.dumps(self.results, sort_keys=True).encode()])
 
     @cached_property
     def _sources(self) -> bytes:
-        """A hash of the code and of the corpora."""
         files = [Path(self.experiment.source), *(Path(__file__).with_name(name) for name in SHARED)]
         for name in self.experiment.corpora:
             files += sorted(path for path in Path(self.corpora or "", name).iterdir() if path.is_file())
@@ -282,14 +280,10 @@ def _hash(parts: Iterable[bytes]) -> str:
 
 
 def machine() -> str:
-    """The machine in words: processor (where Linux tells its name or its number), cores, system, Python."""
-    processor = platform.processor()
+    """The machine in words: processor (where Linux tells its name), cores, system, Python."""
     try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        names = re.findall(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text())
     except OSError:
-        lines = []
-    facts = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
-    made = (facts.get("CPU implementer", ""), facts.get("CPU part", ""))
-    kind = facts.get("model name") or ARM_CORES.get(made, processor)
-    shown = ", ".join(filter(None, [kind, platform.machine()]))
+        names = []
+    shown = ", ".join(filter(None, [*names[:1], platform.machine()]))
     return f"{shown}, {os.cpu_count()} cores, {platform.system()}, Python {platform.python_version()}"

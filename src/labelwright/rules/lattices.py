@@ -1,13 +1,14 @@
 """The best labelling of a lattice that satisfies users' rules, proven: by automata, or by OR-Tools' CP-SAT.
 
-Rules become automata (ruled_paths.py).  Where these are too large, and where a labelling is worth the sum of latent
-paths, labellings are listed in the order of their weight: the first one that satisfies all hard rules is the best.
-Where it does not come soon, a flow of 0/1 variables through the nodes and arcs of the lattice is posted into CP-SAT
-together with the rules.  Only arcs on some path within `reach` of the best path are posted: a labelling within that
-reach beats all that use other arcs, so the optimum is not lost.
+Rules become automata (product.py).  Where these are too large, and where a labelling is worth the sum of latent paths,
+labellings are listed in the order of their weight: the first one that satisfies all hard rules is the best.  Where it
+does not come soon, a flow of 0/1 variables through the arcs of the lattice's graph is posted into CP-SAT together with
+the rules.  Only arcs on some path within `reach` of the best path are posted: a labelling within that reach beats all
+that use other arcs, so the optimum is not lost.
 """
 
 import math
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -17,14 +18,13 @@ from numpy.typing import NDArray
 from labelwright.decode.exact import labellings
 from labelwright.decode.paths import best_paths
 from labelwright.decode.record import Decoding
-from labelwright.errors import OptionError
 from labelwright.rules import solver as programs
 from labelwright.rules.automaton import Unit, is_local, local_rules, masked, units_of
 from labelwright.rules.formulas import Sentence
-from labelwright.rules.product import RuledPaths, TooLargeError, contradiction_in
+from labelwright.rules.product import SLACK, RuledPaths, TooLargeError, contradiction_in
 from labelwright.rules.rules import Bound, bind
 from labelwright.rules.solver import ADVICE, Answer, Clock, Program, contradiction, cp_sat, late, minimise
-from labelwright.structures.dag import graph_of_lattice
+from labelwright.structures.dag import LabelledGraph, graph_of_lattice
 from labelwright.structures.lattice import Lattice, best_path, labelling_weight, margins, posterior
 from labelwright.structures.states import StateSpace
 
@@ -145,20 +145,18 @@ def _by_solver(task: _Task, listed: "_Listed") -> "_Solved":
     cp = cp_sat()
     best, status = _flow(cp, task, listed)
     if best is None and status == "infeasible":
-        raise _no_labelling(cp, task)
+        graph, labels = graph_of_lattice(task.lattice), task.space.labels
+
+        def impossible(wanted: Bound, seconds: float) -> bool:
+            flow = _Flow(cp, graph, labels, np.inf)
+            flow.program.post(wanted)
+            return programs.search(cp, flow.program.model, seconds).status == "infeasible"
+
+        possible = np.isfinite(graph.losses()[2])
+        raise contradiction(task.number, task.bound if possible else Bound([], []), impossible, ADVICE)
     if best is None:
         raise late(task.number, task.clock.seconds)
     return _Solved(best, status, "solver", listed.bound)
-
-
-def _no_labelling(cp: Any, task: _Task) -> OptionError:
-    def impossible(wanted: Bound, seconds: float) -> bool:
-        flow = _Flow(cp, task.lattice, _Range(task.lattice), np.inf)
-        flow.program(task.space).post(wanted)
-        return programs.search(cp, flow.model, seconds).status == "infeasible"
-
-    possible = np.isfinite(_Range(task.lattice).best)
-    return contradiction(task.number, task.bound if possible else Bound([], []), impossible, ADVICE)
 
 
 def _record(task: _Task, solved: "_Solved", sums: bool, probabilities: bool) -> Decoding:
@@ -231,84 +229,43 @@ def _listed(task: _Task, sizes: Sequence[int], sums: bool = False, max_expansion
     return listed
 
 
-# Then: a flow through the lattice, solved by CP-SAT.
-
-
-class _Range:
-    """The best path through every node and arc of a lattice."""
-
-    def __init__(self, lattice: Lattice):
-        node, arc, graph = lattice
-        T, width = node.shape
-        self.source, self.target = graph.ends
-        self.ahead = np.zeros((T, width))  # the best score of the rest of a path from a node
-        self.node, self.arc = np.empty((T, width)), np.full((T, arc.shape[1]), -np.inf)
-        so_far = np.full((T, width), -np.inf)
-        so_far[0] = node[0]
-        rows = np.broadcast_to(arc, (T, arc.shape[1]))
-        for t in range(1, T):
-            np.maximum.at(so_far[t], self.target, so_far[t - 1][self.source] + rows[t])
-            so_far[t] += node[t]
-        for t in range(T - 1, 0, -1):
-            onwards = rows[t] + (node[t] + self.ahead[t])[self.target]
-            self.ahead[t - 1] = -np.inf
-            np.maximum.at(self.ahead[t - 1], self.source, onwards)
-            self.arc[t] = so_far[t - 1][self.source] + onwards
-        self.node = so_far + self.ahead
-        self.best = float(self.node[-1].max())
+# Then: a flow through the graph of the lattice, solved by CP-SAT.
 
 
 class _Flow:
-    """0/1 variables for the nodes and arcs on paths within `reach` of the best, with the loss of taking each."""
+    """0/1 variables for the arcs of a graph on paths within `reach` of the best, with the loss of taking each."""
 
-    def __init__(self, cp: Any, lattice: Lattice, ways: _Range, reach: float):
-        self.cp, self.lattice, self.model = cp, lattice, cp.CpModel()
-        node, arc, _ = lattice
-        T = len(node)
-        slack = 1e-9 * (1 + abs(ways.best))  # rounding must not exclude the optimum
-        least = ways.best - reach - slack if np.isfinite(reach) else -np.inf
-        inside = (ways.node >= least) & np.isfinite(ways.node)
-        self.nodes = [{q: self.model.new_bool_var("") for q in np.flatnonzero(row).tolist()} for row in inside]
-        self.whole = bool((inside == np.isfinite(ways.node)).all())
-        for row in self.nodes:
-            self.model.add_exactly_one(list(row.values()))
-        begin = ways.best - (node[0] + ways.ahead[0])
-        self.priced = [(literal, max(0.0, float(begin[q]))) for q, literal in self.nodes[0].items()]
-        for t in range(1, T):
-            scores = arc[t if len(arc) > 1 else 0]
-            possible = np.isfinite(ways.arc[t])
-            kept = np.flatnonzero((ways.arc[t] >= least) & possible)
-            self.whole &= len(kept) == possible.sum()
-            out: dict[int, list[Any]] = {q: [] for q in self.nodes[t - 1]}
-            into: dict[int, list[Any]] = {q: [] for q in self.nodes[t]}
-            source, target = ways.source[kept], ways.target[kept]
-            loss = ways.ahead[t - 1][source] - (scores[kept] + node[t][target] + ways.ahead[t][target])
-            for i, j, lost in zip(source.tolist(), target.tolist(), loss.tolist(), strict=True):
-                literal = self.model.new_bool_var("")
-                out[i].append(literal)
-                into[j].append(literal)
-                self.priced.append((literal, max(0.0, lost)))
-            for nodes, arcs in ((self.nodes[t - 1], out), (self.nodes[t], into)):
-                for q, literals in arcs.items():
-                    self.model.add_exactly_one([*literals, nodes[q].negated()])
-
-    def program(self, space: StateSpace) -> Program:
-        """Literals of labels for the rules."""
-        of, x = self.lattice.graph.label_of_node, {}
-        for t, row in enumerate(self.nodes):
-            groups: dict[int, list[Any]] = {}
-            for q, literal in row.items():
-                groups.setdefault(int(of[q]), []).append(literal)
-            for y, literals in groups.items():
-                x[t, space.labels[y]] = literals[0]
-                if len(literals) > 1:
-                    x[t, space.labels[y]] = self.model.new_bool_var("")
-                    self.model.add_exactly_one([*literals, x[t, space.labels[y]].negated()])
-        return Program(self.cp, self.model, x)
+    def __init__(self, cp: Any, graph: LabelledGraph, labels: Sequence[str], reach: float):
+        model, (loss, price, best) = cp.CpModel(), graph.losses()
+        self.kept = np.flatnonzero(loss <= reach + SLACK * (1 + abs(best)))  # rounding must not exclude the optimum
+        self.whole = len(self.kept) == np.isfinite(loss).sum()
+        self.literals = [model.new_bool_var("") for _ in self.kept]
+        self.priced = list(zip(self.literals, np.maximum(0.0, price[self.kept]).tolist(), strict=True))
+        into, out, reading = (defaultdict[Any, list[Any]](list) for _ in range(3))
+        source, target, _, label, token, _ = (values.tolist() for values in graph.arcs.taken(self.kept))
+        for literal, u, v, y, t in zip(self.literals, source, target, label, token, strict=True):
+            out[u].append(literal)
+            into[v].append(literal)
+            if y >= 0:
+                reading[t, labels[y]].append(literal)
+        model.add_exactly_one(out[0])
+        ends, sinks = [], set(graph.sinks.tolist())
+        for node in sorted(into):
+            here = model.new_bool_var("")
+            model.add_exactly_one([*into[node], here.negated()])
+            if node in sinks:
+                ends.append(here)
+            else:
+                model.add_exactly_one([*out[node], here.negated()])
+        model.add_exactly_one(ends)
+        x = {place: model.new_bool_var("") for place in reading}
+        for place, literals in reading.items():
+            model.add_exactly_one([*literals, x[place].negated()])
+        self.program = Program(cp, model, x)  # with literals of labels for the rules
 
     def path(self, answer: Answer) -> Array:
-        """The nodes [T] of the answer."""
-        return np.array([next(q for q, literal in row.items() if answer.true(literal)) for row in self.nodes])
+        """The arcs of the answer."""
+        return self.kept[[answer.true(literal) for literal in self.literals]]
 
 
 def _flow(cp: Any, task: _Task, listed: _Listed) -> tuple[_Best | None, str]:
@@ -316,38 +273,28 @@ def _flow(cp: Any, task: _Task, listed: _Listed) -> tuple[_Best | None, str]:
 
     Only what lies within `reach` of the best path is posted.  An optimum there that lies within reach itself is the
     optimum; else the reach grows, at once to the loss of that path."""
-    lattice, space, bound, clock = task.pruned, task.space, task.bound, task.clock
-    ways = _Range(lattice)
-    if not np.isfinite(ways.best):
+    labels, bound, clock = task.space.labels, task.bound, task.clock
+    graph = graph_of_lattice(task.pruned)
+    top = graph.losses()[2]
+    if not np.isfinite(top):
         return None, "infeasible"
     best = listed.best
-    if best is not None:
-        reach = ways.best - best.value
-    else:
-        reach = GROWTH * max(listed.top - listed.bound, 1e-3 * (1 + abs(ways.best)))
+    reach = GROWTH * max(listed.top - listed.bound, 1e-3 * (1 + abs(top))) if best is None else top - best.value
     while True:
-        flow = _Flow(cp, lattice, ways, reach)
-        prices = flow.program(space).post(bound)
-        minimise(cp, flow.model, flow.priced + prices)
-        answer = programs.search(cp, flow.model, clock.left)
+        flow = _Flow(cp, graph, labels, reach)
+        prices = flow.program.post(bound)
+        minimise(cp, flow.program.model, flow.priced + prices)
+        answer = programs.search(cp, flow.program.model, clock.left)
         if answer.status in ("optimal", "time limit"):
-            path = flow.path(answer)
-            codes = lattice.graph.label_of_node[path]
-            value = _score(lattice, path) - bound.cost([space.labels[y] for y in codes.tolist()])
+            arcs = graph.arcs.taken(flow.path(answer))
+            codes = arcs.label[arcs.label >= 0]
+            value = float(arcs.score.sum()) - bound.cost([labels[y] for y in codes.tolist()])
             if best is None or value > best.value:
                 best = _Best(value, codes)
         if answer.status in ("unknown", "time limit"):
             return best, "unknown" if best is None else "time limit"
         if flow.whole:
             return best, "infeasible" if best is None else "optimal"
-        if best is not None and ways.best - best.value <= reach:
+        if best is not None and top - best.value <= reach:
             return best, "optimal"
-        reach = GROWTH * reach if best is None else ways.best - best.value
-
-
-def _score(lattice: Lattice, path: Array) -> float:
-    """The score of a path of nodes [T]."""
-    node, arc, graph = lattice
-    score = float(node[np.arange(len(path)), path].sum())
-    base = graph.contexts.base
-    return score + sum(float(arc[t if len(arc) > 1 else 0, base[path[t - 1]] + path[t]]) for t in range(1, len(path)))
+        reach = GROWTH * reach if best is None else top - best.value

@@ -287,7 +287,7 @@ class RuledPaths:
         may have the same labels.
 
         known : the labels [T] of the best path without rules"""
-        loss, top = self.graph.losses()
+        loss, _, top = self.graph.losses()
         if top == -np.inf:
             return []
         slack = SLACK * (1 + abs(top))

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from labelwright.errors import OptionError
 from labelwright.kernels import dag as kernels
+from labelwright.kernels.arrays import ranges
 from labelwright.structures.lattice import Lattice
 
 Array = NDArray[Any]
@@ -58,16 +59,12 @@ class ArcPool(NamedTuple):
     heap: Array  # [P]
     counts: Array  # [4]
 
-    @classmethod
-    def empty(cls, size: int) -> "ArcPool":
-        arc, parent, heap = np.empty((3, size), np.int32)
-        return cls(np.empty(size), arc, parent, heap, np.zeros(4, np.int64))
 
-    def grown(self, size: int) -> "ArcPool":
-        larger = ArcPool.empty(size)
-        for old, new in zip(self[:4], larger[:4], strict=True):
-            new[: len(old)] = old
-        return larger._replace(counts=self.counts)
+def doubled(pool: Any) -> Any:
+    """The same pool of a search with room for twice as many: all its arrays but those after the heap."""
+    larger = [np.concatenate([array, np.empty_like(array)]) for array in pool]
+    kept = pool[pool._fields.index("heap") + 1 :]
+    return type(pool)(*larger[: len(pool) - len(kept)], *kept)
 
 
 # -- graphs -----------------------------------------------------------------------------------------------------------
@@ -261,11 +258,12 @@ def best_paths(graph: Dag, scores: Any, n: int) -> tuple[list[Array], Array]:
     is_source = _marked(graph.sources, graph.n_nodes)
     phi = np.empty(graph.n_nodes)
     kernels.best_scores(*graph[:2], scores, graph.sources, phi)
-    pool = ArcPool.empty(64 + 4 * graph.n_nodes)
+    arc, parent, heap = np.empty((3, 64 + 4 * graph.n_nodes), np.int32)
+    pool = ArcPool(np.empty(len(heap)), arc, parent, heap, np.zeros(4, np.int64))
     paths, bounds, best_scores = np.empty(4 * graph.n_nodes, np.int32), np.zeros(n + 1, np.int64), np.empty(n)
     through = graph.source, scores, is_source, phi, ptr, entering
     while kernels.best_paths(*through, pool, paths, best_scores, bounds) == kernels.FULL:
-        pool, paths = pool.grown(2 * len(pool.heap)), np.concatenate([paths, np.empty_like(paths)])
+        pool, paths = doubled(pool), np.concatenate([paths, paths])
     taken = int(pool.counts[kernels.TAKEN])
     return np.split(paths[: bounds[taken]], bounds[1:taken]) if taken else [], best_scores[:taken]
 
@@ -368,23 +366,20 @@ def from_chain(lattice: Lattice) -> Chain:
     node, arc, graph = lattice
     T, Q = node.shape
     r, s = graph.ends  # nodes of each arc of the lattice
-    every = np.arange(Q)
-    begin, end = 0, 1 + T * Q  # (t, q) is 1 + tQ + q
+    every, t = np.arange(Q), np.arange(T)[:, None]
+    begin, end = 0, 1 + T * Q
+    place = 1 + t * Q + every  # [T, Q]  the node of (t, q)
     lost, stuck = np.setdiff1d(every, s), np.setdiff1d(every, r)
-    parts = list[tuple[Any, ...]]()  # source, target, score, token, node, arc
-
-    def add(source: Any, target: Any, score: Any, token: int, to: Any, number: Any) -> None:
-        parts.append(np.broadcast_arrays(source, target, score, token, to, number))
-
-    add(begin, 1 + every, node[0], 0, every, -1)
-    for t in range(1, T):
-        here = 1 + t * Q
-        add(begin, here + lost, -np.inf, t, lost, -1)
-        add(here - Q + r, here + s, arc[t if len(arc) > 1 else 0] + node[t, s], t, s, np.arange(len(s)))
-    for t in range(T - 1):
-        add(1 + t * Q + stuck, end, -np.inf, T, -1, -1)
-    add(end - Q + every, end, 0.0, T, -1, -1)
-    source, target, score, token, to, number = map(np.concatenate, zip(*parts, strict=True))
+    scores = (arc[1:] if len(arc) > 1 else arc) + node[1:, s]
+    parts: list[tuple[Any, ...]] = [  # source, target, score, token, node, arc
+        (begin, place[0], node[0], 0, every, -1),
+        (begin, place[1:, lost], -np.inf, t[1:], lost, -1),
+        (place[:-1, r], place[1:, s], scores, t[1:], s, np.arange(len(s))),
+        (place[:-1, stuck], end, -np.inf, T, -1, -1),
+        (place[-1], end, 0.0, T, -1, -1),
+    ]
+    columns = zip(*(np.broadcast_arrays(*part) for part in parts), strict=True)
+    source, target, score, token, to, number = (np.concatenate([x.reshape(-1) for x in column]) for column in columns)
     ends = (np.array([node], np.int32) for node in (begin, end))
     return Chain(Dag(source.astype(np.int32), target.astype(np.int32), T * Q + 2, *ends), score, token, to, number)
 
@@ -407,19 +402,20 @@ def chain_covariance(lattice: Lattice, on_nodes: Array, on_arcs: Array) -> tuple
 
 
 class Reading(NamedTuple):
-    """The labels that arcs give to tokens, as runs of tokens with one label: a path is a labelling."""
+    """The labels that arcs give to tokens, as runs of tokens with one label: a path is a labelling.
+
+    Along a path, tokens are read from left to right."""
 
     arc: Array  # [R]  rising
     begin: Array  # [R]  the first token of a run
     end: Array  # [R]  the token after its last
     label: Array  # [R]  code
 
-    def codes(self, path: Array, n_arcs: int) -> Array:
+    def codes(self, path: Array) -> Array:
         """The labels [T] of a path."""
-        on_path = _marked(path, n_arcs)[self.arc]
-        begin, end, label = self.begin[on_path], self.end[on_path], self.label[on_path]
-        order = np.argsort(begin)
-        return np.repeat(label[order], (end - begin)[order])
+        first = np.searchsorted(self.arc, path)
+        run = ranges(first, np.searchsorted(self.arc, path, side="right") - first)
+        return np.repeat(self.label[run], self.end[run] - self.begin[run])
 
     def sums(self, table: Array, n_arcs: int) -> Array:
         """The sum of a table [T, L] over what each arc reads [A]."""
@@ -436,14 +432,12 @@ class Reading(NamedTuple):
 
     def marginals(self, p: Array, T: int, L: int) -> Array:
         """P(label at t) [T, L] from P(arc) [A]."""
-        p, short = p[self.arc], self.end - self.begin == 1
-        rows = np.bincount((self.begin * L + self.label)[short], p[short], T * L).reshape(T, L)
-        if not short.all():
-            long = ~short
-            label, p = self.label[long], p[long]
-            opened, closed = (np.bincount(token[long] * L + label, p, (T + 1) * L) for token in (self.begin, self.end))
-            rows += np.cumsum((opened - closed).reshape(T + 1, L), axis=0)[:T]
-        return np.clip(rows, 0.0, 1.0)
+        p = p[self.arc]
+        opened: Array = np.bincount(self.begin * L + self.label, p, (T + 1) * L).reshape(T + 1, L)
+        if (self.end - self.begin > 1).any():
+            opened -= np.bincount(self.end * L + self.label, p, (T + 1) * L).reshape(T + 1, L)
+            opened = np.cumsum(opened, axis=0)
+        return np.clip(opened[:T], 0.0, 1.0)
 
 
 def reading_of(arc: Array, first: Array, length: Array, labels: Array) -> Reading:
@@ -513,14 +507,17 @@ class LabelledGraph(NamedTuple):
         source, target, sinks = (nodes.astype(np.int32) for nodes in (*self.arcs[:2], self.sinks))
         return Dag(source, target, self.n_nodes, np.zeros(1, np.int32), sinks)
 
-    def losses(self) -> tuple[Array, float]:
-        """How much worse the best path through each arc is than the best of all [A], and the score of that."""
+    def losses(self) -> tuple[Array, Array, float]:
+        """How much worse the best path through each arc is than the best of all [A]; what each arc adds to the loss of
+        a path [A]; and the score of the best."""
         source, target, score = self.arcs[:3]
-        ahead, behind = best_around(self.dag, score)
-        best = float(ahead[self.sinks].max(initial=-np.inf))
+        upto, behind = best_around(self.dag, score)
+        best = float(upto[self.sinks].max(initial=-np.inf))
         if best == -np.inf:
-            return np.full(len(score), np.inf), best
-        return best - (ahead[source] + score + behind[target]), best
+            return np.full(len(score), np.inf), np.full(len(score), np.inf), best
+        with np.errstate(invalid="ignore"):  # of arcs on no path
+            onwards = score + behind[target]
+            return best - (upto[source] + onwards), behind[source] - onwards, best
 
     def sums(self) -> GraphSums:
         """The sums over all paths."""

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from labelwright.errors import OptionError
 from labelwright.kernels import clamped, inference
 from labelwright.structures.states import Graph
-from labelwright.structures.timeorder import Best, maxima
+from labelwright.structures.timeorder import maxima
 
 Array = NDArray[Any]
 
@@ -74,6 +74,13 @@ def best_path(lattice: Lattice) -> tuple[Array, float]:
     """The best nodes [T] and their score."""
     path = np.empty(len(lattice.node), np.int32)
     return path, float(inference.viterbi(lattice.node, lattice.arc, lattice.graph.blocks, path))
+
+
+class Best(NamedTuple):
+    """The best path of every sentence of a batch."""
+
+    nodes: Array  # [T]
+    scores: Array  # [N]
 
 
 def best_paths_of(node: Array, arc: Array, graph: Graph, offsets: Array) -> Best:
@@ -176,65 +183,42 @@ class ArcSums(NamedTuple):
     state: Array  # [Q]
 
 
-class SpanTable(NamedTuple):
-    """Spans of one type with their probabilities."""
-
-    begin: Array  # [n]
-    end: Array  # [n]
-    probability: Array  # [n]
-
-
 def arc_sums(lattice: Lattice, sums: Posterior) -> ArcSums:
     """The probabilities of all arcs, and of each given its source."""
-    graph: Graph = lattice.graph
-    source, target = graph.ends
+    source, target = lattice.graph.ends
     arcs = posterior_arcs(lattice, sums)
     before = np.ones_like(arcs)
     before[1:] = sums.nodes[:-1][:, source]
     onwards = np.divide(arcs, before, out=np.zeros_like(arcs), where=before > 0)
-    return ArcSums(sums.nodes, arcs, onwards, source, target, graph.state)
+    return ArcSums(sums.nodes, arcs, onwards, source, target, lattice.graph.state)
 
 
-def spans_of_type(sums: ArcSums, transitions: tuple[Array, Array, Array], least: float) -> SpanTable:
-    """All spans at least as probable as `least`; `transitions` between states open [S+1, S], continue [S, S] and close
-    [S, S+1] a span, where the last index is the outside of the sentence.
+def spans_of_type(sums: ArcSums, transitions: tuple[Array, Array, Array], least: float) -> list[tuple[int, int, float]]:
+    """Begin, end and probability of all spans at least as probable as `least`; `transitions` between states open
+    [S+1, S], continue [S, S] and close [S, S+1] a span, where the last index is the outside of the sentence.
 
     v_l(b, q) = P(a span begins at b and is still open at b + l, in q), for l = 0, 1, ..."""
-    T = len(sums.nodes)
-    opened, closed = _opened(sums, transitions[0]), _closed(sums, transitions[2])
-    inner = np.flatnonzero(transitions[1][sums.state[sums.source], sums.state[sums.target]])
+    (T, Q), opening, closing = sums.nodes.shape, transitions[0], transitions[2]
+    ends = sums.state[sums.source], sums.state[sums.target]
+    inner, opens, closes = (np.flatnonzero(x[ends]) for x in (transitions[1], opening[:-1], closing[:, :-1]))
+    opened = _by_node(sums.arcs[:, opens], sums.target[opens], Q)  # P(a span begins at t, in q)
+    opened[0] = np.where(opening[-1][sums.state], sums.nodes[0], 0.0)
+    closed = np.empty_like(sums.nodes)  # P(the span ends with t | it is open at t, in q)
+    closed[:-1] = _by_node(sums.onwards[1:, closes], sums.source[closes], Q)
+    closed[-1] = closing[:, -1][sums.state]
     begins = np.flatnonzero(opened.sum(axis=1) >= least)
-    still_open, length = opened[begins], 1
-    tables = []
+    still_open, length, spans = opened[begins], 1, list[tuple[int, int, float]]()
     while len(begins):
-        p = (still_open * closed[begins + length - 1]).sum(axis=1)
-        likely = p >= least
-        tables.append((begins[likely], begins[likely] + length, p[likely]))
+        p = np.minimum(1.0, (still_open * closed[begins + length - 1]).sum(axis=1))
+        spans += [
+            (b, b + length, share) for b, share in zip(begins.tolist(), p.tolist(), strict=True) if share >= least
+        ]
         going = (begins + length < T) & (still_open.sum(axis=1) >= least)
         begins, still_open = begins[going], still_open[going]
         mass = still_open[:, sums.source[inner]] * sums.onwards[begins + length][:, inner]
-        still_open = _by_node(mass, sums.target[inner], sums.nodes.shape[1])
+        still_open = _by_node(mass, sums.target[inner], Q)
         length += 1
-    columns = zip(*tables, strict=True) if tables else [(np.zeros(0, np.int64),)] * 3
-    begin, end, probability = (np.concatenate(parts) for parts in columns)
-    return SpanTable(begin, end, np.minimum(1.0, probability))
-
-
-def _opened(sums: ArcSums, opening: Array) -> Array:
-    """P(a span begins at t, in q) [T, Q]."""
-    arcs = np.flatnonzero(opening[:-1][sums.state[sums.source], sums.state[sums.target]])
-    opened = _by_node(sums.arcs[:, arcs], sums.target[arcs], sums.nodes.shape[1])
-    opened[0] = np.where(opening[-1][sums.state], sums.nodes[0], 0.0)
-    return opened
-
-
-def _closed(sums: ArcSums, closing: Array) -> Array:
-    """P(the span ends with t | it is open at t, in q) [T, Q]."""
-    arcs = np.flatnonzero(closing[:, :-1][sums.state[sums.source], sums.state[sums.target]])
-    closed = np.empty_like(sums.nodes)
-    closed[:-1] = _by_node(sums.onwards[1:, arcs], sums.source[arcs], sums.nodes.shape[1])
-    closed[-1] = closing[:, -1][sums.state]
-    return closed
+    return spans
 
 
 def _by_node(mass: Array, node: Array, n_nodes: int) -> Array:

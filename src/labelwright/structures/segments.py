@@ -396,9 +396,13 @@ class Arcs:
         reading = Reading(*(values[:n] for values in whole))
         return reading if touchy != "E" else joined_reading([reading, _last_labels(self)])
 
-    @property
+    @computed_once
     def spans(self) -> SpanArcs:
         """The segments of types that may be long."""
+        if self._longer is not None:
+            whole = self._longer.spans
+            n = np.searchsorted(whole.arc, len(self.first))
+            return SpanArcs(*(values[:n] for values in whole))
         arc = np.flatnonzero((self.length > 0) & (self.kind < self.space.n_long))
         return SpanArcs(arc, self.first[arc], self.first[arc] + self.length[arc], self.kind[arc])
 

@@ -1,4 +1,4 @@
-"""Sums over all paths and best paths of a whole batch of chains, in NumPy.
+"""Sums over all paths of a whole batch of chains, in NumPy.
 
 The sentences of a batch are sorted by length, the longest first, and their tokens stored step by step: all first
 tokens, all second tokens, and so on.  A step of forward-backward is then one small matrix product for all sentences
@@ -220,17 +220,6 @@ class Products:
             left, right = run.at_sources(x)[..., None], run.at_targets(y)[:, :, None]
             run.matrices(E)[:] *= left * right
 
-    def best(self, x: Array, arc: Array, out: Array) -> None:
-        """out[n, s] = max_r x[n, r] + arc[n, arc from r to s], with arc [1|n, A]."""
-        out[:] = -np.inf
-        x = self.by_source(x)
-        for run in self.runs:
-            scores, left, right = run.matrices(arc), run.at_sources(x), run.at_targets(out)
-            sums = np.empty_like(right)
-            for r in range(run.sources):
-                np.add(left[:, :, r, None], scores[:, :, r], out=sums)
-                np.maximum(right, sums, out=right)
-
 
 class Messages(NamedTuple):
     """Forward and backward messages of a batch in time order, and which sentences they do not serve."""
@@ -391,61 +380,6 @@ def maxima(scores: Array) -> Array:
     """The largest of each row; 0 where all are minus infinity."""
     top = scores.max(axis=1, initial=-np.inf)
     return np.where(np.isfinite(top), top, 0.0)
-
-
-# -- best paths -------------------------------------------------------------------------------------------------------
-
-
-class Best(NamedTuple):
-    """The best path of every sentence of a batch."""
-
-    nodes: Array  # [T]  in the order of the tokens
-    scores: Array  # [N]
-
-
-def viterbi(node: Array, arc: Array, plan: Plan, graph: Graph, products: Products | None = None) -> Best:
-    """Best paths by log scores node [T, Q] (in time order) and arc [1|T, A], in float64.
-
-    delta_t(s) = node_t(s) + max_r delta_{t-1}(r) + arc_t(r, s); the lowest r wins a tie."""
-    products = products or Products(graph)
-    delta = np.empty_like(node)
-    steps = plan.steps.tolist()
-    for t, (a, b) in enumerate(pairwise(steps)):
-        if t:
-            before = steps[t - 1]
-            products.best(delta[before : before + b - a], at_step(arc, a, b), delta[a:b])
-            delta[a:b] += node[a:b]
-        else:
-            delta[a:b] = node[a:b]
-    at = np.zeros(len(node), np.int64)
-    last = plan.last
-    at[last] = delta[last].argmax(axis=1)
-    scores = np.zeros(len(plan.order))
-    scores[plan.order[: len(last)]] = delta[last, at[last]]
-    sources, arcs = _leading_to(graph)
-    arc = np.concatenate([arc, np.full((len(arc), 1), -np.inf)], axis=1)
-    for t in range(len(steps) - 3, -1, -1):
-        a, b, end = steps[t : t + 3]
-        into, place = at[b:end], np.arange(end - b)
-        row = np.zeros(1, np.int64) if len(arc) == 1 else np.arange(b, end)
-        reached = delta[a + place[:, None], sources[into]] + arc[row[:, None], arcs[into]]
-        chosen = reached.argmax(axis=1)
-        at[a : a + end - b] = np.where(reached[place, chosen] > -np.inf, sources[into, chosen], 0)
-    nodes = np.empty(len(node), np.int64)
-    nodes[plan.token] = at
-    return Best(nodes, scores)
-
-
-def _leading_to(graph: Graph) -> tuple[Array, Array]:
-    """The source and the number of every arc into each node [Q, most]; the number of arcs where there are fewer."""
-    source, target = graph.ends
-    order = np.argsort(target, kind="stable")
-    first = np.searchsorted(target[order], np.arange(graph.width + 1))
-    place = np.arange(len(order)) - first[target[order]]
-    sources = np.zeros((graph.width, max(1, int(np.diff(first).max(initial=0)))), np.int64)
-    arcs = np.full_like(sources, graph.n_arcs)
-    sources[target[order], place], arcs[target[order], place] = source[order], order
-    return sources, arcs
 
 
 # -- covariances: the backward pass of a layer ------------------------------------------------------------------------

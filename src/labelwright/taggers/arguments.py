@@ -4,7 +4,6 @@ import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from itertools import pairwise
-from numbers import Real
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -64,18 +63,6 @@ def check_one_each(given: Any, name: str, n: int) -> None:
         if name == "y" and isinstance(given, Sized):
             raise CorpusError(f"y: {got} sentences, but X has {n}")
         raise OptionError(f"{name}: expected one list for each of {n} sentences, got {got}")
-
-
-def check_least(least: float) -> None:
-    """Refuse a least probability that is none."""
-    if not isinstance(least, Real) or not 0 <= least <= 1:
-        raise OptionError(f"least: expected a number from 0 to 1, got {least!r:.40}")
-
-
-def check_probability(least: float) -> None:
-    """Refuse a least probability that all or no spans have."""
-    if not isinstance(least, Real) or not 0 < least <= 1:
-        raise OptionError(f"least: expected a probability above 0 and up to 1, got {least!r:.40}")
 
 
 def scheme_named(constraints: str, of_labels: str | None) -> str:

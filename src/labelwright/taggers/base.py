@@ -6,6 +6,7 @@ the tagger with one output unwraps its answer."""
 import copy
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 from numpy.typing import NDArray
@@ -14,7 +15,6 @@ from labelwright.answers.batch import Batch, joined, passed_by
 from labelwright.answers.calibrated import Calibration
 from labelwright.answers.protocol import Labellings, LayeredLabellings
 from labelwright.corpus.schemes import same_rules
-from labelwright.corpus.spans import Span
 from labelwright.corpus.token_records import listed
 from labelwright.decode import DECODERS, RULED_DECODERS
 from labelwright.decode.record import MOST, Decoding, check_decoder, check_whole
@@ -24,9 +24,7 @@ from labelwright.structures.passing import Passed
 from labelwright.taggers.arguments import (
     Constraints,
     Forced,
-    check_least,
     check_one_each,
-    check_probability,
     entities_in,
     in_batches,
     one_sentence,
@@ -46,6 +44,7 @@ R = TypeVar("R")
 # A list with an answer for each sentence; of a tagger with several outputs such a list for each, by name.
 Answers = Any
 ByOutput = Any  # what is given for the one output, or {name: ...}
+PLAIN = {"probabilities": False}  # labels alone
 
 # What a tagger can do; `can` names all that it can.
 PROBABILITY = "probability"  # probabilities of labellings, labels and spans
@@ -171,66 +170,76 @@ class Tagger(Estimator):
     def _ask_under(
         self,
         X: Any,
-        question: "Callable[[str, Tagger, Batch], list[Any]]",
+        question: "Callable[[str, Tagger, Batch], list[Any]] | Callable[[Batch, Sequence[Any]], list[Any]]",
         forced: ByOutput,
         constraints: ByOutput,
-        outputs: Iterable[str] | None = None,
+        outputs: Mapping[str, Any] | None = None,
+        about: tuple[str, ByOutput] | None = None,
     ) -> Answers:
-        """What the outputs (or some of them) answer about the labellings that satisfy the constraints."""
+        """What the outputs (or some of them) answer about the labellings that satisfy the constraints; `about` names
+        something that is given for each sentence, which the question then takes beside a batch."""
         self._check_fitted()
         X, ruled, schemes = self._constrained_by(X, constraints)
-        known = self._by_output("forced", forced)
+        if about is not None:
+            word, given = about
+            X, outputs = self._sized(X), self._by_output(word, given)
+            for each in outputs.values() if given is not None else [None]:
+                check_one_each(each, word, len(X))
+        ask: Callable[..., list[Any]] = question
 
         def asked(name: str, tagger: Tagger, batch: Batch) -> list[Any]:
-            wanted = outputs is None or name in outputs
-            return question(name, tagger, ruled(name, batch)) if wanted else [None] * len(batch)
+            if outputs is not None and name not in outputs:
+                return [None] * len(batch)
+            if about is None or outputs is None:
+                return ask(name, tagger, ruled(name, batch))
+            return ask(ruled(name, batch), outputs[name][batch.first : batch.first + len(batch)])
 
-        answers = self._ask_outputs(X, asked, known, schemes)
+        answers = self._ask_outputs(X, asked, self._by_output("forced", forced), schemes)
         return self._unwrapped(answers if outputs is None else {name: answers[name] for name in outputs})
 
-    def _ask_about(
+    def _decoded(
         self,
         X: Any,
-        word: str,
-        given: ByOutput,
-        question: Callable[[Batch, Sequence[Any]], list[Any]],
+        answer: "Callable[[Tagger, Batch, list[Decoding]], list[R]]",
+        decoder: str | None,
         forced: ByOutput,
         constraints: ByOutput,
-    ) -> Answers:
-        """Ask a question about something given for each sentence, in the blocks of the sentences."""
+        options: Mapping[str, Any],
+    ) -> dict[str, list[R]]:
+        """What follows from the best labellings of every output, after a check of all options: each goes to the outputs
+        that take it."""
         self._check_fitted()
-        X, ruled, schemes = self._constrained_by(X, constraints)
-        data, about = self._sized(X), self._by_output(word, given)
-        for each in about.values() if given is not None else [None]:
-            check_one_each(each, word, len(data))
+        X = listed(X)
+        limits, chosen, left = self._by_output("constraints", constraints), {}, set(options)
+        for name, tagger in self._outputs.items():
+            with_rules = bool(rules_among(limits.get(name))[1])
+            its_decoder, given = chosen[name] = tagger._chosen(decoder, options, with_rules)
+            tagger._check_constraints(its_decoder, limits.get(name))
+            tagger._check_options(its_decoder, (), with_rules)
+            left -= given.keys() | tagger._further_options
+        tagger._check_options(its_decoder, [option for option in options if option in left], with_rules)
+        _, ruled, schemes = self._constrained_by(X, constraints)
 
-        def asked(name: str, _: Tagger, batch: Batch) -> list[Any]:
-            if name not in about:
-                return [None] * len(batch)
-            return question(ruled(name, batch), about[name][batch.first : batch.first + len(batch)])
+        def question(name: str, tagger: Tagger, batch: Batch) -> list[R]:
+            batch, (its_decoder, given) = ruled(name, batch), chosen[name]
+            return answer(tagger, batch, batch.decode(its_decoder, **given))
 
-        answers = self._ask_outputs(data, asked, self._by_output("forced", forced), schemes)
-        return self._unwrapped({name: answers[name] for name in about})
+        return self._ask_outputs(X, question, self._by_output("forced", forced), schemes)
 
     def _constrained_by(
         self, X: Any, constraints: ByOutput
     ) -> tuple[Any, Callable[[str, Batch], Batch], dict[str, str]]:
         """The sentences, what puts a batch of an output under its rules, and the label schemes by output."""
-        if constraints is None:
-            return X, _as_it_is, {}
         split = {name: rules_among(given) for name, given in self._by_output("constraints", constraints).items()}
-        X = listed(X) if any(rules for _, rules in split.values()) else X
         schemes = {name: scheme for name, (scheme, _) in split.items() if scheme is not None}
-        return X, self._under_rules(X, {name: rules for name, (_, rules) in split.items() if rules}), schemes
-
-    def _under_rules(self, X: Any, rules: Mapping[str, list[Any]]) -> Callable[[str, Batch], Batch]:
-        """What puts a batch of these sentences under the rules of an output, which may look at the words."""
+        rules = {name: rules for name, (_, rules) in split.items() if rules}
         if not rules:
-            return _as_it_is
+            return X, lambda name, batch: batch, schemes
         for name in rules:
             self._outputs[name]._require(RULES, "constraints", "use 'scheme', forced=, or a CRF")
-        words = rule_sentences(X)
-        return lambda name, batch: batch.under(rules[name], words) if name in rules else batch
+        X = listed(X)
+        words = rule_sentences(X)  # at which rules may look
+        return X, lambda name, batch: batch.under(rules[name], words) if name in rules else batch, schemes
 
     # -- capabilities -------------------------------------------------------------------------------------------------
 
@@ -302,10 +311,9 @@ class Tagger(Estimator):
             each sentence
         options : go to the decoder
         """
-        X = listed(X)
-        decoded, schemes = self._decoding(X, decoder, constraints, options)
-        question = lambda name, _, batch: decoded(name, batch)[1]  # noqa: E731
-        return self._unwrapped(self._ask_outputs(X, question, self._by_output("forced", forced), schemes))
+        return self._unwrapped(
+            self._decoded(X, lambda tagger, batch, records: records, decoder, forced, constraints, options)
+        )
 
     def predict(self, X: Any, *, arrays: Sequence[Any] | None = None) -> Answers:
         """The best labels of each sentence: a list of lists, which NumPy takes for an array of lists (of a cascade, for
@@ -352,7 +360,7 @@ class Tagger(Estimator):
         decoders = {name: tagger._checked_decoder(None) for name, tagger in self._outputs.items()}
 
         def question(name: str, _: Tagger, batch: Batch) -> list[list[str]]:
-            return [record.labels for record in batch.decode(decoders[name], probabilities=False)]
+            return _labels(batch.decode(decoders[name], **PLAIN))
 
         return self._ask_outputs(listed(X), question)
 
@@ -430,14 +438,9 @@ class Tagger(Estimator):
         X : sentences, a Corpus, or what `encode` returned
         forced, constraints : as for `decode`
         """
-        X = listed(X)
-        decoded, schemes = self._decoding(X, None, constraints, {"probabilities": False})
-
-        def question(name: str, _: Tagger, batch: Batch) -> list[list[Span]]:
-            batch, records = decoded(name, batch)
-            return batch.spans([record.labels for record in records])
-
-        return self._unwrapped(self._ask_outputs(X, question, self._by_output("forced", forced), schemes))
+        return self._unwrapped(
+            self._decoded(X, lambda _, batch, records: batch.spans(_labels(records)), None, forced, constraints, PLAIN)
+        )
 
     def predict_confident(
         self, X: Any, least: float, *, forced: ByOutput = None, constraints: Constraints = None
@@ -454,19 +457,16 @@ class Tagger(Estimator):
         >>> crf.predict_confident([["Ada", "ran"]], 0.5), crf.predict_confident([["Ada", "ran"]], 0.999)
         ([['B-PER', 'O']], [['O', 'O']])
         """
-        check_least(least)
-        X = listed(X)
-        decoded, schemes = self._decoding(X, None, constraints, {"probabilities": False})
+        if not isinstance(least, Real) or not 0 <= least <= 1:
+            raise OptionError(f"least: expected a number from 0 to 1, got {least!r:.40}")
+        self._check_fitted()
         unsure = [name for name, tagger in self._outputs.items() if not tagger._is_sure]
         self._require_of_all(PROBABILITY, "predict_confident", "predict_confident", unsure)
 
-        def question(name: str, tagger: Tagger, batch: Batch) -> list[list[str]]:
-            batch, records = decoded(name, batch)
-            return [
-                labels for labels, _ in batch.confident([record.labels for record in records], least, tagger.scheme_)
-            ]
+        def answer(tagger: Tagger, batch: Batch, records: list[Decoding]) -> list[list[str]]:
+            return [labels for labels, _ in batch.confident(_labels(records), least, tagger.scheme_)]
 
-        answers = self._ask_outputs(X, question, self._by_output("forced", forced), schemes)
+        answers = self._decoded(X, answer, None, forced, constraints, PLAIN)
         return self._unwrapped({name: Labellings(labels) for name, labels in answers.items()}, LayeredLabellings)
 
     def predict_entities(self, texts: Iterable[str], tokenizer: "Tokenizer | None" = None) -> Answers:
@@ -521,7 +521,7 @@ class Tagger(Estimator):
         forced, constraints : as for `decode`
         """
         self._require_of_all(PROBABILITY, "span_probabilities", "span_confidences")
-        return self._ask_about(X, "spans", spans, Batch.span_probabilities, forced, constraints)
+        return self._ask_under(X, Batch.span_probabilities, forced, constraints, about=("spans", spans))
 
     def likely_spans(
         self, X: Any, least: float = 0.05, *, forced: ByOutput = None, constraints: Constraints = None
@@ -534,7 +534,8 @@ class Tagger(Estimator):
         forced, constraints : as for `decode`
         """
         self._require_of_all(PROBABILITY, "likely_spans", "span_confidences")
-        check_probability(least)
+        if not isinstance(least, Real) or not 0 < least <= 1:
+            raise OptionError(f"least: expected a probability above 0 and up to 1, got {least!r:.40}")
         return self._ask_under(X, lambda name, tagger, batch: batch.likely_spans(least), forced, constraints)
 
     def occurrence_probabilities(
@@ -575,7 +576,7 @@ class Tagger(Estimator):
         forced, constraints : as for `decode`
         """
         self._require_of_all(PROBABILITY, "sequence_log_probabilities", "decode's confidence")
-        return self._ask_about(X, "y", y, Batch.log_probabilities, forced, constraints)
+        return self._ask_under(X, Batch.log_probabilities, forced, constraints, about=("y", y))
 
     def sequence_entropies(self, X: Any, *, forced: ByOutput = None, constraints: Constraints = None) -> Answers:
         """How uncertain each sentence is as a whole: the entropy of all its labellings in nats.  Exact, but on latent
@@ -633,7 +634,14 @@ class Tagger(Estimator):
                 )
         X, gold = self._labelled_by_output(*sentences_and_labels(X, y))
         parts: dict[str, list[HeldOut]] = {name: [] for name in self._outputs}
-        for tagger, (rest, known) in self._held_out(X, gold, folds):
+        if folds is None:
+            judges: Iterable[Any] = [(self, (X, gold))]
+        else:  # copies of it, one after the other
+            judges = (
+                (uninterrupted(self._like().fit(train, self._unwrapped(labels))), rest)  # type: ignore[attr-defined]
+                for (train, labels), rest in folded(X, gold, folds)
+            )
+        for tagger, (rest, known) in judges:
             for name, output, data in tagger._readings(rest):
                 parts[name].append(held_out(output, data, known[name]))
         records = {}
@@ -648,16 +656,6 @@ class Tagger(Estimator):
     def _labelled_by_output(self, X: Any, y: Any) -> tuple[Any, dict[str, Any]]:
         """Sentences and their labels by output; None where a corpus has them itself."""
         return X, {"": y}
-
-    def _held_out(
-        self, X: Any, gold: dict[str, Any], folds: int | None
-    ) -> "Iterator[tuple[Tagger, tuple[Any, dict[str, Any]]]]":
-        """Taggers, each with sentences and labels that it was not trained on: this one, or copies of it."""
-        if folds is None:
-            yield self, (X, gold)
-            return
-        for (train, labels), rest in folded(X, gold, folds):
-            yield uninterrupted(self._like().fit(train, self._unwrapped(labels))), rest  # type: ignore[attr-defined]
 
     def _asker(self, X: Any) -> Callable[[Question], list[Any]]:
         """What asks encoded sentences many questions, one after the other."""
@@ -722,28 +720,6 @@ class Tagger(Estimator):
         return self._unwrapped(explained)
 
     # -- decoders and constraints -------------------------------------------------------------------------------------
-
-    def _decoding(
-        self, X: Any, decoder: str | None, constraints: ByOutput, options: Mapping[str, Any]
-    ) -> tuple[Callable[[str, Batch], tuple[Batch, list[Decoding]]], dict[str, str]]:
-        """What decodes a batch of an output (and puts it under its rules before), and the label schemes that hold, all
-        checked; an option goes to the outputs that take it."""
-        self._check_fitted()
-        limits, chosen, left = self._by_output("constraints", constraints), {}, set(options)
-        for name, tagger in self._outputs.items():
-            ruled = bool(rules_among(limits.get(name))[1])
-            its_decoder, given = chosen[name] = tagger._chosen(decoder, options, ruled)
-            tagger._check_constraints(its_decoder, limits.get(name))
-            tagger._check_options(its_decoder, (), ruled)
-            left -= given.keys() | tagger._further_options
-        tagger._check_options(its_decoder, [option for option in options if option in left], ruled)
-        _, under_rules, schemes = self._constrained_by(X, constraints)
-
-        def decoded(name: str, batch: Batch) -> tuple[Batch, list[Decoding]]:
-            batch, (its_decoder, given) = under_rules(name, batch), chosen[name]
-            return batch, batch.decode(its_decoder, **given)
-
-        return decoded, schemes
 
     def _chosen(self, decoder: str | None, options: Mapping[str, Any], ruled: bool) -> tuple[str, dict[str, Any]]:
         """The decoder, and those of the options that it takes."""
@@ -820,7 +796,7 @@ class Confidences:
         """
         self._check_calibrated("span_confidences", "span_probabilities")
         question = lambda batch, part: batch.sure.span_probabilities(part)  # noqa: E731
-        return self._ask_about(X, "spans", spans, question, forced, constraints)
+        return self._ask_under(X, question, forced, constraints, about=("spans", spans))
 
     def occurrence_confidences(
         self: Any, X: Any, types: ByOutput, *, forced: ByOutput = None, constraints: Constraints = None
@@ -843,5 +819,5 @@ class Confidences:
                 raise OptionError(f"{tagger._lacks(PROBABILITY)}; calibrate it on held-out data first")
 
 
-def _as_it_is(name: str, batch: Batch) -> Batch:
-    return batch
+def _labels(records: Sequence[Decoding]) -> list[list[str]]:
+    return [record.labels for record in records]

@@ -3,6 +3,7 @@ Sun & Tsujii 2009, equations 1 to 4), whose states may be learnt by splitting an
 
 from collections.abc import Mapping, Sequence
 from itertools import count
+from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple, cast
 
 import numpy as np
@@ -38,21 +39,13 @@ class Merge(NamedTuple):
     share: Array  # [S]  and its share of it
 
 
-class Plan(NamedTuple):
-    """What the settings of a model say about its rounds."""
-
-    rounds: int
-    merge_share: float
-    most: list[int]  # [L]  states of a label
-    optimizer: str
-    stage: LinearTagger  # the model with the limit of iterations of a stage
-
-
 class Rounds:
-    """The rounds of one fit.  What was learnt goes from stage to stage as a value."""
+    """The rounds of splitting and merging of one fit.  What was learnt goes from stage to stage as a value.
 
-    def __init__(self, model: LinearTagger, data: Data, run: Run, plan: Plan):
-        self.model, self.data, self.run, self.plan = model, data, run, plan
+    most : [L]  states that a label may get"""
+
+    def __init__(self, model: "LatentCRF", data: Data, run: Run, most: list[int]):
+        self.model, self.data, self.run, self.most = model, data, run, most
         self.record: list[dict[str, Any]] = []
         self.seconds = 0.0
         self._loss = np.inf  # after the last stage
@@ -60,39 +53,33 @@ class Rounds:
         self._last: UnfinishedError | None = None  # what is left where a signal comes before the next one has begun
 
     def result(self, trained: Trained, before: Trained | None) -> Trained:
-        """What is known after the last round that made the model better; `trained` has no weights yet."""
+        """What is known after the last round that made the model better; `trained` has no weights yet.  The first model
+        to be split is the one `before`, or one with a state for each label."""
         try:
-            return self._best(trained, before)
+            if before is None:
+                current = self.trained(trained)
+            else:
+                have = dict(zip(before.space.labels, np.diff(before.space.first).tolist(), strict=True))
+                current = self.with_sizes(trained, np.array([have.get(label, 1) for label in trained.space.labels]))
+                current = current._replace(weights=carry_over(before, current))
+            best, best_merit, kept = current, self._note(current), 0
+            for number in range(1, self.model.split_rounds + 1):
+                sizes = np.diff(current.space.first)
+                grown = self.trained(self.split(current, number))
+                merge = self.merge(grown)
+                if (merge.sizes == sizes).all():  # nothing is worth while
+                    break
+                current = self.trained(self.merged(grown, merge))
+                merit = self._note(current, {"split": len(merge.merge), "merged": int(merge.merge.sum())})
+                if merit <= best_merit:
+                    break
+                best, best_merit, kept = current, merit, number
         except KeyboardInterrupt as ended:
             if isinstance(ended, UnfinishedError) or self._last is None:
                 raise
             raise self._last from None  # a signal between two stages
-
-    def _best(self, trained: Trained, before: Trained | None) -> Trained:
-        current = self._begun(trained, before)
-        best, best_merit, kept = current, self._note(current, 0, 0), 0
-        for number in range(1, self.plan.rounds + 1):
-            sizes = np.diff(current.space.first)
-            grown = self.trained(self.split(current, number))
-            merge = self.merge(grown)
-            if (merge.sizes == sizes).all():  # nothing is worth while
-                break
-            current = self.trained(self.merged(grown, merge))
-            merit = self._note(current, int(merge.merge.sum()), len(merge.merge))
-            if merit <= best_merit:
-                break
-            best, best_merit, kept = current, merit, number
         self.record[kept]["kept"] = True
         return best
-
-    def _begun(self, trained: Trained, before: Trained | None) -> Trained:
-        """The model to split first: the one that was given, or one with a state for each label."""
-        if before is None:
-            return self.trained(trained)
-        self._loss = np.inf  # that of the model which was given is not known
-        have = dict(zip(before.space.labels, np.diff(before.space.first).tolist(), strict=True))
-        start = self.with_sizes(trained, np.array([have.get(label, 1) for label in trained.space.labels]))
-        return start._replace(weights=carry_over(before, start))
 
     def with_sizes(self, trained: Trained, sizes: Array) -> Trained:
         """The same model with other numbers of states [L] and without weights."""
@@ -109,7 +96,8 @@ class Rounds:
 
     def trained(self, start: Trained) -> Trained:
         """The model after some iterations from these weights."""
-        places, stage, checkpoint = self.run.places, self.plan.stage, None
+        limit, places, checkpoint = STAGE[self.model.optimizer], self.run.places, None
+        stage = self.model._untrained().set_params(max_iter=min(self.model.max_iter or limit, limit))
         if places is not None:
             fingerprint = stage._fingerprint(start, self.data, None)
             checkpoint = places.part(f"stage{next(self._number)}").of(fingerprint)
@@ -119,13 +107,12 @@ class Rounds:
         so_far = UnfinishedError(start._replace(weights=weights), monitor.history)
         if monitor.interrupted:
             raise so_far if self._last is None or monitor.history[-1]["iteration"] else self._last
-        self._last = so_far
-        self._loss = monitor.history[-1]["loss"]
+        self._last, self._loss = so_far, monitor.history[-1]["loss"]
         self.seconds += monitor.history[-1]["seconds"]
         return so_far.learnt
 
     def merge(self, trained: Trained) -> Merge:
-        """What to merge of a model in which each state has just been split."""
+        """What to merge of a model in which each state has just been split; the states of a label keep their order."""
         space, said = trained.space, self.data.said
         allowed, offsets = said.allowed(space.n_labels)[self.data.gold], self.data.offsets  # [T, L]
         siblings = siblings_of(space.first)
@@ -151,41 +138,32 @@ class Rounds:
         share[siblings.first] = expected[siblings.first] / both
         share[siblings.second] = 1 - share[siblings.first]
         losses = total(lambda lattice, right: merge_losses(lattice, right, nodes, share))
-        merge = to_merge(losses, space.label_of[siblings.first], np.array(self.plan.most), self.plan.merge_share)
-        return merging(space.first, siblings, losses, merge, share)
+        merge = to_merge(losses, space.label_of[siblings.first], np.array(self.most), self.model.merge_share)
+        first, second = siblings.first[merge], siblings.second[merge]
+        kept, alone = np.ones(space.n_states, np.bool_), np.ones(space.n_states, np.bool_)
+        kept[second] = alone[first] = alone[second] = False
+        target = np.cumsum(kept) - 1
+        target[second] = target[first]
+        sizes = np.add.reduceat(kept.astype(np.int64), space.first[:-1])
+        return Merge(losses, merge, sizes, target, np.where(alone, 1.0, share))
 
     def merged(self, trained: Trained, merge: Merge) -> Trained:
         """The model with fewer states."""
         now = self.with_sizes(trained, merge.sizes)
         return now._replace(weights=merged_weights(trained, now, merge.target, merge.share))
 
-    def _note(self, trained: Trained, merged: int, of: int) -> float:
+    def _note(self, trained: Trained, merged: Mapping[str, int] = MappingProxyType({})) -> float:
         """Record a round, and by what it must be better than the last: the score on the development data, or the loss;
         that of SGD, which begins each stage with large steps, cannot be compared."""
         sizes = np.diff(trained.space.first).tolist()
-        record: dict[str, Any] = {"states": dict(zip(trained.space.labels, sizes, strict=True))}
-        if of:
-            record |= {"split": of, "merged": merged}
-        merit = float(len(self.record)) if self.plan.optimizer == "sgd" else -self._loss
+        record: dict[str, Any] = {"states": dict(zip(trained.space.labels, sizes, strict=True)), **merged}
+        merit = float(len(self.record)) if self.model.optimizer == "sgd" else -self._loss
         if np.isfinite(self._loss):
             record["loss"] = self._loss
         if self.run.development is not None:
             merit = record["dev"] = self.model._dev_score(trained, self.run.development)(trained.weights)
         self.record.append(record)
         return merit
-
-
-def merging(first: Array, siblings: Any, losses: Array, merge: Array, share: Array) -> Merge:
-    """The numbers of states after a merge: the states of a label keep their order."""
-    kept = np.ones(int(first[-1]), np.bool_)
-    kept[siblings.second[merge]] = False
-    target = np.cumsum(kept) - 1
-    target[siblings.second[merge]] = target[siblings.first[merge]]
-    alone = np.ones_like(share)
-    for states in siblings:
-        alone[states[merge]] = share[states[merge]]
-    sizes = np.add.reduceat(kept.astype(np.int64), first[:-1])
-    return Merge(losses, merge, sizes, target, alone)
 
 
 class CRF(LinearTagger):
@@ -300,10 +278,7 @@ class LatentCRF(LinearTagger):
     ) -> tuple[Trained, Trained | None]:
         if self.start != SPLIT_MERGE:
             return trained, before
-        limit = STAGE[self.optimizer]
-        stage = self._untrained().set_params(max_iter=min(self.max_iter or limit, limit))
-        most = super()._latent_states(trained.space.labels)
-        rounds = Rounds(self, data, run, Plan(self.split_rounds, self.merge_share, most, self.optimizer, stage))
+        rounds = Rounds(self, data, run, super()._latent_states(trained.space.labels))
         learnt = rounds.result(trained, before)
         learner.facts["rounds"], learner.seconds = rounds.record, rounds.seconds
         return learnt._replace(weights=np.zeros_like(learnt.weights)), learnt

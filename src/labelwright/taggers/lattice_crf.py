@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from labelwright.answers.lattice_paths import LatticePath, ScoredLattice, checked_path, graph_arcs
+from labelwright.answers.graphs import LatticePath, ScoredLattice, checked_path, graph_arcs
 from labelwright.corpus.offsets import offsets_from
 from labelwright.corpus.spans import Span, labels_of
 from labelwright.decode.record import MOST, check_whole

@@ -97,17 +97,14 @@ class Weighted:
 
     @property
     def _extractor(self) -> Extractor:
-        """What turns sentences into features."""
         return self._learnt().extractor
 
     @property
     def _space(self) -> StateSpace:
-        """Labels, their states and the transitions between them."""
         return self._learnt().space
 
     @property
     def _parameters(self) -> Parameters:
-        """Which weights exist."""
         return self._learnt().parameters
 
     @property
@@ -517,9 +514,23 @@ class LinearTagger(Weighted, Tagger):
             counted(len(self.classes_), "label"),
             *([f"{self._space.n_states} latent states"] if self._space.latent else []),
         ]
-        turns = counted(record["iterations"], self._trains_in)
-        run = [counted(record["sentences"], "sentence"), turns, *_facts(record), f"{record['seconds']:.1f} s"]
-        return Summary(sizes, [*run, *_spread(record)], str(record["stopped"]))
+        run = [counted(record["sentences"], "sentence"), counted(record["iterations"], self._trains_in)]
+        if "pruning" in record:
+            kept = f"{100 * record['pruning']['kept']:.2f} % of held-out gold labels"
+            run.append(f"pruned to {record['pruning']['candidates']:.1f} labels per token ({kept})")
+        if "mistakes" in record and "convergence" in record:
+            separable = percent(record["convergence"]["separable"])
+            run += [counted(record["mistakes"], "mistake"), f"{separable} separable"]
+            seconds = record.get("calibration", {}).get("seconds")
+            run += [] if seconds is None else [f"{seconds:.1f} s of calibration"]
+        run.append(f"{record['seconds']:.1f} s")
+        if starts := record.get("restarts"):
+            losses, scores = ([each[name] for each in starts] for name in ("loss", "merit"))
+            spread = f"best of {len(starts)} starts with losses of {min(losses):,.1f} to {max(losses):,.1f}"
+            if "best_dev" in record:
+                spread += f" and {100 * min(scores):.2f} to {100 * max(scores):.2f} on the development data"
+            run.append(spread)
+        return Summary(sizes, run, str(record["stopped"]))
 
     # -- model file ---------------------------------------------------------------------------------------------------
 
@@ -619,34 +630,6 @@ class LinearTagger(Weighted, Tagger):
 
     def _state_names(self) -> list[str]:
         return super()._state_names() if self._learnt().segments is not None else state_names(self._space)
-
-
-def _facts(record: Mapping[str, Any]) -> list[str]:
-    """What else is worth knowing about a run."""
-    facts = []
-    if "pruning" in record:
-        pruning = record["pruning"]
-        kept = f"{100 * pruning['kept']:.2f} % of held-out gold labels"
-        facts.append(f"pruned to {pruning['candidates']:.1f} labels per token ({kept})")
-    if "mistakes" in record and "convergence" in record:
-        separable = percent(record["convergence"]["separable"])
-        facts += [counted(record["mistakes"], "mistake"), f"{separable} separable"]
-        seconds = record.get("calibration", {}).get("seconds")
-        facts += [] if seconds is None else [f"{seconds:.1f} s of calibration"]
-    return facts
-
-
-def _spread(record: Mapping[str, Any]) -> list[str]:
-    """How far the random starts lie apart."""
-    runs = record.get("restarts")
-    if not runs:
-        return []
-    losses = [run["loss"] for run in runs]
-    spread = f"best of {len(runs)} starts with losses of {min(losses):,.1f} to {max(losses):,.1f}"
-    if "best_dev" in record:
-        scores = [100 * run["merit"] for run in runs]
-        spread += f" and {min(scores):.2f} to {max(scores):.2f} on the development data"
-    return [spread]
 
 
 def with_arrays(X: Any, arrays: Sequence[Any], y: Sequence[Sequence[Any]] | None = None) -> Corpus:

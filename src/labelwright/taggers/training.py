@@ -215,24 +215,21 @@ def sample_weights(given: Any, offsets: Array) -> tuple[Array | None, Array | No
     """The weights of sentences [N], or of tokens [T] where each sentence has a list of them."""
     if given is None:
         return None, None
-    n, given = len(offsets) - 1, listed_weights(given)
+    n, given, of = len(offsets) - 1, listed_weights(given), "sentence"
     if len(given) != n:
         raise OptionError(f"sample_weight: {len(given)} entries, but X has {n} sentences; give one for each")
-    if not any(hasattr(entry, "__len__") and not isinstance(entry, str) for entry in given):
-        return _numbers(given, "sentence"), None
-    for number, (entry, length) in enumerate(zip(given, np.diff(offsets).tolist(), strict=True)):
-        if not hasattr(entry, "__len__") or isinstance(entry, str) or len(entry) != length:
-            got = f"{len(entry)} weights" if hasattr(entry, "__len__") and not isinstance(entry, str) else repr(entry)
-            raise OptionError(f"sample_weight: sentence {number} has {length} tokens, got {got}")
-    return None, _numbers([weight for entry in given for weight in entry], "token")
-
-
-def _numbers(given: Sequence[Any], of: str) -> Array:
-    """Weights as an array, after a check."""
+    sizes = [len(entry) if hasattr(entry, "__len__") and not isinstance(entry, str) else None for entry in given]
+    if any(size is not None for size in sizes):
+        for number, (entry, size, length) in enumerate(zip(given, sizes, np.diff(offsets).tolist(), strict=True)):
+            if size != length:
+                got = repr(entry) if size is None else f"{size} weights"
+                raise OptionError(f"sample_weight: sentence {number} has {length} tokens, got {got}")
+        given, of = [weight for entry in given for weight in entry], "token"
     for place, weight in enumerate(given):
         if not NOT_NEGATIVE.accepts(weight):
             raise OptionError(f"sample_weight: {of} {place}: expected a number of 0 or more, got {weight!r:.40}")
-    return np.array(given, np.float64)
+    weights = np.array(given, np.float64)
+    return (weights, None) if of == "sentence" else (None, weights)
 
 
 def class_weights(given: Any, labels: Sequence[Any], gold: Array, part: bool = False) -> Array | None:
