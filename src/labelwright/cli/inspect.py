@@ -214,8 +214,9 @@ def _of_training(facts: Facts, turn: str) -> Iterator[Row]:
     if "imported_from" in training:
         yield "imported from", str(training["imported_from"])
     read = next(iter(training.get("layers", {}).values()), training)
-    if "sentences" in read:
-        yield "trained on", f"{counted(read['sentences'], 'sentence')}, {counted(read['tokens'], 'token')}"
+    sizes = [counted(read[f"{what}s"], what) for what in ("sentence", "token") if f"{what}s" in read]
+    if sizes:  # lattices have no tokens
+        yield "trained on", ", ".join(sizes)
     length = [counted(training["iterations"], turn)] if "iterations" in training and turn else []
     if length and "stopped" not in training and "imported_from" not in training:
         yield "training", f"{length[0]} of partial_fit"
