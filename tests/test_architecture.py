@@ -50,8 +50,8 @@ SHARED_NAMES = {  # segments have features and learning of their own
 
 # The longest parameter list of a kernel.
 BUDGETS = {  # the most lines and files of each package: raising one is a decision; the aim is 51,700 lines, 237 files
-    ("corpus",): (5268, 20),
-    ("features",): (4766, 15),
+    ("corpus",): (5180, 20),
+    ("features",): (4731, 15),
     ("structures",): (3400, 11),
     ("kernels", "engine"): (10070, 42),  # with loops for the bounds of pruned labels: 10 times as fast
     ("scoring",): (1350, 6),
@@ -60,10 +60,10 @@ BUDGETS = {  # the most lines and files of each package: raising one is a decisi
     ("rules", "constraints"): (2940, 9),
     ("learn",): (3700, 15),
     ("taggers",): (9700, 26),
-    ("inspection", "evaluate"): (3950, 17),
-    ("search", "active"): (2000, 10),
-    ("interchange", "compat"): (3250, 17),
-    ("reproduce",): (1700, 9),
+    ("inspection", "evaluate"): (3660, 17),
+    ("search", "active"): (1830, 10),
+    ("interchange", "compat"): (2790, 16),
+    ("reproduce",): (1620, 9),
     ("cli",): (6450, 23),
     ("top level",): (2150, 11),
 }

@@ -18,14 +18,14 @@ def changed(text: str, diff: str) -> str:
     return text.replace(old, new)
 
 
-def sources() -> dict[str, str]:
+def sources(under: str = "src/") -> dict[str, str]:
     """The files that the examples add or change, with all that is in them then."""
     files: dict[str, str] = {}
     for language, name, text in BLOCK.findall(TEXT):
-        if language == "python" and name:
-            files[name] = text
-        elif language == "diff":
-            files[name] = changed(files.get(name) or (ROOT / name).read_text("utf-8"), text)
+        if not name.startswith(under):
+            continue
+        known = files.get(name) or ((ROOT / name).read_text("utf-8") if language == "diff" else "")
+        files[name] = changed(known, text) if language == "diff" else text
     return files
 
 

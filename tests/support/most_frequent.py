@@ -1,5 +1,6 @@
 """The tagger of the worked examples of CONTRIBUTING.md."""
 
-import contributing
+from contributing import sources
 
-exec(compile(contributing.sources()["src/labelwright/taggers/most_frequent.py"], "CONTRIBUTING.md", "exec"))
+(source,) = sources("src/labelwright/taggers/most_frequent").values()
+exec(compile(source, "CONTRIBUTING.md", "exec"))

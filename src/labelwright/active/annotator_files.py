@@ -139,16 +139,13 @@ def read_corrections(path: str, n_columns: int) -> list[Correction]:
             "give a file that labelwright doubts -o wrote"
         )
     columns = (look.column(look.names[number]) for number in (-1, 0, n_columns - 1))
-    return [
-        Correction(_number(marks, f"{path}: sentence {n}"), words, labels)
-        for n, (marks, words, labels) in enumerate(zip(*columns, strict=True))
-    ]
-
-
-def _number(marks: Sequence[str], place: str) -> int:
-    if len(set(marks)) != 1 or not marks[0].isdecimal() or len(marks[0]) > MOST_DIGITS:
-        raise CorpusError(f"{place}: expected one number of a sentence in the last column, got {marks[0]!r:.40}")
-    return int(marks[0])
+    corrections = []
+    for n, (marks, words, labels) in enumerate(zip(*columns, strict=True)):
+        if len(set(marks)) != 1 or not marks[0].isdecimal() or len(marks[0]) > MOST_DIGITS:
+            place = f"{path}: sentence {n}"
+            raise CorpusError(f"{place}: expected one number of a sentence in the last column, got {marks[0]!r:.40}")
+        corrections.append(Correction(int(marks[0]), words, labels))
+    return corrections
 
 
 def _of_records(path: str) -> list[Correction]:

@@ -181,7 +181,7 @@ def rank(
     out.
 
     by : the measure of uncertainty, one of labelwright.active.MEASURES
-    top : only so many
+    top : how many; None: all
     diverse : each sentence shall also be unlike those before it (by its words): uncertainty x dissimilarity
     layer : of a cascade, the layer that is asked [the highest]
 

@@ -23,7 +23,7 @@ from labelwright.taggers.estimator import uninterrupted, untrained
 Array = NDArray[Any]
 UNITS = ("span", "token", "sentence")
 LIKELY = 0.01  # alternatives to a span that are less probable are not looked at
-HELD_OUT = 10  # one sentence of so many calibrates a model without probabilities
+HELD_OUT = 10  # one sentence in ten calibrates a model without probabilities
 
 
 class Doubt(NamedTuple):
@@ -110,7 +110,10 @@ def doubts(
     if by is not None and by not in UNITS:
         raise OptionError(f"by: expected one of {', '.join(UNITS)}, got {by!r}")
     check_whole("folds", folds, 2)
-    _check_sure(model)
+    if not getattr(model, "can", frozenset()) & {PROBABILITY, CONFIDENCE}:
+        kind = f"a {type(model).__name__} has no probabilities"
+        lacks = model._lacks(PROBABILITY) if hasattr(model, "_lacks") else kind
+        raise OptionError(f"model: {lacks}; use another tagger, as a CRF")
     data = looked_at(X, y, least=folds, asker=f"{folds}-fold cross-validation")
     sentences: list[Held | None] = [None] * data.n
     gold: list[list[Any]] = []
@@ -130,14 +133,6 @@ def doubts(
     done = [held for held in sentences if held is not None]
     listed = sorted((each for held in done for each in held.doubts), key=lambda each: (each.score, each.probability))
     return Doubts(by or "token", listed, done)
-
-
-def _check_sure(model: Any) -> None:
-    """Refuse a tagger that cannot say how probable labels are."""
-    if not getattr(model, "can", frozenset()) & {PROBABILITY, CONFIDENCE}:
-        kind = f"a {type(model).__name__} has no probabilities"
-        lacks = model._lacks(PROBABILITY) if hasattr(model, "_lacks") else kind
-        raise OptionError(f"model: {lacks}; use another tagger, as a CRF")
 
 
 def _trained(model: Any, data: SearchData, rows: Array) -> Any:
@@ -218,7 +213,7 @@ class Annotated:
         return float(np.exp(min(0.0, self.sentence.log_z_of(permitted) - self.sentence.log_z())))
 
     def excludes(self, span: Span, tokens: Sequence[int]) -> bool:
-        """Does one of these tokens have a known label that it has not in this span?"""
+        """Is the known label of one of these tokens another than its label in this span?"""
         if not any(map(is_partial, self.gold)):
             return True
         labels = labels_of([span._replace(probability=None)], len(self.gold), self.scheme or "iob2")

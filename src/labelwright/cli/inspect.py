@@ -214,7 +214,7 @@ def _of_training(facts: Facts, turn: str) -> Iterator[Row]:
     if "imported_from" in training:
         yield "imported from", str(training["imported_from"])
     read = next(iter(training.get("layers", {}).values()), training)
-    if "tokens" in read:
+    if "sentences" in read:
         yield "trained on", f"{counted(read['sentences'], 'sentence')}, {counted(read['tokens'], 'token')}"
     length = [counted(training["iterations"], turn)] if "iterations" in training and turn else []
     if length and "stopped" not in training and "imported_from" not in training:

@@ -39,11 +39,10 @@ class RawText(NamedTuple):
 
     def edited(self, columns: Sequence[Sequence[str]], replacing: bool) -> bytes:
         """Return the text with one value per column and token, added after starts:ends or replacing it."""
-        before = [b"" if replacing and not number else self.separator for number in range(len(columns))]
-        inserted = [
-            b"".join([sign + value.encode() for sign, value in zip(before, values, strict=True)])
-            for values in zip(*columns, strict=True)
-        ]
+        inserted = [b""] * len(self.ends)
+        for number, column in enumerate(columns):
+            sign = b"" if replacing and not number else self.separator
+            inserted = [before + sign + value.encode() for before, value in zip(inserted, column, strict=True)]
         cuts = (self.starts if replacing else self.ends).tolist()
         resume = self.ends.tolist()
         if not replacing and len(self.marks):

@@ -94,8 +94,8 @@ class CalibrationReport:
         for operation in self.operations:
             kept = f"none of the {units}: no threshold reaches it"
             if operation.threshold is not None:
-                found = f"{100 * operation.recall:.1f} % of the gold ones found, threshold {operation.shown_threshold}"
-                kept = f"{100 * operation.kept:.1f} % of the {units} ({found})"
+                recall = f"{100 * operation.recall:.1f} % of the gold ones found, threshold {operation.shown_threshold}"
+                kept = f"{100 * operation.kept:.1f} % of the {units} ({recall})"
             lines.append(f"at {100 * operation.precision:.0f} % precision you keep {kept}")
         return "\n".join(lines)
 
@@ -172,19 +172,16 @@ def judged(entities: Sequence[Sequence[Span]], gold: Sequence[Sequence[Any]], la
         known_labels = ["O" if label is None else label for label in row]
         true = spans_of(known_labels) if chunks else [Span(t, t + 1, label) for t, label in enumerate(row)]
         unknown = {t for t, label in enumerate(row) if label is None}
-        if unknown:
-            true, spans = (_without(some, unknown, int(chunks)) for some in (true, spans))
+        if unknown:  # nor may one be beside them: a chunk may go on there
+            true, spans = (
+                [span for span in some if unknown.isdisjoint(range(span.start - chunks, span.end + chunks))]
+                for some in (true, spans)
+            )
         known = {span[:3] for span in true}
         n_gold += len(known)
         said += [float(span.probability or 0.0) for span in spans]
         right += [span[:3] in known for span in spans]
     return Judged(np.array(said, np.float64), np.array(right, np.bool_), "entity" if chunks else "token", n_gold)
-
-
-def _without(spans: Sequence[Span], unknown: set[int], beside: int) -> list[Span]:
-    """The spans that do not touch unknown tokens, nor have one among so many tokens before and after them: a chunk may
-    go on there."""
-    return [span for span in spans if unknown.isdisjoint(range(span.start - beside, span.end + beside))]
 
 
 def reliability(seen: Judged, bins: int | None = None, measure: str = "probability") -> CalibrationReport:
@@ -211,17 +208,17 @@ def reliability(seen: Judged, bins: int | None = None, measure: str = "probabili
     # For every threshold that differs, from the highest: how much is kept [C] and how much of it is right.
     falling = np.argsort(-said, kind="stable")
     last = np.flatnonzero(np.append(np.diff(said[falling]) != 0, True))  # equal probabilities are kept together
-    threshold, kept, found = said[falling][last], last + 1, np.cumsum(right[falling])[last]
+    threshold, kept, correct = said[falling][last], last + 1, np.cumsum(right[falling])[last]
     operations = []
-    for precision in PRECISIONS:  # the lowest threshold above which so many are right
-        good = np.flatnonzero(found >= precision * kept)
+    for precision in PRECISIONS:  # the lowest threshold that reaches it
+        good = np.flatnonzero(correct >= precision * kept)
         operation = Operation(precision, None, 0.0, 0.0)
         if len(good):
             c = good[-1]
-            recall = float(found[c] / n_gold) if n_gold else 0.0
+            recall = float(correct[c] / n_gold) if n_gold else 0.0
             operation = Operation(precision, float(threshold[c]), float(kept[c] / len(said)), recall)
         operations.append(operation)
     chosen = np.unique(np.linspace(0, len(kept) - 1, min(POINTS, len(kept))).round().astype(int))
-    curve = zip((kept[chosen] / len(said)).tolist(), (found[chosen] / kept[chosen]).tolist(), strict=True)
+    curve = zip((kept[chosen] / len(said)).tolist(), (correct[chosen] / kept[chosen]).tolist(), strict=True)
     figures = float(said.mean()), float(right.mean()), ece, brier, tuple(table), tuple(operations), tuple(curve)
     return CalibrationReport(unit, len(said), n_gold, *figures, measure)

@@ -1,7 +1,7 @@
 """The analysis of errors as text, and as a page for a browser: the same tables, and errors in their sentences."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from labelwright.corpus.tokenizer import joined_text
@@ -30,31 +30,29 @@ class Table(NamedTuple):
 
 def tables_of(analysis: Facts) -> list[Table]:
     """Kinds of errors, types, confusions, phrases, boundaries, seen and unseen tokens, as far as there are any."""
-    made = [_kinds(analysis), _types(analysis), _confusions(analysis)]
-    made += [_phrases(analysis, kind) for kind in ("missed", "invented", "label") if kind in analysis["phrases"]]
-    made += [_boundaries(analysis), _vocabulary(analysis)]
-    return [table for table in made if table is not None and table.rows]
+    tables = [*_types_of_errors(analysis), *_phrases(analysis), _vocabulary(analysis)]
+    return [table for table in tables if table is not None and table.rows]
 
 
-def _kinds(analysis: Facts) -> Table | None:
-    if analysis["unit"] == "token":
-        return None
-    n, meanings, kinds = max(1, analysis["n_errors"]), analysis["meanings"], analysis["kinds"]
-    rows = [(kind, f"{k:,}", f"{100 * k / n:.1f} %", meanings[kind]) for kind, k in kinds.items()]
-    shares = [k / n for k in kinds.values()]
-    return Table(("kind of error", "errors", "share", ""), rows, [{"kind": kind} for kind in kinds], shares, cut=False)
-
-
-def _types(analysis: Facts) -> Table | None:
-    """The types with the most errors."""
-    types, kinds, chunks = analysis["per_type"], list(analysis["kinds"]), analysis["unit"] == "chunk"
-    if not any(types):  # labels such as B, I and O have none
-        return None
-    ranked = sorted(types, key=lambda name: (-sum(types[name][kind] for kind in kinds), name))
-    numbers = [[types[name][column] for column in ("gold", "predicted", "correct", *kinds)] for name in ranked]
-    rows = [(_named(name), *(f"{n:,}" for n in row)) for name, row in zip(ranked, numbers, strict=True)]
-    head = ("chunk" if chunks else "label", "gold", "predicted", "correct", *(kinds if chunks else ["wrong"]))
-    return Table(head, rows, [{"gold": _named(name)} for name in ranked])
+def _types_of_errors(analysis: Facts) -> Iterator[Table]:
+    """Kinds of errors; the types with the most errors; confused types."""
+    kinds, types, is_chunks = analysis["kinds"], analysis["per_type"], analysis["unit"] == "chunk"
+    if is_chunks:
+        n, meanings = max(1, analysis["n_errors"]), analysis["meanings"]
+        rows = [(kind, f"{k:,}", f"{100 * k / n:.1f} %", meanings[kind]) for kind, k in kinds.items()]
+        picks, shares = [{"kind": kind} for kind in kinds], [k / n for k in kinds.values()]
+        yield Table(("kind of error", "errors", "share", ""), rows, picks, shares, cut=False)
+    if any(types):  # labels such as B, I and O have none
+        ranked = sorted(types, key=lambda name: (-sum(types[name][kind] for kind in kinds), name))
+        columns = ("gold", "predicted", "correct")
+        head = ("chunk" if is_chunks else "label", *columns, *(kinds if is_chunks else ["wrong"]))
+        numbers = [(_named(name), *(f"{types[name][of]:,}" for of in (*columns, *kinds))) for name in ranked]
+        yield Table(head, numbers, [{"gold": _named(name)} for name in ranked])
+    pairs = analysis["confusions"]
+    picks = [_sides(pair) for pair in pairs]
+    counts = [(" -> ".join(pick.values()), f"{pair['n']:,}") for pick, pair in zip(picks, pairs, strict=True)]
+    title = f"confused {'types' if is_chunks else 'labels'} (gold -> predicted)"
+    yield Table((title, "errors"), counts, picks, [pair["n"] / pairs[0]["n"] for pair in pairs])
 
 
 def _named(kind: str) -> str:
@@ -66,33 +64,24 @@ def _sides(counted: Facts) -> dict[str, str]:
     return {side: _named(counted[side]) for side in SIDES if counted[side] is not None}
 
 
-def _confusions(analysis: Facts) -> Table:
-    pairs = analysis["confusions"]
-    picks = [_sides(pair) for pair in pairs]
-    rows = [(" -> ".join(pick.values()), f"{pair['n']:,}") for pick, pair in zip(picks, pairs, strict=True)]
-    title = f"confused {'types' if analysis['unit'] == 'chunk' else 'labels'} (gold -> predicted)"
-    return Table((title, "errors"), rows, picks, [pair["n"] / pairs[0]["n"] for pair in pairs])
-
-
-def _phrases(analysis: Facts, kind: str) -> Table:
-    phrases, only = analysis["phrases"][kind], {} if kind == "label" else {"kind": kind}
-    title = {"missed": "missed most often", "invented": "invented most often", "label": "tokens"}[kind]
-    of = "of predicted" if kind == "invented" else "of gold"
-    head: Sequence[str] = (title, "type" if only else "gold -> predicted", "errors", of)
-    rows: Sequence[Sequence[str]] = [
-        (shortened(each["text"], WIDEST), " -> ".join(_sides(each).values()), f"{each['n']:,}", f"{each['total']:,}")
-        for each in phrases
-    ]
-    if not any(analysis["per_type"]):
-        head, rows = (head[0], *head[2:]), [(row[0], *row[2:]) for row in rows]
-    return Table(head, rows, [only | {"text": each["text"]} | _sides(each) for each in phrases])
-
-
-def _boundaries(analysis: Facts) -> Table:
+def _phrases(analysis: Facts) -> Iterator[Table]:
+    """Phrases that are missed or invented, or tokens, the most frequent first; and tokens at wrong boundaries."""
+    titles = {"missed": "missed most often", "invented": "invented most often", "label": "tokens"}
+    for kind, title in titles.items():
+        phrases, only = analysis["phrases"].get(kind, ()), {} if kind == "label" else {"kind": kind}
+        of = "of predicted" if kind == "invented" else "of gold"
+        head: Sequence[str] = (title, "type" if only else "gold -> predicted", "errors", of)
+        rows: list[Sequence[str]] = []
+        for each in phrases:
+            counts = f"{each['n']:,}", f"{each['total']:,}"
+            rows.append((shortened(each["text"], WIDEST), " -> ".join(_sides(each).values()), *counts))
+        if not any(analysis["per_type"]):
+            head, rows = (head[0], *head[2:]), [(row[0], *row[2:]) for row in rows]
+        yield Table(head, rows, [only | {"text": each["text"]} | _sides(each) for each in phrases])
     listed = analysis["boundaries"]
-    rows = [(shortened(each["text"], WIDEST), each["place"], f"{each['n']:,}") for each in listed]
+    places = [(shortened(each["text"], WIDEST), each["place"], f"{each['n']:,}") for each in listed]
     picks = [{"kind": "boundary", "text": each["text"]} for each in listed]
-    return Table(("tokens at wrong boundaries", "place", "errors"), rows, picks)
+    yield Table(("tokens at wrong boundaries", "place", "errors"), places, picks)
 
 
 def _vocabulary(analysis: Facts) -> Table | None:

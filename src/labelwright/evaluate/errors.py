@@ -4,7 +4,7 @@ labels -> units (chunks, or tokens where there are no chunks) -> errors, each a 
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -144,10 +144,20 @@ def analysis_of(
     unseen = None if words is None else _unseen(words, model, train)
     right = matched(gold, predicted)
     wrong = _by_sentence(tokens, types, gold, ~right), _by_sentence(tokens, types, predicted, ~matched(predicted, gold))
-    errors = list(_errors(*wrong, words, unseen, rules.roles is None))
+    flat = None if words is None else [word for sentence in words for word in sentence]
+    errors = []
+    for n in sorted({*wrong[0], *wrong[1]}):
+        for ours, theirs in paired(wrong[0].get(n, []), wrong[1].get(n, [])):
+            spans, begin = [span for span in (ours, theirs) if span is not None], int(tokens.offsets[n])
+            start, end = min(span.start for span in spans), max(span.end for span in spans)
+            text = "" if flat is None else joined_text(flat[begin + spans[0].start : begin + spans[0].end])
+            new = None if unseen is None else bool(unseen[begin + start : begin + end].any())
+            errors.append(Error("label" if rules.roles is None else kind_of(ours, theirs), n, ours, theirs, text, new))
     if model is not None and X is not None and errors and model._outputs[layer]._is_sure:
         errors = _with_probabilities(errors, X, model, layer, chunks=rules.roles is not None)
     kinds = Counter(error.kind for error in errors)
+    both = [(error.gold.type, error.predicted.type) for error in errors if error.gold and error.predicted]
+    confused = Counter((one, other) for one, other in both if one != other)
     known = TOKEN_KINDS if rules.roles is None else CHUNK_KINDS
     return ErrorAnalysis(
         unit="token" if rules.roles is None else "chunk",
@@ -156,7 +166,7 @@ def analysis_of(
         total=score_of(len(gold.first), len(predicted.first), int(right.sum())),
         kinds={kind: kinds[kind] for kind in known},
         per_type=_per_type(types, gold, predicted, right, errors, list(known)),
-        confusions=_confusions(errors),
+        confusions=[Confusion(*each) for each in _ranked(confused)],
         phrases={} if words is None else _phrases(errors, list(known), types, (gold, predicted), words),
         boundaries=[] if words is None else _boundaries(errors, words),
         vocabulary=None if unseen is None else _vocabulary(unseen, gold, predicted, right),
@@ -177,26 +187,6 @@ def _by_sentence(tokens: Tokens, types: list[str], units: Units, chosen: np.ndar
 
 
 # -- errors -----------------------------------------------------------------------------------------------------------
-
-
-def _errors(
-    gold: Mapping[int, list[Span]],
-    predicted: Mapping[int, list[Span]],
-    words: Words | None,
-    unseen: np.ndarray | None,
-    by_token: bool,
-) -> Iterator[Error]:
-    """The errors, sentence by sentence."""
-    starts = None if words is None else np.cumsum([0, *map(len, words)])
-    for n in sorted({*gold, *predicted}):
-        for ours, theirs in paired(gold.get(n, []), predicted.get(n, [])):
-            spans = [span for span in (ours, theirs) if span is not None]
-            start, end = min(span.start for span in spans), max(span.end for span in spans)
-            text = "" if words is None else joined_text(words[n][spans[0].start : spans[0].end])
-            new = None
-            if unseen is not None and starts is not None:
-                new = bool(unseen[starts[n] + start : starts[n] + end].any())
-            yield Error("label" if by_token else kind_of(ours, theirs), n, ours, theirs, text, new)
 
 
 def kind_of(gold: Span | None, predicted: Span | None) -> str:
@@ -333,15 +323,6 @@ def _per_type(
             rows[name] = dict(zip(("gold", "predicted", "correct"), numbers, strict=True))
             rows[name] |= {kind: by_kind[name, kind] for kind in kinds}
     return rows
-
-
-def _confusions(errors: list[Error]) -> list[Confusion]:
-    counts = Counter(
-        (error.gold.type, error.predicted.type)
-        for error in errors
-        if error.gold is not None and error.predicted is not None and error.gold.type != error.predicted.type
-    )
-    return [Confusion(*each) for each in _ranked(counts)]
 
 
 def _ranked(counts: Mapping[Any, int]) -> list[tuple[Any, ...]]:

@@ -8,6 +8,7 @@
 CRFsuite's Python interface joins a name and its value by ":", and gives False the value 0: `separator=":"` does so.
 """
 
+import itertools
 from array import array
 from bisect import bisect_right
 from collections import defaultdict
@@ -45,8 +46,8 @@ from labelwright.wording import shown
 SEPARATOR = "="  # between a name and its value
 MOST_LEVELS = 20  # of dicts within dicts
 NONE = -1  # the number of a feature that is unknown,
-AMOUNT = -2  # of one whose value is another number than one,
-REFUSED = -3  # and of what is no string or number of a plain dict
+AMOUNT = -2  # and below: of one whose value is another number than one,
+REFUSED = -(1 << 31)  # and of what is no string or number of a plain dict
 REMEMBERED = 1 << 17  # names with values whose numbers are remembered
 
 
@@ -147,6 +148,8 @@ class _Remembered(dict[tuple[Any, Any], int]):
     def __init__(self, names: dict[str, int], separator: str, strings: dict[str, None] | None = None):
         self.names, self.separator, self.strings, self.left = names, separator, strings, REMEMBERED
         self.learns = isinstance(names, _Numbers)
+        self.amounts: dict[int, tuple[int, float]] = {}  # number and value of features whose value is not one
+        self._codes = itertools.count(-AMOUNT)  # several threads may ask at once
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _Remembered, (self.names, self.separator, self.strings)
@@ -154,8 +157,9 @@ class _Remembered(dict[tuple[Any, Any], int]):
     def number_of(self, name: str) -> int:
         return self.names[name] if self.learns else self.names.get(name, NONE)
 
-    def adds_nothing(self, value: Any) -> bool:
-        return value is False and self.separator == SEPARATOR
+    def renewed(self) -> "_Remembered":
+        """This, or a new one if it is time to forget."""
+        return self if self.left > 0 else _Remembered(self.names, self.separator, self.strings)
 
     def __missing__(self, item: tuple[Any, Any]) -> int:
         name, value = item
@@ -168,14 +172,15 @@ class _Remembered(dict[tuple[Any, Any], int]):
             number = self.number_of(f"{name}{self.separator}{value}")
         elif value == 1:
             number = self.number_of(name)
-        elif value == 0 and not self.learns:
+        elif value == 0 and (not self.learns or (kind is bool and self.separator == SEPARATOR)):
             number = NONE
+        elif -LARGEST <= value <= LARGEST:
+            number = -next(self._codes)
+            self.amounts[number] = self.number_of(name), float(value)
         else:
-            if self.learns and not self.adds_nothing(value):
-                self.number_of(name)
-            return AMOUNT if -LARGEST <= value <= LARGEST else REFUSED
+            return REFUSED
         self.left -= 1
-        return self.setdefault(item, number)
+        return self.setdefault(item, number) if value != 0 or not self.learns else number
 
 
 class _Rows(NamedTuple):
@@ -192,9 +197,6 @@ def _plain_rows(tokens: list[Any], known: _Remembered) -> _Rows | None:
     There is no loop in Python, which takes a seventh of the time of `attributes_of`."""
     if not set(map(type, tokens)) <= {dict}:
         return None
-    if known.left <= 0:
-        known.clear()
-        known.left = REMEMBERED
     ends = np.fromiter(accumulate(map(len, tokens), initial=0), np.int64, len(tokens) + 1)
     try:
         items = chain.from_iterable(map(dict.items, tokens))
@@ -205,11 +207,10 @@ def _plain_rows(tokens: list[Any], known: _Remembered) -> _Rows | None:
     lowest = int(feature.min(initial=0))
     if lowest == REFUSED:
         return None
-    if lowest == AMOUNT:
-        value, every = np.ones(len(feature)), list(chain.from_iterable(map(dict.items, tokens)))
-        for place in np.flatnonzero(feature == AMOUNT).tolist():
-            name, value[place] = every[place]
-            feature[place] = NONE if known.adds_nothing(every[place][1]) else known.number_of(name)
+    if lowest <= AMOUNT:
+        value, places = np.ones(len(feature)), np.flatnonzero(feature <= AMOUNT)
+        amounts = [known.amounts[code] for code in feature[places].tolist()]
+        feature[places], value[places] = zip(*amounts, strict=True)
     if lowest < 0:
         kept = feature >= 0
         ends = offsets_from(kept)[ends]
@@ -263,6 +264,7 @@ class Collected:
         n_strings = len(strings or ())
         try:
             tokens = sentence if isinstance(sentence, list) else list(sentence)
+            self._known = self._known.renewed()
             rows = _plain_rows(tokens, self._known) or self._rows(tokens)
             longest = max(map(len, islice(reversed(self.names), len(self.names) - n_names)), default=0)
             if longest > LONGEST_VALUE:
@@ -396,7 +398,8 @@ class DictFeatures:
             number = np.array([self._index.get(name, -1) for name in names], np.int64)
             return {"state": _renumbered(X.incidence, number)}, X.offsets
         if type(X) is list and all(type(sentence) is list for sentence in X):
-            rows = _plain_rows(X[0] if len(X) == 1 else list(chain.from_iterable(X)), self._known)
+            known = self._known = self._known.renewed()
+            rows = _plain_rows(X[0] if len(X) == 1 else list(chain.from_iterable(X)), known)
             if rows is not None:
                 return {"state": on_tokens(*rows)}, offsets_from([len(sentence) for sentence in X])
         collected = Collected.of(X, self.separator, self._index)

@@ -12,9 +12,7 @@ from labelwright.errors import CorpusError
 
 END, NOTHING = r"\Z", "(?!)"  # the end of the text, and what matches no letter
 
-Classes = dict[str, Callable[[str], bool]]
-
-CLASSES: Classes = {
+CLASSES: dict[str, Callable[[str], bool]] = {
     "a": str.isalpha,
     "d": str.isdecimal,
     "l": str.islower,
@@ -22,16 +20,6 @@ CLASSES: Classes = {
     "s": str.isspace,
     "u": str.isupper,
     "w": str.isalnum,
-}
-
-ASCII_CLASSES: Classes = {
-    "a": frozenset(string.ascii_letters).__contains__,
-    "d": frozenset(string.digits).__contains__,
-    "l": frozenset(string.ascii_lowercase).__contains__,
-    "p": frozenset(string.punctuation).__contains__,
-    "s": frozenset(string.whitespace).__contains__,
-    "u": frozenset(string.ascii_uppercase).__contains__,
-    "w": frozenset(string.ascii_letters + string.digits).__contains__,
 }
 
 
@@ -104,7 +92,10 @@ def _class(name: str, alphabet: str, ascii_only: bool) -> str:
     """The Python form of a class of letters; the capital is the complement.  Made once for all expressions."""
     import numpy as np  # the help of commands does without
 
-    belongs = (ASCII_CLASSES if ascii_only else CLASSES)[name.lower()]
+    belongs = CLASSES[name.lower()]
+    if ascii_only:  # where only six characters are spaces
+        of_kind, spaces = belongs, string.whitespace if name.lower() == "s" else alphabet
+        belongs = lambda letter: letter.isascii() and of_kind(letter) and letter in spaces  # noqa: E731
     is_member = np.fromiter(map(belongs, alphabet), np.bool_, len(alphabet)) == name.islower()
     codes = np.frombuffer(alphabet.encode("utf-32-le", "surrogatepass"), "<u4")
     members = np.sort(codes[is_member].astype(np.int64), kind="stable")
@@ -112,11 +103,8 @@ def _class(name: str, alphabet: str, ascii_only: bool) -> str:
         return NOTHING
     gaps = np.flatnonzero(np.diff(members) > 1)
     first, last = members[np.append(0, gaps + 1)].tolist(), members[np.append(gaps, -1)].tolist()
-    return f"[{''.join(map(_run, first, last))}]"
-
-
-def _run(first: int, last: int) -> str:
-    return "-".join(re.escape(chr(code)) for code in sorted({first, last}))
+    runs = ["-".join(re.escape(chr(code)) for code in sorted(set(run))) for run in zip(first, last, strict=True)]
+    return f"[{''.join(runs)}]"
 
 
 # -- searching in bounded time ----------------------------------------------------------------------------------------

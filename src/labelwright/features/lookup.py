@@ -86,10 +86,6 @@ class _Column:
         """How many numbers are remembered of a value."""
         return self.n_places + len(self.alone)
 
-    def place_alone(self, table: int, place: int) -> int:
-        """The place of the feature of a line with one cell."""
-        return self.alone.setdefault((table, place), self.width)
-
     def fill(self, values: list[str], first: int, numbers: Ints) -> None:
         """Fill the rows of numbers of these values, which count from `first`."""
         numbers[:] = -1
@@ -138,18 +134,19 @@ class Lookup:
             for part in range(self.parts if split else 1):
                 cells = [self._cell(cell, part) for cell in pattern.cells]
                 if len(cells) == 1:  # it has the place of the line's feature
-                    of_line = self.columns[cells[0].column].place_alone(table[pattern], cells[0].place)
+                    column = self.columns[cells[0].column]
+                    of_line = column.alone.setdefault((table[pattern], cells[0].place), column.width)
                     alone.append(cells[0]._replace(place=of_line))
                     number_alone.append(table[pattern])
                 else:
                     others += cells
                     number.append(table[pattern])
                     ends.append(len(others))
-        row, absolute, column, place, marked = np.array([*alone, *others], np.int64).reshape(-1, 5).T.copy()
+        row, absolute, columns, place, marked = np.array([*alone, *others], np.int64).reshape(-1, 5).T.copy()
         ptr = len(alone) + np.array(ends, np.int64)
         several, single = np.array(number, np.int64), np.array(number_alone, np.int64)
         outside = self._outside(single)
-        return tables.Lines(several, ptr, single, outside, row, absolute > 0, column, place, marked > 0)
+        return tables.Lines(several, ptr, single, outside, row, absolute > 0, columns, place, marked > 0)
 
     def _outside(self, table: Longs) -> Ints:
         """The features of lines with one cell at boundary marks [marks + 1, lines], the last row of none; no rows where
@@ -164,8 +161,6 @@ class Lookup:
         i = self._column_of[cell.reader.column]
         part = part if cell.reader.function == "each" else 0
         return _Cell(cell.row, cell.absolute, i, self.columns[i].place[cell.reader] + part, part == 0)
-
-    # -- what is remembered -------------------------------------------------------------------------------------------
 
     @property
     def is_full(self) -> bool:
@@ -184,23 +179,16 @@ class Lookup:
 
     def _add(self, column: _Column, values: list[str]) -> None:
         """Remember values; other threads see them when all is in place."""
-        begin, end = self._reserve(len(values) * column.width)
+        begin, end = self._n, self._n + len(values) * column.width
+        if end > len(self._remembered):
+            self._remembered = np.concatenate([self._remembered, np.empty(end, np.int32)])
+        self._n = end
         rows = self._remembered[begin:end].reshape(len(values), column.width)
         column.fill(values, 2 * self.reach, rows[:, : column.n_places])
         table, place = np.array(list(column.alone), np.int64).reshape(-1, 2).T.copy()
         tables.remember_features(self.index, table, place, rows)
         column.begin_of.update(zip(values, range(begin, end, column.width), strict=True))
         self._n_values += len(values)
-
-    def _reserve(self, n: int) -> tuple[int, int]:
-        """The place of n more numbers."""
-        begin, end = self._n, self._n + n
-        if end > len(self._remembered):
-            self._remembered = np.concatenate([self._remembered, np.empty(end, np.int32)])
-        self._n = end
-        return begin, end
-
-    # -- use ----------------------------------------------------------------------------------------------------------
 
     def encode(self, columns: Sequence[Sequence[str]], offsets: Longs) -> dict[str, Incidence]:
         """The features of tokens, given by the values of all columns [columns][T]."""

@@ -69,14 +69,8 @@ class SegmentTexts:
         ]
 
     def name(self, feature: int) -> str:
-        if feature < self.max_length:
-            return f"length={feature + 1}"
-        number = feature - self.max_length
-        if number < len(self.dictionaries):
-            return f"dictionary={self.dictionaries[number]}"
-        return (
-            f"text={' '.join(next(self.phrases.text(node) for node, each in self.phrases.owned() if each == number))}"
-        )
+        kind, what = self.names[feature]
+        return f"{kind}={' '.join(what) if kind == 'text' else what}"
 
     def merged(self, new: "SegmentTexts") -> "SegmentTexts":
         """These features, then the further texts of the new part; the dictionaries are the same."""

@@ -131,29 +131,22 @@ class Share(NamedTuple):
     @property
     def suspect(self) -> Array:
         """The types whose rare phrases are nearly all in the dictionary [types]."""
-        among: Array = (self.rare >= LEAST) & (self.known >= SHARE * self.rare)
-        return among
+        return np.asarray((self.rare >= LEAST) & (self.known >= SHARE * self.rare))
 
     def warn(self, name: str, types: Sequence[Any], so: str) -> None:
         """Warn that a dictionary looks as if it was made from the data, and say what follows."""
         k = int(np.argmax(np.where(self.suspect, self.known, -1)))
-        warnings.warn(
-            f"dictionary {name!r}: has {self.known[k] / self.rare[k]:.0%} of the {self.rare[k]:,} rare phrases that "
-            f"are labelled {types[k]} in the training data, as if it was made from them; {so}",
-            DictionaryWarning,
-            stacklevel=3,
-        )
+        has = f"has {self.known[k] / self.rare[k]:.0%} of the {self.rare[k]:,} rare phrases"
+        made = f"that are labelled {types[k]} in the training data, as if it was made from them"
+        warnings.warn(f"dictionary {name!r}: {has} {made}; {so}", DictionaryWarning, stacklevel=3)
 
 
 def share_of(listed: Collection[Phrase], seen: Seen, n_types: int) -> Share:
     """How many of the rare phrases of each type are in a dictionary."""
-    rare, known = np.zeros((2, n_types), np.int64)
-    for phrase, part in seen.part.items():
-        if part != SEVERAL:
-            for kind in seen.kinds[phrase]:
-                rare[kind] += 1
-                known[kind] += phrase in listed
-    return Share(rare, known)
+    rare = [(kind, phrase) for phrase, part in seen.part.items() if part != SEVERAL for kind in seen.kinds[phrase]]
+    known = [kind for kind, phrase in rare if phrase in listed]
+    counts = [np.bincount(np.array(kinds, np.int64), minlength=n_types) for kinds in ([k for k, _ in rare], known)]
+    return Share(*counts)
 
 
 class HeldOut(NamedTuple):

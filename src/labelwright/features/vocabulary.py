@@ -145,14 +145,19 @@ class _Reading:
         waiting: dict[tuple[Place, ...], list[int]] = {}  # lines, in their order, by the places that they read
         for turn, i in enumerate(order):
             waiting.setdefault(reads[i], []).append(turn)
+        by_first: dict[tuple[Place, ...], list[tuple[Place, ...]]] = {}  # what is part of a set begins with one of it
+        for places in waiting:
+            by_first.setdefault(places[:1], []).append(places)
         groups = self._groups[patterns] = list[_Group]()
         for places in list(waiting):
             if places in waiting:
                 keys, codes = self._keys(places)
                 shared = len(codes) * SHARED_ENOUGH <= self.n_tokens
-                whole = set(places)
-                parts = [part for part in waiting if whole.issuperset(part)] if shared else [places]
-                turns = sorted(turn for part in parts for turn in waiting.pop(part))
+                parts = [places]
+                if shared:
+                    near = [part for first in ((), *((p,) for p in places)) for part in by_first.get(first, ())]
+                    parts = [part for part in near if set(places).issuperset(part)]
+                turns = sorted(turn for part in parts for turn in waiting.pop(part, ()))
                 groups.append(_Group(places, keys, codes, tuple(patterns[order[turn]] for turn in turns), shared))
         return groups
 
@@ -327,10 +332,8 @@ class Vocabulary:
     def encode(self, columns: Columns) -> dict[str, Incidence]:
         """The features of every token on states, pairs and triples; unknown ones are left out."""
         if columns.offsets[-1] <= FEW:
-            values = [
-                [strings[code] for code in codes.tolist()]
-                for strings, codes in zip(columns.values, columns.codes, strict=True)
-            ]
+            coded = zip(columns.values, columns.codes, strict=True)
+            values = [[strings[code] for code in codes.tolist()] for strings, codes in coded]
             made = self.encode_few(values, columns.offsets)
             if made is not None:
                 return made

@@ -218,6 +218,17 @@ def remembered(
 def layered(model: Any, signatures: Mapping[str, str]) -> dict[str, Any]:
     """All that a cascade's file shows: its layers (`signatures` are theirs), what they pass, and how training went."""
     parts = [f"{name}:{line}" for name, line in signatures.items()]
+    layers = {}
+    for name, layer in model.layers_.items():  # beside the others; its own `describe` shows all
+        layers[name] = {
+            "signature": signatures[name],
+            "kind": type(layer).__name__,
+            "labels": list(layer.classes_),
+            "scheme": layer.scheme_,
+            **(sizes(layer) if layer._sizes() else {"size": layer._summary().sizes}),
+            "probabilistic": layer._probabilistic,
+            "training": layer.training_,
+        }
     return {
         "signature": "|".join([type(model).__name__.lower(), f"passing:{model.passing}", *parts]),
         "view": "cascade",
@@ -226,19 +237,7 @@ def layered(model: Any, signatures: Mapping[str, str]) -> dict[str, Any]:
         "parameters": {name: value for name, value in model.get_params(deep=False).items() if name != "layers"},
         "columns": list(model.inputs_),
         "lexicon": None if model.lexicon_ is None else {"layer": model.lexicon, "words": len(model.lexicon_.words)},
-        "layers": {name: {"signature": signatures[name], **_layer(layer)} for name, layer in model.layers_.items()},
+        "layers": layers,
         "training": model.training_,
         "history": model.history_,
-    }
-
-
-def _layer(layer: Any) -> dict[str, Any]:
-    """What is shown of a layer beside the others; its own `describe` shows all."""
-    return {
-        "kind": type(layer).__name__,
-        "labels": list(layer.classes_),
-        "scheme": layer.scheme_,
-        **(sizes(layer) if layer._sizes() else {"size": layer._summary().sizes}),
-        "probabilistic": layer._probabilistic,
-        "training": layer.training_,
     }

@@ -36,17 +36,12 @@ def feature_names(extractor: Any) -> Callable[[int], str]:
         columns = tuple(getattr(extractor.base, "names", ()))
         return _first_then(extractor.base, _of_template(extractor.above, columns), shifted=True)
     if hasattr(extractor, "vocabulary"):
-        return _of_columns(extractor)
+        columns = (*extractor.names, *(source.name for source in extractor.sources.order))  # dictionaries and clusters
+        n, numbers = extractor.vocabulary.n_features, extractor.numbers
+        names = _of_template(extractor.vocabulary, columns)
+        return lambda feature: names(feature) if feature < n else numbers.name(feature - n)
     name: Callable[[int], str] = extractor.name
     return name
-
-
-def _of_columns(extractor: Any) -> Callable[[int], str]:
-    """Names of the features of columns, dictionaries and clusters, then of those that have numbers as values."""
-    columns = (*extractor.names, *(source.name for source in extractor.sources.order))
-    n, numbers = extractor.vocabulary.n_features, extractor.numbers
-    names = _of_template(extractor.vocabulary, columns)
-    return lambda feature: names(feature) if feature < n else numbers.name(feature - n)
 
 
 def _first_then(first: Any, rest: Callable[[int], str], shifted: bool) -> Callable[[int], str]:
@@ -65,22 +60,17 @@ def _of_template(vocabulary: Vocabulary, columns: Sequence[str]) -> Callable[[in
         table, values = vocabulary.parts(feature)
         if not values:
             return BIAS if len(places) == 1 or len(table.literals[0]) <= 1 else f"{BIAS} {table.literals[0]}"
-        lines = places[table]
-        cells = [_cell([cells[i] for cells in lines], columns) for i in range(len(values))]
-        return " & ".join(f"{cell}={_value(value)}" for cell, value in zip(cells, values, strict=True))
+        parts = []
+        for i, value in enumerate(values):
+            cells = [line[i] for line in places[table]]  # lines that make the same features differ in the row
+            counted = [
+                cell.row + 1 if cell.absolute and cell.row >= 0 else cell.row for cell in cells
+            ]  # 1 is the first
+            rows = (f"{'@' * cell.absolute}{row}" for cell, row in zip(cells, counted, strict=True))
+            parts.append(f"{cell_name(cells[0].reader, '|'.join(dict.fromkeys(rows)), columns)}={_value(value)}")
+        return " & ".join(parts)
 
     return name
-
-
-def _cell(cells: Sequence[Cell], columns: Sequence[str]) -> str:
-    """A cell; lines that make the same features differ in the row, and all their rows are written."""
-    rows = "|".join(dict.fromkeys(f"@{_counted(cell.row)}" if cell.absolute else str(cell.row) for cell in cells))
-    return cell_name(cells[0].reader, rows, columns)
-
-
-def _counted(row: int) -> int:
-    """An absolute row as templates write it: 1 is the first."""
-    return row + 1 if row >= 0 else row
 
 
 def cell_name(reader: Reader, rows: str, columns: Sequence[str]) -> str:

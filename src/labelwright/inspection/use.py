@@ -329,7 +329,7 @@ def path_mass(model: Any, X: Any, n: int = 2000) -> Array:
 
     total = np.zeros(n)
     for piece in pieces(X):
-        if model._trained.segments is not None:
+        if not model._trained.space.latent:
             probabilities = [np.array([p for _, p in best]) for best in model.predict_nbest(piece, n)]
         else:
             probabilities = model._ask(piece, lambda batch: [best_of(sentence) for sentence in batch])

@@ -72,17 +72,17 @@ def without(data: Encoded, listed: dict[str, Occurrences], removed: Sequence[tup
     """One sentence as often as there are entries in `removed`, each without this occurrence (its kind and place)."""
     n, length = len(removed), int(data.offsets[-1])
     incidences = {}
-    for kind, found in listed.items():
-        kept = np.ones((n, len(found.feature)), np.bool_)
+    for kind, features in listed.items():
+        kept = np.ones((n, len(features.feature)), np.bool_)
         for k, which in enumerate(removed):
             if which is not None and which[0] == kind:
                 kept[k, which[1]] = False
-        sizes = np.tile(np.diff(found.ptr), (n, 1))
+        sizes = np.tile(np.diff(features.ptr), (n, 1))
         copy, place = np.nonzero(~kept)
-        np.subtract.at(sizes, (copy, found.row[place]), 1)
+        np.subtract.at(sizes, (copy, features.row[place]), 1)
         flat = kept.reshape(-1)
-        value = np.tile(found.value, n)[flat].astype(np.float32) if found.valued else NO_VALUES
-        incidences[kind] = on_tokens(offsets_from(sizes.reshape(-1)), np.tile(found.feature, n)[flat], value)
+        value = np.tile(features.value, n)[flat].astype(np.float32) if features.valued else NO_VALUES
+        incidences[kind] = on_tokens(offsets_from(sizes.reshape(-1)), np.tile(features.feature, n)[flat], value)
     return Encoded(incidences, np.arange(n + 1, dtype=np.int64) * length, data.owner)
 
 
@@ -202,7 +202,7 @@ class WeighedSentence(Evidence):
         self.length = int(data.offsets[-1])
         self.listed = occurrences(data)
         self.weights, self.parts = self.trained.total_weights, self.trained.parameters.slices
-        self.expanded = {kind: self._expand(kind, found) for kind, found in self.listed.items()}
+        self.expanded = {kind: self._expand(kind, features) for kind, features in self.listed.items()}
         self.name, self._below = feature_names(self.trained.extractor), features_below(self.trained.extractor)
         segments = self.trained.segments
         self._segments = [] if segments is None else segment_rows(self.length, segments.max_length)
@@ -221,14 +221,14 @@ class WeighedSentence(Evidence):
         decoded: list[Any] = self.model.decode(data, forced=forced, constraints=constraints, probabilities=False)
         return decoded
 
-    def _expand(self, kind: str, found: Occurrences) -> Expanded:
+    def _expand(self, kind: str, features: Occurrences) -> Expanded:
         ptr, column = self.trained.parameters.cells[kind][:2]
-        begin, size = ptr[found.feature], np.diff(ptr)[found.feature]
+        begin, size = ptr[features.feature], np.diff(ptr)[features.feature]
         occurrence = np.repeat(np.arange(len(size)), size)
         cell = np.arange(len(occurrence)) + np.repeat(begin - (np.cumsum(size) - size), size)
         width = int(column.max(initial=0)) + 1
-        key = found.row[occurrence].astype(np.int64) * width + column[cell]
-        return Expanded(occurrence, key, self.weights[self.parts[kind]][cell] * found.value[occurrence], width)
+        key = features.row[occurrence].astype(np.int64) * width + column[cell]
+        return Expanded(occurrence, key, self.weights[self.parts[kind]][cell] * features.value[occurrence], width)
 
     def _counts(self, labels: list[Any]) -> LabelCounts:
         trained = self.trained
@@ -288,9 +288,9 @@ class WeighedSentence(Evidence):
         """What tells the best labelling from another: features, transitions, biases, entropy."""
         one, scores, others = self.counts, self.scores, self._scores(other)
         made = []
-        for kind, found in self.listed.items():
+        for kind, features in self.listed.items():
             for k in np.flatnonzero(scores[kind] != others[kind]).tolist():
-                feature, place = int(found.feature[k]), self.place_of(kind, int(found.row[k]))
+                feature, place = int(features.feature[k]), self.place_of(kind, int(features.row[k]))
                 both, below = (float(scores[kind][k]), float(others[kind][k])), feature in self._below
                 made.append(contribution(self.name(feature), kind, *place, *both, below))
         made += self._transitions(one, other)
@@ -349,9 +349,9 @@ class WeighedSentence(Evidence):
             removed = [(kind, k) for _, kind, k in heavy[begin : begin + step]]
             decoded = self._decoded(without(self.data, self.listed, removed))
             for (kind, k), record in zip(removed, decoded, strict=True):
-                found = self.listed[kind]
-                begin_of, _ = self.place_of(kind, int(found.row[k]))
-                yield (self.name(int(found.feature[k])), kind, begin_of), record.labels
+                features = self.listed[kind]
+                begin_of, _ = self.place_of(kind, int(features.row[k]))
+                yield (self.name(int(features.feature[k])), kind, begin_of), record.labels
 
     def _most_lost(self, kind: str) -> list[float]:
         """By how much, at most, the best labelling falls behind another when an occurrence is removed."""

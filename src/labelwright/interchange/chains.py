@@ -21,7 +21,7 @@ from labelwright.taggers.crf import CRF
 Ints = NDArray[np.int32]
 Floats = NDArray[np.float64]
 
-MOST_PAIRS = 1 << 22, 16  # of labels: so many, and so many for each byte of the file
+MOST_PAIRS = 1 << 22, 16  # of labels: a constant, and a factor for each byte of the file
 SEPARATOR = ":"  # between name and string value, as CRFsuite's Python bindings join them
 
 
@@ -60,8 +60,7 @@ EMPTY = ChainModel([], [], _NONE, _NONE, np.empty(0), _NONE, _NONE, np.empty(0))
 
 
 def check_pairs(n_labels: int, source: str, n_bytes: int) -> None:
-    """Refuse more labels than a CRF can have whose weights of pairs of labels come from a file of so many bytes: models
-    with many labels are large."""
+    """Refuse more labels than a file of this size can have weights of pairs for: models with many labels are large."""
     most = min(MAX_ARCS, MOST_PAIRS[0] + MOST_PAIRS[1] * n_bytes)
     if n_labels**2 > most:
         raise ModelFileError(

@@ -59,11 +59,7 @@ def read(data: bytes, source: str) -> CRF:
     weight = (cost_factor * _weights(weights, n_weights, cost_factor, source)).astype(np.float32)
     number = np.flatnonzero(weight)
     observations = Observations(texts, first, number, weight[number])
-    return trained_crf("CRF++", source, names, lines, observations, _boundary, n_columns)
-
-
-def _boundary(place: int) -> str:
-    return f"_B{place:+}"
+    return trained_crf("CRF++", source, names, lines, observations, "_B{:+}".format, n_columns)
 
 
 def _decoded(part: bytes, source: str) -> str:

@@ -248,7 +248,7 @@ def _words(*numbers: int) -> bytes:
 
 
 def _references(magic: bytes, begin: int, length: Array, first: int, more: int) -> bytes:
-    """A chunk at `begin` with a list of features for each owner, which has so many [n], numbered on from `first`; and
+    """A chunk at `begin` with a list of features for each owner, of these lengths [n] and numbered from `first`; and
     `more` offsets that are 0."""
     n, n_features = len(length), int(length.sum())
     at = np.arange(n) + offsets_from(length)[:-1]  # where the lists begin

@@ -37,9 +37,12 @@ Read = str | int  # what a cell reads: a string, or a place outside the sentence
 
 BLANK = re.compile(rb"[ \t\n]")  # separates columns
 WHOLE = "value", "byte_lower"  # readers that show a boundary as it is
-MOST_WORK = 1 << 25, 100  # to read all observations: so much, and so much for each byte of patterns and observations;
+MOST_WORK = 1 << 25, 100  # largest work: a constant, and a factor for each byte of patterns and observations;
 WORK_OF_STEP, WORK_OF_READING, WORK_OF_REGEX = 16, 64, 4  # beside that of the bytes of text
-MOST_CELLS = 1_000_000, 20  # weights of features: so many, and so many for each weight of the file
+MOST_CELLS = (
+    1_000_000,
+    20,
+)  # largest number of weights of features: a constant, and a factor for each weight of the file
 SHORT = 64  # bytes of a piece of text whose meaning is remembered
 
 
@@ -63,8 +66,7 @@ class Observations(NamedTuple):
 
 
 def checked_labels(labels: list[str], source: str, n_bytes: int) -> list[str]:
-    """Labels that a column file can hold, none twice, and no more than a CRF can hold that comes from a file of so many
-    bytes."""
+    """Labels that a column file can hold, none twice, and not more than a file of this size can have weights for."""
     reason = unwritable_label(labels) or ("expected none twice" if len(set(labels)) < len(labels) else None)
     if reason is not None:
         raise ModelFileError(f"{source}: labels: {reason}; copy or train the model again")

@@ -41,19 +41,17 @@ def _read(folder: Path, name: str, columns: str) -> Parts:
     def part(which: str) -> Corpus:
         corpus = read_part(folder, name, which, columns)
         corpus = corpus.select([*(each for each in inputs if each != "chunk"), label], label=label)
-        return _with_whole_labels(corpus) if inputs == ["letter"] else corpus.with_scheme("iob1")
+        if inputs != ["letter"]:
+            return corpus.with_scheme("iob1")
+        if not any("|" in label for label in corpus.values(label)):
+            return corpus
+        whole = [[label.replace("|", "¦") for label in y] for y in corpus.y]  # te2|te3 is one class, not one of two
+        return Corpus.from_sequences(corpus.X, whole)
 
     train = part("train")
     n = len(train) * 9 // 10
     train, test = (train.take(slice(0, n)), train.take(slice(n, None))) if name == "jnlpba" else (train, part("test"))
     return Parts(train, train, test, train)
-
-
-def _with_whole_labels(corpus: Corpus) -> Corpus:
-    """The same corpus; a class such as te2|te3 is one label, not one of two."""
-    if not any("|" in label for label in corpus.values(corpus.label or "")):
-        return corpus
-    return Corpus.from_sequences(corpus.X, [[label.replace("|", "¦") for label in y] for y in corpus.y])
 
 
 def _parts(name: str, work: Work) -> tuple[Corpus, Corpus, str]:
@@ -85,7 +83,7 @@ def _drawn(name: str, work: Work) -> Corpus:
 
 def _searched(name: str, system: str, work: Work) -> Result:
     """The best settings for one row: a progressive search on drawn sequences; then these and similar ones, with other
-    votes and more neighbours, for which more data have room, on all of the training data but a held-out part."""
+    votes and more neighbours, which more data can support, on all of the training data but a held-out part."""
     begun = time.perf_counter()
     (train, _, metric), drawn = _parts(name, work), _drawn(name, work)
     search = ProgressiveSearch(
@@ -98,10 +96,10 @@ def _searched(name: str, system: str, work: Work) -> Result:
     ).fit(drawn)
     if search.stopped_ == "interrupted":
         raise KeyboardInterrupt
-    found = dict(search.best_params_)
-    at = NEIGHBOURS.index(found["k"])
-    more = [found | {"k": k, "votes": votes} for k in NEIGHBOURS[at : at + 3] if k > 1 for votes in VOTES]
-    similar = [found, *(each for each in more if each != found)]
+    chosen = dict(search.best_params_)
+    at = NEIGHBOURS.index(chosen["k"])
+    more = [chosen | {"k": k, "votes": votes} for k in NEIGHBOURS[at : at + 3] if k > 1 for votes in VOTES]
+    similar = [chosen, *(each for each in more if each != chosen)]
     order = np.random.default_rng(1).permutation(len(train))
     n = 40 if work.quick else 2000 if metric == WORDS else 600
     rest, part = (train.take(np.sort(rows)) for rows in (order[:n], order[n:]))

@@ -54,7 +54,7 @@ def estimate(model: Any, X: Any, y: Any = None) -> Estimate:
 
 
 def _chosen(gold: Sequence[Sequence[Any]], share: int) -> list[int]:
-    """One sentence of so many, and the first one with each label."""
+    """Every `share`-th sentence, and the first one with each label."""
     seen: set[Any] = set()
     rows = []
     for n, labels in enumerate(gold):

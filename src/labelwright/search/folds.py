@@ -13,7 +13,7 @@ from labelwright.taggers.estimator import uninterrupted, untrained
 
 Array = NDArray[Any]
 SHARES = (1 / 8, 1 / 4, 1 / 2, 1.0)  # of the sentences, for a learning curve
-HELD_OUT = 5  # without development data, one part of so many is tested on
+HELD_OUT = 5  # without development data, one part in five is tested on
 
 
 class Tested(NamedTuple):

@@ -203,7 +203,8 @@ class ProgressiveSearch(Estimator):
         """All settings in order, each once, after a check that the model has these parameters."""
         seen = set()
         for setting in _combinations(self.settings):
-            key = frozenset((name, _key(value)) for name, value in setting.items())
+            plain = {name: isinstance(value, str | int | float | None) for name, value in setting.items()}
+            key = frozenset((k, (type(v), v) if plain[k] else id(v)) for k, v in setting.items())
             if key not in seen:
                 seen.add(key)
                 try:
@@ -245,8 +246,9 @@ class ProgressiveSearch(Estimator):
         """Fill the table step by step, and record why the search ended."""
         order = np.random.default_rng(self.random_state or 0).permutation(data.n)  # [N]
         left_out = LeftOut(data)
+        folds = [self.folds] if isinstance(self.folds, int | np.integer) else list(self.folds)
         for step, size in enumerate(self.sizes_, 1):
-            parts = parts_of(data, order[:size], self._folds(step), self._dev)
+            parts = parts_of(data, order[:size], int(folds[min(step, len(folds)) - 1]), self._dev)
             errors = []
             for setting in pool:
                 row, error = self._row(step, parts, setting, left_out, monitor)
@@ -274,10 +276,6 @@ class ProgressiveSearch(Estimator):
                 break
         last = "one setting is left" if len(pool) == 1 else "all data have been used"
         self.stopped_ = "interrupted" if monitor.interrupted else last
-
-    def _folds(self, step: int) -> int:
-        folds = [self.folds] if isinstance(self.folds, int | np.integer) else list(self.folds)
-        return int(folds[min(step, len(folds)) - 1])
 
     def _row(
         self, step: int, parts: list[Fold], setting: Setting, left_out: LeftOut, monitor: Monitor
@@ -330,7 +328,13 @@ class ProgressiveSearch(Estimator):
             raise KeyboardInterrupt
         self.best_score_ = max(score_or_lowest(row) for row in rows)
         best = [row["setting"] for row in rows if row["score"] == self.best_score_]
-        unchanged = [setting for setting in best if _is_unchanged(self.estimator, setting)]
+        current = self.estimator.get_params()
+
+        def is_current(name: str, value: Any) -> bool:
+            given = current.get(name)
+            return given is value or (isinstance(value, str | int | float | tuple) and bool(given == value))
+
+        unchanged = [setting for setting in best if all(is_current(*item) for item in setting.items())]
         self.best_params_ = (unchanged or best)[0]
 
     # -- answers ----------------------------------------------------------------------------------------------
@@ -427,16 +431,6 @@ def survivors(scores: Array, gaps: str = "pass") -> Array:
     return stay
 
 
-def _is_unchanged(estimator: Any, setting: Setting) -> bool:
-    """Whether a setting is the current one of the estimator."""
-    current = estimator.get_params()
-    return all(
-        current.get(name) is value
-        or (isinstance(value, str | int | float | tuple) and bool(current.get(name) == value))
-        for name, value in setting.items()
-    )
-
-
 def _combinations(settings: Any) -> Iterator[Setting]:
     """The settings that a grid, or a list of them, stands for."""
     grids = [settings] if isinstance(settings, Mapping) else settings
@@ -450,11 +444,6 @@ def _combinations(settings: Any) -> Iterator[Setting]:
         ]
         choices = [value if isinstance(value, list | range) else [value] for value in values]
         yield from (dict(zip(grid, chosen, strict=True)) for chosen in product(*choices))
-
-
-def _key(value: Any) -> Any:
-    """The key by which values are equal: plain values by type and value, others by identity."""
-    return (type(value), value) if isinstance(value, str | int | float | None) else id(value)
 
 
 def _line(error: Exception) -> str:

@@ -74,7 +74,7 @@ class Fold(NamedTuple):
 
 
 def looked_at(X: Any, y: Any, least: int = PARTS, asker: str = "a search", sample_weight: Any = None) -> SearchData:
-    """The data X and y, checked: sentences or rows, and at least so many, each with its weight."""
+    """The data X and y, checked: `least` sentences or rows, each with its weight."""
     if y is None:
         if not isinstance(X, Corpus):
             raise OptionError("fit: give the labels y")

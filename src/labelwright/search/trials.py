@@ -196,7 +196,7 @@ class SearchBar(ProgressBar):
         self._scoring = scoring
 
     def show(self, row: Trial, total: int) -> None:
-        """Show one setting out of so many in this step."""
+        """Show one more of the `total` settings of this step."""
         if not self.live:
             return
         if self._bar is None:

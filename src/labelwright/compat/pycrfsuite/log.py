@@ -20,6 +20,7 @@ from labelwright.scoring.parameters import Trained
 from labelwright.taggers.linear import encode
 
 Array = NDArray[Any]
+HeldOut = tuple[Collected, list[list[str]]]  # sentences that every iteration is evaluated on, and their labels
 TITLES = {
     "lbfgs": "L-BFGS optimization",
     "l2sgd": "Stochastic Gradient Descent (SGD)",
@@ -137,13 +138,6 @@ class TrainLogParser:
         return {name: kind(value) for name, (shown, kind) in FIGURES.items() if shown == title}
 
 
-class HeldOut(NamedTuple):
-    """Sentences that every iteration is evaluated on."""
-
-    X: Collected
-    y: list[list[str]]
-
-
 class TrainingLog:
     """Sends the messages of one run, one by one, to `send`."""
 
@@ -190,7 +184,7 @@ class TrainingLog:
             title, kind = FIGURES[name]
             title = title.replace("norm", "L2-norm") if is_sgd else title
             self._lines(f"{title}: {figure:{'.3f' if name == 'time' else 'f' if kind is float else 'd'}}")
-        if len(self.held_out.X):
+        if len(self.held_out[0]):
             self._evaluate(tagger, trained._replace(weights=weights))
         self._lines("")
 
@@ -201,8 +195,8 @@ class TrainingLog:
             return [record.labels for record in batch.decode("viterbi", probabilities=False)]
 
         if self._encoded is None:  # all iterations have the same features
-            self._encoded = encode(trained.extractor, self.held_out.X)
-        predicted, gold = tagger._ask_with(trained, self._encoded, labels_of), self.held_out.y
+            self._encoded = encode(trained.extractor, self.held_out[0])
+        predicted, gold = tagger._ask_with(trained, self._encoded, labels_of), self.held_out[1]
         pairs = list(zip(chain.from_iterable(gold), chain.from_iterable(predicted), strict=True))
         reference, model = Counter(a for a, _ in pairs), Counter(b for _, b in pairs)
         match = Counter(a for a, b in pairs if a == b)
