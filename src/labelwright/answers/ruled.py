@@ -3,7 +3,7 @@
 Everything is read off the product of its graph with the automaton of the rules (rules.product).  Marginals, spans,
 samples and probabilities are those among the labellings that satisfy the rules; a soft rule that is broken makes a
 labelling less probable by the factor exp(-weight).  Where the product is too large even without what is improbable
-(rules.ruled_paths), there are no sums, and whatever needs them is refused."""
+(rules.product), there are no sums, and whatever needs them is refused."""
 
 from typing import Any
 
