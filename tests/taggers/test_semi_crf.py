@@ -15,7 +15,6 @@ from labelwright.corpus.spans import labels_of
 from labelwright.errors import CorpusError, NotFittedError, OptionError
 from labelwright.parallel import Workers
 from labelwright.structures.passing import Layered, certain
-from labelwright.taggers.semi_crf import SegmentScores
 
 
 @pytest.fixture(scope="module", params=SCHEMES)
@@ -254,8 +253,8 @@ def test_blocks_have_a_bounded_number_of_segments(monkeypatch):
     monkeypatch.setattr("labelwright.taggers.semi_crf.ROWS_PER_TOKEN", 1)
     monkeypatch.setattr("labelwright.taggers.semi_crf.BLOCK_TOKENS", 821)  # a long sentence has 820 runs
     trained, encoded = model._trained, model.encode(data)
-    assembly = model._constrained(trained, None).assembly
-    assert SegmentScores(trained, assembly, encoded, Workers(1)).blocks == [(0, 2), (2, 3), (3, 4)]
+    given = trained, model._constrained(trained, None), encoded, None, Workers(1), False
+    assert model._structure.scored_blocks(*given)[0] == [(0, 2), (2, 3), (3, 4)]
     assert model.predict(data) == expected
 
 

@@ -51,13 +51,6 @@ class Shard(NamedTuple):
     batches: list[Batch]
 
 
-def even_number(tokens: int, most: int) -> int:
-    """Into how many batches of at most about `most` tokens to cut: a multiple of four where there are more than two, so
-    that threads are done together."""
-    n = max(1, -(-tokens // most))
-    return n if n < 3 else -(-n // 4) * 4
-
-
 def pieces_of(
     starts: dict[str, Array], begin: int, end: int, offsets: Array
 ) -> tuple[dict[str, tuple[int, int]], list[dict[str, tuple[int, int]]]]:
@@ -128,13 +121,10 @@ class BatchSlots(NamedTuple):
         """Put the probabilities of all labels and pairs into their slots."""
         passed[self.slot] = label_marginals(nodes, graph)[self.row, self.label]
         if graph.order == 2:
-            self._fill_pairs(passed, nodes[self.pair_row, self.member])
-            return
-        arc = E[0].take(self.member) if len(E) == 1 else E[self.pair_row, self.member]
-        arc = arc * sums.alpha.reshape(-1).take(self.source)
-        self._fill_pairs(passed, arc * sums.into.reshape(-1).take(self.target))
-
-    def _fill_pairs(self, passed: Array, probability: Array) -> None:
+            probability = nodes[self.pair_row, self.member]
+        else:
+            arc = E[0].take(self.member) if len(E) == 1 else E[self.pair_row, self.member]
+            probability = arc * sums.alpha.reshape(-1).take(self.source) * sums.into.reshape(-1).take(self.target)
         if len(self.first) == len(probability):
             passed[self.pair_slot] = probability
         elif len(self.first):
@@ -261,7 +251,9 @@ class LabelledChains:
             lengths = self.offsets[sentences + 1] - self.offsets[sentences]
             order = np.argsort(-lengths, kind="stable")
             sentences, ends = sentences[order], np.concatenate([[0], np.cumsum(lengths[order])])
-            for a, b in even_ranges(ends, even_number(int(ends[-1]), tokens)):
+            n = max(1, -(-int(ends[-1]) // tokens))
+            n = n if n < 3 else -(-n // 4) * 4  # so that threads are done together
+            for a, b in even_ranges(ends, n):
                 yield sentences[a:b]
 
     def batch(self, sentences: Array) -> tuple[Array, Chains]:
