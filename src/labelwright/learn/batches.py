@@ -66,7 +66,7 @@ class PairMembers:
 
     def __init__(self, graph: Graph):
         self.n_labels, self.order = len(graph.contexts.opening), graph.order
-        label, before, _, _ = graph.names
+        label, before = graph.label_of_node.astype(np.int64), graph.label_before
         self.source, self.target = graph.ends
         if graph.order == 1:
             real = np.flatnonzero((self.source < graph.n_nodes) & (self.target < graph.n_nodes))
