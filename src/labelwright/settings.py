@@ -408,9 +408,13 @@ def _written(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-@cache
-def settings_of(owner: Any) -> Mapping[str, Setting]:
+def settings_of(owner: Callable[..., Any]) -> Mapping[str, Setting]:
     """The settings that a constructor, or a function, declares, by name."""
+    return _read(owner)
+
+
+@cache
+def _read(owner: Any) -> Mapping[str, Setting]:
     function: Any = getattr(owner, "__init__") if inspect.isclass(owner) else owner  # noqa: B009
     try:
         signature = inspect.signature(function, eval_str=True)

@@ -207,7 +207,7 @@ def read_as_text(data: bytes) -> None:
 
 def read_as_dicts(made: Any) -> None:
     """Feature dicts and labels: features that are learnt are found again."""
-    from labelwright.taggers.training import labelled
+    from labelwright.taggers.arguments import labelled
 
     X, y = made
     labelled(X, y)

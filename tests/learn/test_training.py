@@ -6,7 +6,8 @@ import pytest
 import labelwright
 from labelwright import CRF, LatentCRF, LatentPerceptron, MemoryTagger, Perceptron, SemiCRF
 from labelwright.errors import CorpusError, ModelFileError, NotFittedError, OptionError
-from labelwright.taggers.learning import Likelihood, Noise
+from labelwright.taggers.crf import Likelihood
+from labelwright.taggers.linear import Noise
 
 X = [["the", "dog", "barks"], ["a", "bird"], ["birds", "sing"], ["the", "bird", "sings"]]
 Y = [["B-NP", "I-NP", "O"], ["B-NP", "I-NP"], ["B-NP", "O"], ["B-NP", "I-NP", "O"]]

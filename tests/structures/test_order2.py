@@ -23,7 +23,8 @@ from labelwright.kernels import compiled
 from labelwright.scoring import assembly
 from labelwright.structures import states
 from labelwright.structures.states import state_names
-from labelwright.taggers.learning import Likelihood, Noise
+from labelwright.taggers.crf import Likelihood
+from labelwright.taggers.linear import Noise
 
 TRIPLES = ARCS + "\nT:%x[-1,0]\nT2:%x[0,0]"
 

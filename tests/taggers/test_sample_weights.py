@@ -6,7 +6,7 @@ import pytest
 from labelwright import CRF, LatentCRF, MemoryTagger, Perceptron, SemiCRF
 from labelwright.errors import OptionError
 from labelwright.search import ProgressiveSearch, cross_validate
-from labelwright.taggers.training import class_weights
+from labelwright.taggers.arguments import class_weights
 
 X = [["a", "b", "c"]] * 12
 Y = [["B-R", "O", "B-Q"], *([["O", "B-P", "O"]] * 11)]  # two labels in one sentence alone

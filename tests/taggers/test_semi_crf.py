@@ -12,10 +12,9 @@ from segmentations import NEW, SCHEMES, TEMPLATE, Enumerated, X, labelled, rando
 from labelwright import SemiCRF, Span
 from labelwright.corpus import Corpus
 from labelwright.corpus.spans import labels_of
-from labelwright.errors import CorpusError, NotFittedError, OptionError
+from labelwright.errors import CorpusError, OptionError
 from labelwright.parallel import Workers
 from labelwright.structures.passing import Layered, certain
-from labelwright.taggers.semi_crf import SegmentScores
 
 
 @pytest.fixture(scope="module", params=SCHEMES)
@@ -192,18 +191,6 @@ def test_an_upper_layer_of_dicts_has_no_features_on_pairs_either():
         SemiCRF("U:%y[0]\nB:%y[0]", n_jobs=1).fit(Layered(dicts, {"pos": below}), labelled("iob2"))
 
 
-def test_an_untrained_model_has_no_answers():
-    model = SemiCRF()
-    for question in (
-        lambda: passed_up(model, X),
-        lambda: model.sample(X, 3),
-        lambda: model._joint_objective(X, None, Workers(1)),
-        lambda: model.predict_marginals(X, latent=True),
-    ):
-        with pytest.raises(NotFittedError, match=r"^this SemiCRF is not trained yet"):
-            question()
-
-
 @pytest.mark.parametrize("scheme", ["iob1", "ioe1"])
 def test_labels_that_depend_on_neighbours_are_not_passed(scheme):
     model = SemiCRF(max_iter=1, n_jobs=1).fit(X, labelled(scheme))
@@ -254,8 +241,8 @@ def test_blocks_have_a_bounded_number_of_segments(monkeypatch):
     monkeypatch.setattr("labelwright.taggers.semi_crf.ROWS_PER_TOKEN", 1)
     monkeypatch.setattr("labelwright.taggers.semi_crf.BLOCK_TOKENS", 821)  # a long sentence has 820 runs
     trained, encoded = model._trained, model.encode(data)
-    assembly = model._constrained(trained, None).assembly
-    assert SegmentScores(trained, assembly, encoded, Workers(1)).blocks == [(0, 2), (2, 3), (3, 4)]
+    given = trained, model._constrained(trained, None), encoded, None, Workers(1), False
+    assert model._structure.scored_blocks(*given)[0] == [(0, 2), (2, 3), (3, 4)]
     assert model.predict(data) == expected
 
 

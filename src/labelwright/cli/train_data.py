@@ -132,7 +132,7 @@ def columns_for(model: Any, data: "Data") -> "Data":
     """The columns that a model reads, and its labels; nothing else of a file is learnt.  Labels in another scheme than
     the model has are refused: it would learn both."""
     from labelwright.corpus.schemes import is_chunk_label
-    from labelwright.taggers.training import writes
+    from labelwright.taggers.arguments import writes
 
     for name, part in model._outputs.items():
         labels = {str(label) for sentence in files.gold_of(data, name) for label in sentence} - set(part.classes_)

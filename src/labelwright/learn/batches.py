@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from labelwright.kernels import clamped
+from labelwright.kernels import clamped, compiled
 from labelwright.parallel import even_ranges, sentence_ranges
 from labelwright.structures import timeorder
 from labelwright.structures.lattice import label_marginals
@@ -49,13 +49,6 @@ class Shard(NamedTuple):
     rows: dict[str, tuple[int, int]]  # all its rows of every kind
     pieces: list[dict[str, tuple[int, int]]]  # the same in pieces of whole sentences
     batches: list[Batch]
-
-
-def even_number(tokens: int, most: int) -> int:
-    """Into how many batches of at most about `most` tokens to cut: a multiple of four where there are more than two, so
-    that threads are done together."""
-    n = max(1, -(-tokens // most))
-    return n if n < 3 else -(-n // 4) * 4
 
 
 def pieces_of(
@@ -128,13 +121,10 @@ class BatchSlots(NamedTuple):
         """Put the probabilities of all labels and pairs into their slots."""
         passed[self.slot] = label_marginals(nodes, graph)[self.row, self.label]
         if graph.order == 2:
-            self._fill_pairs(passed, nodes[self.pair_row, self.member])
-            return
-        arc = E[0].take(self.member) if len(E) == 1 else E[self.pair_row, self.member]
-        arc = arc * sums.alpha.reshape(-1).take(self.source)
-        self._fill_pairs(passed, arc * sums.into.reshape(-1).take(self.target))
-
-    def _fill_pairs(self, passed: Array, probability: Array) -> None:
+            probability = nodes[self.pair_row, self.member]
+        else:
+            arc = E[0].take(self.member) if len(E) == 1 else E[self.pair_row, self.member]
+            probability = arc * sums.alpha.reshape(-1).take(self.source) * sums.into.reshape(-1).take(self.target)
         if len(self.first) == len(probability):
             passed[self.pair_slot] = probability
         elif len(self.first):
@@ -239,6 +229,7 @@ class LabelledChains:
         self._right = np.zeros((len(allowed), graph.width), np.bool_)  # nodes that a label or set of labels allows
         self._right[:, : graph.n_nodes] = allowed[:, graph.label_of_node]
         self._paths = NOTHING if self.latent else self._paths_of_labels()
+        self.masked = self.latent and not compiled()  # NumPy sums latent paths of labels as those of sets of labels
 
     def _paths_of_labels(self) -> Array:
         """The nodes [T] of the paths of labels, in sentences where all labels are known."""
@@ -261,7 +252,9 @@ class LabelledChains:
             lengths = self.offsets[sentences + 1] - self.offsets[sentences]
             order = np.argsort(-lengths, kind="stable")
             sentences, ends = sentences[order], np.concatenate([[0], np.cumsum(lengths[order])])
-            for a, b in even_ranges(ends, even_number(int(ends[-1]), tokens)):
+            n = max(1, -(-int(ends[-1]) // tokens))
+            n = n if n < 3 else -(-n // 4) * 4  # so that threads are done together
+            for a, b in even_ranges(ends, n):
                 yield sentences[a:b]
 
     def batch(self, sentences: Array) -> tuple[Array, Chains]:
@@ -293,5 +286,5 @@ class LabelledChains:
         with np.errstate(divide="ignore"):
             cost = None if of_tokens is None else np.log(of_tokens[token]).astype(self.dtype)
         weight = None if of_sentences is None else of_sentences[sentences][plan.rank].astype(self.dtype)
-        right = None if kind == COMPLETE and cost is None else self._right[self.gold[token]]
+        right = None if kind == COMPLETE and cost is None and not self.masked else self._right[self.gold[token]]
         return Said(right, cost, weight)

@@ -1,5 +1,6 @@
 """Expected minus observed counts of the nodes and arcs of a batch: what training makes of its scores."""
 
+import math
 from collections.abc import Callable
 from copy import copy
 from functools import partial
@@ -172,7 +173,12 @@ class Expectations:
                 row[:] = 0
             return self.nothing(transitions)
         if state is None:
-            memory, scratch = self._borrow(data.plan)
+            size = 3, len(data.plan.token), self.graph.width
+            try:  # taking memory anew for every batch would cost a fifth of the time
+                memory = self._scratch.pop()
+            except IndexError:
+                memory = np.empty(3 * self._most_rows * self.graph.width, self.dtype)
+            scratch = memory[: math.prod(size)].reshape(size)
             state = self._forward(rows, transitions, data, again, scratch, count=d_passed is None)
         cov = None if d_passed is None else self._covariances(state, data, d_passed)
         into = rows["state"] if self.graph.order == 1 else state.psi
@@ -186,7 +192,14 @@ class Expectations:
             arc += cov[1]
         if memory is not None:
             self._scratch.append(memory)
-        return self._collected(rows, node, arc, transitions, share * state.loss)
+        build, nodes = self.assembly, np.zeros(len(transitions.plain.node))
+        if build.by_token:
+            chain.gather_arcs(arc, build.used[build.arc_kind], rows[build.arc_kind])
+        if self.graph.order == 2:
+            on_nodes = build.used.get("edge", np.empty(0, np.int64))
+            edge = rows.get("edge", np.empty((len(node), 0), self.dtype))
+            chain.pair_counts(node, on_nodes, self.graph.state, rows["state"], edge, nodes)
+        return Counts(share * state.loss, nodes, _sum_rows(arc) if build.by_token else arc[0])
 
     def passed(self, rows: Rows, transitions: Transitions, batch: Batch, again: Again, passed: Array) -> State:
         """Fill the slots of a batch with the probabilities of labels and pairs of labels; what `counts` needs of it."""
@@ -209,7 +222,7 @@ class Expectations:
         build.shut(node, np.arange(plan.n_first), plan.last)
         row = rows[build.arc_kind] if build.by_token else np.empty((len(node), 0), self.dtype)
         score = 0.0 if data.path is None else self._path_scores(node, row, data, data.path)
-        permitted = None if data.kind == COMPLETE else _permitted(node, data.said)
+        permitted = _permitted(node, data.said) if data.kind != COMPLETE or self.chains.masked else None
         plain = node.copy() if data.slots is not None and data.said.cost is not None else None
         data.said.add_costs(node)
         top, E, arc_top = self._exponentials(node, row, transitions)
@@ -343,18 +356,6 @@ class Expectations:
             places = np.arange(first, len(arc)) * arc.shape[1] + data.path.arc
             arc.reshape(-1)[places] -= 1 if weight is None else weight[first:]
 
-    def _collected(self, rows: Rows, node: Array, arc: Array, transitions: Transitions, loss: float) -> Counts:
-        """Counts of nodes [T, Q] and arcs [T or 1, A] as rows of states, pairs and triples, and those of plain arcs."""
-        build = self.assembly
-        if build.by_token:
-            chain.gather_arcs(arc, build.used[build.arc_kind], rows[build.arc_kind])
-        nodes = np.zeros(len(transitions.plain.node))
-        if self.graph.order == 2:
-            on_nodes = build.used.get("edge", np.empty(0, np.int64))
-            edge = rows.get("edge", np.empty((len(node), 0), self.dtype))
-            chain.pair_counts(node, on_nodes, self.graph.state, rows["state"], edge, nodes)
-        return Counts(loss, nodes, _sum_rows(arc) if build.by_token else arc[0])
-
     def _covariances(self, state: State, data: Chains, d_passed: Array) -> tuple[Array, Array]:
         """What the scores of nodes [T, Q] and arcs [T or 1, A] do to the losses of higher layers."""
         assert data.slots is not None
@@ -393,16 +394,6 @@ class Expectations:
         elif costs:
             said.add_costs(node)
         return Lattice(node, self.assembly.arcs(rows, transitions.plain), self.graph)
-
-    def _borrow(self, plan: timeorder.Plan) -> tuple[Array, Array]:
-        """Memory, and the messages of a batch in it [3, T, Q]: taking it anew for every batch would cost a fifth of the
-        time."""
-        shape = 3, len(plan.token), self.graph.width
-        try:
-            memory = self._scratch.pop()
-        except IndexError:
-            memory = np.empty(3 * self._most_rows * self.graph.width, self.dtype)
-        return memory, memory[: shape[0] * shape[1] * shape[2]].reshape(shape)
 
 
 def _permitted(node: Array, said: Said) -> Array:

@@ -111,15 +111,13 @@ class Passes:
             raise OptionError(f"a feature has a value above {LARGEST:g}, too large for a perceptron: scale the values")
         self.early = 1.0
         if np.isnan(rule.margin):
-            self.rule, self.early = rule._replace(margin=self._usual_update()), LARGER
+            value = self.features.value
+            squares = np.concatenate([[0.0], np.cumsum(value.astype(np.float64) ** 2)]) if len(value) else None
+            of_tokens = np.diff(ptr if squares is None else squares[ptr], axis=1).sum(axis=0)  # [T]
+            # By how much an update changes the score of a token that it touches.
+            usual = float(np.median(of_tokens)) + self.tiles.order if len(of_tokens) else 0.0
+            self.rule, self.early = rule._replace(margin=usual), LARGER
         self.piece = max(1, int(PIECE * self.n / (max(1, len(gold)) * len(self.tiles.fence))))
-
-    def _usual_update(self) -> float:
-        """By how much an update changes the score of a token that it touches."""
-        ptr, _, value, *_ = self.features
-        squares = np.concatenate([[0.0], np.cumsum(value.astype(np.float64) ** 2)]) if len(value) else None
-        of_tokens = np.diff(ptr if squares is None else squares[ptr], axis=1).sum(axis=0)  # [T]
-        return float(np.median(of_tokens)) + self.tiles.order if len(of_tokens) else 0.0
 
     def order(self, number: int) -> Array:
         """The sentences in the order of this pass: shuffled, or as they are without a seed."""

@@ -31,7 +31,7 @@ from labelwright.features.sources import (
     share_of,
 )
 from labelwright.memory.instances import Instances
-from labelwright.taggers.training import labelled_pair, listed_weights, no_labels
+from labelwright.taggers.arguments import labelled_pair, listed_weights, no_labels
 from labelwright.wording import counted
 
 Array = NDArray[Any]

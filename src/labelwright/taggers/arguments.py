@@ -1,32 +1,317 @@
-"""What callers give a tagger: sentences, true labels, known labels, constraints and texts."""
+"""What callers give a tagger: sentences and their labels, weights, transitions, known labels, constraints and texts."""
 
+import hashlib
 import itertools
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from labelwright.corpus.partial_labels import check_known
-from labelwright.corpus.schemes import SAME_AS, SCHEMES
+from labelwright.corpus.partial_labels import LabelCodes, check_known, label_codes
+from labelwright.corpus.schemes import SAME_AS, SCHEMES, allowed, pairs_of_codes
 from labelwright.corpus.spans import Span
-from labelwright.corpus.table import Corpus, in_lists
+from labelwright.corpus.table import Corpus, checked_sentences, in_lists, intern_labels
 from labelwright.corpus.tabular import table_rows
+from labelwright.corpus.token_records import listed
 from labelwright.corpus.tokenizer import Entity, SplitTexts, split_texts
 from labelwright.decode.record import MOST, check_whole
 from labelwright.errors import CorpusError, OptionError
+from labelwright.features.extract import Encoded, collected, kind_of
+from labelwright.features.incidence import Incidence
+from labelwright.settings import NOT_NEGATIVE
 from labelwright.structures.passing import Layered
+from labelwright.structures.states import StateSpace
+from labelwright.structures.supervision import PLAIN, Supervision
+from labelwright.wording import like_label, some_of
 
 if TYPE_CHECKING:
     from labelwright.corpus.tokenizer import Tokenizer
 
 Array = NDArray[Any]
 R = TypeVar("R")
+OUTSIDE = "O"
+BALANCED = "balanced"
 
 Forced = Sequence[Sequence[str | Sequence[str] | None]]
 Constraints = Any  # None, a label scheme, or rules of labelwright.constraints: one, a list, functions of the sentence
+
+
+class Data(NamedTuple):
+    """The training data as integers."""
+
+    incidences: dict[str, Incidence]
+    offsets: Array  # [N+1]
+    gold: Array  # [T]  labels, or sets of labels (structures.supervision); of segments [rows] their types, or -1
+    said: Supervision = PLAIN
+    more: Any = None  # what a structure needs beside that: candidates of tokens, or the labels of segments
+
+
+# -- labels -----------------------------------------------------------------------------------------------------------
+
+
+def no_labels(corpus: Corpus) -> CorpusError:
+    """What to say of a corpus to learn from that has no labels."""
+    named = f"name one of {', '.join(corpus.names)} as the label"
+    mend = named if len(corpus.names) > 1 else "give it one behind its only column"
+    return CorpusError(f"{corpus.source}: has no label column; {mend}")
+
+
+def with_outside(labels: Sequence[Any], codes: Array) -> tuple[Sequence[Any], Array]:
+    """Labels and codes [T] with O where a label is not known."""
+    unknown = codes >= len(labels)
+    if not unknown.any():
+        return labels, codes
+    named = labels if OUTSIDE in labels else [*labels, OUTSIDE]
+    return named, np.where(unknown, named.index(OUTSIDE), codes).astype(codes.dtype)
+
+
+class Labelled(NamedTuple):
+    """Training data with their labels as codes."""
+
+    X: Any  # ready to learn from
+    labels: list[Any]
+    gold: Array  # [T]  labels, or sets of labels from len(labels) on
+    sets: Array  # [K, L]  their members
+
+
+def labelled(X: Any, y: Sequence[Sequence[str]] | None, known: Sequence[Any] = ()) -> Labelled:
+    """The training data with their labels as codes; those that are known, as by a model, come first."""
+    if isinstance(X, Encoded):
+        raise OptionError("fit: takes sentences, not encoded data: features are learnt from them")
+    X = collected(X)
+    if y is not None and not hasattr(y, "__len__"):
+        raise OptionError(f"y: expected the labels of all sentences, got {type(y).__name__}")
+    if isinstance(X, Corpus):
+        if y is None:
+            if X.label is None:
+                raise no_labels(X)
+            return Labelled(X, *label_codes(X.values(X.label), X.codes(X.label), X.source, known))
+    elif y is None:
+        raise OptionError("fit: give the labels y")
+    elif isinstance(X, Layered):
+        pass
+    elif kind_of(X) == "columns":
+        corpus = Corpus.from_sequences(X, y)
+        return Labelled(corpus, *label_codes(corpus.values("label"), corpus.codes("label"), known=known))
+    return Labelled(X, *codes_of(y, known))
+
+
+def codes_of(y: Sequence[Sequence[Any]], known: Sequence[Any] = ()) -> LabelCodes:
+    """Labels of sentences as codes; those that are known, as by a model, come first."""
+    y = checked_sentences(y, "y") if len(y) else y
+    column = intern_labels([label for sentence in y for label in sentence], y, "y")
+    return label_codes(column.values, column.codes, known=known)
+
+
+def codes_among(y: Sequence[Sequence[Any]], labels: Sequence[Any]) -> LabelCodes:
+    """Labels of sentences as codes of the labels of a model, which has all of them."""
+    coded = codes_of(y, labels)
+    if len(coded.labels) > len(labels):
+        raise OptionError(f"y: no label {coded.labels[len(labels)]!r} in this model")
+    return coded
+
+
+def labelled_pair(dev: Any, name: str = "dev") -> tuple[Any, Any]:
+    """Sentences and their labels, given as a pair or as a corpus, which has them itself."""
+    dev = listed(dev)
+    if isinstance(dev, Corpus):
+        return dev, None
+    if isinstance(dev, tuple | list) and len(dev) == 2:
+        return dev[0], dev[1]
+    raise OptionError(f"{name}: expected a pair (X, y) or a Corpus")
+
+
+def cut(flat: list[str], offsets: Array) -> list[list[str]]:
+    bounds = offsets.tolist()
+    return [flat[a:b] for a, b in itertools.pairwise(bounds)]
+
+
+def fingerprint(facts: Any, arrays: Sequence[Array]) -> str:
+    """A hash of facts, as they are written, and of numbers."""
+    digest = hashlib.sha256(repr(facts).encode())
+    for array in arrays:
+        digest.update(np.ascontiguousarray(array).data)
+    return digest.hexdigest()
+
+
+def writes(scheme: str, label: str) -> bool:
+    """Whether a scheme has this label."""
+    try:
+        allowed([label], scheme)
+    except OptionError:
+        return False
+    return True
+
+
+# -- weights ----------------------------------------------------------------------------------------------------------
+
+
+def supervision_of(
+    sets: Array,
+    gold: Array,
+    offsets: Array,
+    labels: Sequence[Any],
+    class_weight: Any,
+    sample_weight: Any,
+    part: bool = False,
+    rate: float | None = None,
+) -> Supervision:
+    """What is said beside labels [T]: sets of labels, and weights of all sentences that have tokens.
+
+    A part of the data may lack labels that have class weights, and its weights may all be 0.  Where nothing says what O
+    is, neither a token nor the expected rate of entities, this is worth a warning."""
+    of_sentences, of_tokens = sample_weights(sample_weight, offsets)
+    if len(sets) and not part and rate is None and "O" in labels and not (gold == list(labels).index("O")).any():
+        warnings.warn(
+            "no token is surely O, so nothing says what lies outside of entities, and far too many will be found; give "
+            "a CRF the expected share of tokens in entities (entity_rate; --entity-rate X, or --dev FILE, from which "
+            "L-BFGS estimates it), or add sentences that are labelled completely",
+            RuntimeWarning,
+            stacklevel=4,
+        )
+    given = of_tokens if of_sentences is None else of_sentences
+    if not part and given is not None and len(given) and not given.any():
+        raise OptionError("sample_weight: all are zero; nothing is left to learn from")
+    by_label = class_weights(class_weight, labels, gold, part)
+    if by_label is not None:
+        allowed = Supervision(sets).allowed(len(labels))
+        by_code = allowed @ by_label / allowed.sum(axis=1)
+        of_tokens = by_code[gold] if of_tokens is None else of_tokens * by_code[gold]
+    if of_sentences is not None:
+        of_sentences = of_sentences[np.diff(offsets) > 0]
+    return Supervision(sets, of_sentences, of_tokens)
+
+
+def token_weights(
+    gold: Array, offsets: Array, labels: Sequence[Any], class_weight: Any, sample_weight: Any, part: bool = False
+) -> Array | None:
+    """How many times each token counts [T], for learners whose instances are tokens with known labels [T]."""
+    of_sentences, of_tokens = sample_weights(sample_weight, offsets)
+    if of_sentences is not None:
+        of_tokens = np.repeat(of_sentences, np.diff(offsets))
+    by_label = class_weights(class_weight, labels, gold, part)
+    if by_label is not None:
+        of_tokens = by_label[gold] if of_tokens is None else of_tokens * by_label[gold]
+    return instance_weights(of_tokens, len(gold))
+
+
+def instance_weights(given: Any, n: int) -> Array | None:
+    """The weights of so many instances [n], after a check."""
+    if given is None:
+        return None
+    try:
+        weights = np.asarray(given, np.float64)
+    except (TypeError, ValueError, OverflowError):
+        weights = np.full(1, np.nan)
+    if weights.shape != (n,) or not ((weights >= 0) & (weights < np.inf)).all():
+        raise OptionError(f"sample_weight: expected a number of 0 or more for each of {n} instances, got {given!r:.40}")
+    if not weights.any():
+        raise OptionError("sample_weight: all are zero; nothing is left to learn from")
+    return weights
+
+
+def listed_weights(given: Any) -> list[Any]:
+    """The weights of all sentences as a list; they may be anything that NumPy takes for an array."""
+    if hasattr(given, "__array__") and not hasattr(given, "__len__"):
+        given = np.atleast_1d(np.asarray(given))
+    if not hasattr(given, "__len__") or isinstance(given, str | Mapping):
+        raise OptionError(f"sample_weight: expected a number for each sentence, got {given!r:.40}")
+    return list(given)
+
+
+def sample_weights(given: Any, offsets: Array) -> tuple[Array | None, Array | None]:
+    """The weights of sentences [N], or of tokens [T] where each sentence has a list of them."""
+    if given is None:
+        return None, None
+    n, given, of = len(offsets) - 1, listed_weights(given), "sentence"
+    if len(given) != n:
+        raise OptionError(f"sample_weight: {len(given)} entries, but X has {n} sentences; give one for each")
+    sizes = [len(entry) if hasattr(entry, "__len__") and not isinstance(entry, str) else None for entry in given]
+    if any(size is not None for size in sizes):
+        for number, (entry, size, length) in enumerate(zip(given, sizes, np.diff(offsets).tolist(), strict=True)):
+            if size != length:
+                got = repr(entry) if size is None else f"{size} weights"
+                raise OptionError(f"sample_weight: sentence {number} has {length} tokens, got {got}")
+        given, of = [weight for entry in given for weight in entry], "token"
+    for place, weight in enumerate(given):
+        if not NOT_NEGATIVE.accepts(weight):
+            raise OptionError(f"sample_weight: {of} {place}: expected a number of 0 or more, got {weight!r:.40}")
+    weights = np.array(given, np.float64)
+    return (weights, None) if of == "sentence" else (None, weights)
+
+
+def class_weights(given: Any, labels: Sequence[Any], gold: Array, part: bool = False) -> Array | None:
+    """The weight of each label [L]; "balanced" makes all labels count alike, however frequent they are; one that occurs
+    in sets alone has the weight 1.  A part of the data may lack labels that have weights."""
+    if given is None:
+        return None
+    if isinstance(given, str):
+        counts = np.bincount(gold[gold < len(labels)], minlength=len(labels))
+        seen = counts > 0
+        return np.where(seen, counts.sum() / (max(1, seen.sum()) * np.maximum(counts, 1)), 1.0)
+    unknown = [label for label in given if label not in labels]
+    if unknown and not part:
+        have = f"which have {some_of(labels)}{like_label(unknown[0], labels)}"
+        raise OptionError(f"class_weight: no label {unknown[0]!r} in the training data, {have}")
+    return np.array([float(given.get(label, 1.0)) for label in labels])
+
+
+# -- transitions ------------------------------------------------------------------------------------------------------
+
+
+def check_paths(supervision: Supervision, gold: Array, offsets: Array, space: StateSpace) -> None:
+    """An error where the sets of labels of a sentence leave no labelling that the label scheme allows."""
+    if not supervision.partial or space.arc.all():
+        return
+    right = supervision.allowed(space.n_labels)[:, space.label_of]
+    for n in range(len(offsets) - 1):
+        codes = gold[offsets[n] : offsets[n + 1]]
+        reached = space.start & right[codes[0]]
+        for code in codes[1:]:
+            reached = space.arc[reached].any(axis=0) & right[code]
+        if not (reached & space.end).any():
+            raise CorpusError(
+                f"training labels: sentence {n}: no labelling within its sets of labels keeps the label scheme "
+                f"and the forbidden transitions; mend them or train without constraints"
+            )
+
+
+def forbidden_codes(
+    transitions: Sequence[Any], labels: Sequence[Any], gold: Array, offsets: Array, more: bool = False
+) -> list[tuple[int, int]]:
+    """The pairs of labels that are impossible, as codes, after a check that the training labels [T] have none of them.
+
+    transitions : pairs that a user forbids, and pairs that he requires: after the first label of one of these nothing
+        but the second ones of all its pairs
+    more : further labels may come later"""
+    forbidden, required = ([tuple(pair) for pair in given or ()] for given in transitions)
+    if not forbidden and not required:
+        return []
+    number = {label: code for code, label in enumerate(labels)}
+    for setting, pairs in (("forbidden_transitions", forbidden), ("required_transitions", required)):
+        unknown = next((label for pair in pairs for label in pair if label not in number), None)
+        if unknown is not None and not more:
+            named = ", ".join(map(str, labels[:20]))
+            raise OptionError(f"{setting}: no label {unknown!r} in the training data, which have {named}")
+    firsts = dict.fromkeys(before for before, _ in required)
+    others = [(a, b) for a in firsts for b in labels if (a, b) not in required]
+    seen = pairs_of_codes(labels, gold, offsets)
+    for setting, pairs in (("forbidden_transitions", forbidden), ("required_transitions", others)):
+        for before, after in pairs:
+            if (before, after) in seen:
+                raise CorpusError(
+                    f"training labels: {after} follows {before}, which {setting} exclude, in "
+                    f"{seen[before, after]:,} places; mend the labels, or permit it"
+                )
+    impossible = dict.fromkeys([*forbidden, *others])
+    return [(number[a], number[b]) for a, b in impossible if a in number and b in number]
+
+
+# -- what is asked ----------------------------------------------------------------------------------------------------
 
 
 def permitted_labels(forced: Forced | None, offsets: Array, labels: Sequence[str]) -> Array | None:

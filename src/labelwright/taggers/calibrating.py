@@ -94,7 +94,10 @@ def fitted(parts: Sequence[HeldOut], method: str) -> dict[str, Any]:
     n, n_tokens = (sum(int(getattr(each, name).sum()) for each in evidence) for name in ("used", "known"))
     left_out = {name: sum(each.left_out[name] for each in evidence) for name in ("unknown", "impossible")}
     if not n:
-        raise OptionError(f"calibrate: {_why_nothing(left_out)}")
+        why = "no held-out token has a label; label some of them" if left_out["unknown"] else "no held-out sentences"
+        if left_out["impossible"]:
+            why = "no held-out sentence has a labelling that is possible under this model"
+        raise OptionError(f"calibrate: {why}")
 
     def likelihood(temperature: float) -> float:
         log_p = [tempered_log_probabilities(part, temperature) for part in parts]
@@ -130,12 +133,6 @@ def evidence_of(part: HeldOut) -> Evidence:
     used = possible & (known > 0)
     left_out = {"unknown": int((known == 0).sum()), "impossible": int((~possible & (known > 0)).sum())}
     return Evidence(used, np.where(used, known, 0), left_out)
-
-
-def _why_nothing(left_out: dict[str, int]) -> str:
-    if left_out["impossible"]:
-        return "no held-out sentence has a labelling that is possible under this model"
-    return "no held-out token has a label; label some of them" if left_out["unknown"] else "no held-out sentences"
 
 
 def _mean_score(parts: Sequence[HeldOut], evidence: Sequence[Evidence]) -> float:

@@ -29,7 +29,7 @@ from labelwright.parallel import Workers
 from labelwright.settings import AtLeast, Below, Default, Help, OfTheRun, OneOf, RecipeOnly, settings_of
 from labelwright.structures.passing import Passed, certain, joined, mixed, over
 from labelwright.taggers import declared, registry
-from labelwright.taggers.arguments import Forced
+from labelwright.taggers.arguments import Forced, labelled_pair, listed_weights
 from labelwright.taggers.base import (
     CONFIDENCE,
     EXPLANATION,
@@ -57,7 +57,6 @@ from labelwright.taggers.layers import (
     stacks,
 )
 from labelwright.taggers.packing import TIMED, Packed, constructed, header_of, read_record
-from labelwright.taggers.training import labelled_pair, listed_weights
 from labelwright.wording import counted, either
 
 Array = NDArray[Any]

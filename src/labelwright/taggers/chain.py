@@ -70,13 +70,10 @@ class ChainTagger(Tagger):
             return X
         sentences = listed(X)
         if isinstance(sentences, list | tuple) and not any(map(len, sentences)):
-            return ScoredSentences(self._no_scores(len(sentences)), self.labels_)
+            L, none = len(self.labels_), np.zeros(len(sentences) + 1, np.int64)
+            scores = LabelScores(np.empty((0, L)), np.zeros((L, L)), none, state_space(self.labels_))
+            return ScoredSentences(scores, self.labels_)
         return ScoredSentences(self.label_scores(sentences), self.labels_)
-
-    def _no_scores(self, n: int) -> LabelScores:
-        """The scores of n sentences without tokens."""
-        L = len(self.labels_)
-        return LabelScores(np.empty((0, L)), np.zeros((L, L)), np.zeros(n + 1, np.int64), state_space(self.labels_))
 
     def _ask(
         self,

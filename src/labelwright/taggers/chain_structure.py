@@ -29,9 +29,7 @@ from labelwright.structures.candidates import LabelLists, label_space, pieces_be
 from labelwright.structures.passing import Candidates
 from labelwright.structures.states import StateSpace, state_space
 from labelwright.structures.supervision import Supervision
-from labelwright.taggers.arguments import scheme_named
-from labelwright.taggers.packing import Packed, chain_shape, pack_linear, read_pruned, read_trained
-from labelwright.taggers.training import (
+from labelwright.taggers.arguments import (
     OUTSIDE,
     Data,
     check_paths,
@@ -39,10 +37,12 @@ from labelwright.taggers.training import (
     cut,
     forbidden_codes,
     labelled,
+    scheme_named,
     supervision_of,
     with_outside,
     writes,
 )
+from labelwright.taggers.packing import Packed, chain_shape, pack_linear, read_pruned, read_trained
 
 Array = NDArray[Any]
 SHORT = 0.01  # a share that is missing and worth a warning
@@ -88,8 +88,10 @@ class ChainStructure:
         """Learn the features and the state space: the training data as integers, and what is known before training
         (all weights are zero).  With `more`, further labels may come later; an `old` model grows by the features,
         labels and cells of these data, and keeps its own."""
-        if old is not None:
-            _check_can_grow(model, old)
+        if old is not None and old.pruning is not None:
+            raise OptionError("partial_fit: a model with pruned labels cannot grow; fit again on all data")
+        if old is not None and model.order != (order := old.space.graph.order):
+            raise OptionError(f"order: the model was trained with {order}, got {model.order}; fit again")
         corpus, labels, gold, sets = labelled(X, y, () if old is None else old.space.labels)
         given = Given(model.dictionaries, model.clusters, model.vectors, with_outside(labels, gold))
         if old is not None:  # nothing is held out of further data
@@ -262,13 +264,6 @@ def _scheme_of(model: Any, labels: list[Any], gold: Array, offsets: Array, old: 
         if unfit is None and (scheme is not None or not new):
             return scheme
     return detect_scheme(labels, pairs=pairs_of_codes(labels, gold, offsets))
-
-
-def _check_can_grow(model: Any, old: Trained) -> None:
-    if old.pruning is not None:
-        raise OptionError("partial_fit: a model with pruned labels cannot grow; fit again on all data")
-    if model.order != old.space.graph.order:
-        raise OptionError(f"order: the model was trained with {old.space.graph.order}, got {model.order}; fit again")
 
 
 # -- pruned labels ----------------------------------------------------------------------------------------------------

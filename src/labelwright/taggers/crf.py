@@ -1,5 +1,6 @@
-"""Conditional random fields: linear-chain (Lafferty, McCallum & Pereira 2001) and latent (DPLVM: Morency et al. 2007;
-Sun & Tsujii 2009, equations 1 to 4), whose states may be learnt by splitting and merging."""
+"""Learning by log-likelihood, and the conditional random fields that do: linear-chain (Lafferty, McCallum & Pereira
+2001) and latent (DPLVM: Morency et al. 2007; Sun & Tsujii 2009, equations 1 to 4), whose states may be learnt by
+splitting and merging."""
 
 from collections.abc import Mapping, Sequence
 from itertools import count
@@ -13,20 +14,128 @@ from labelwright.answers.batch import Batch
 from labelwright.answers.chains import Chain
 from labelwright.errors import OptionError
 from labelwright.features.extract import Encoded
+from labelwright.learn.lbfgs import AroundWeights, minimised
 from labelwright.learn.merging import expected_states, merge_losses, node_pairs, siblings_of, to_merge
 from labelwright.learn.monitor import Monitor
+from labelwright.learn.objective import WithEntityRate
+from labelwright.learn.sgd import SGD, sgd
+from labelwright.parallel import Workers, one_blas_thread
 from labelwright.scoring.carry import carry_over, merged_weights
 from labelwright.scoring.parameters import Trained, make_parameters
+from labelwright.structures.passing import Candidates
 from labelwright.structures.states import resized
 from labelwright.taggers import declared
-from labelwright.taggers.learning import UnfinishedError
-from labelwright.taggers.linear import LinearTagger, Run
-from labelwright.taggers.training import Data
+from labelwright.taggers.arguments import Data
+from labelwright.taggers.chain_structure import outside_code
+from labelwright.taggers.linear import LinearTagger, Noise, Run, State, UnfinishedError, lasting
 
 SPLIT_MERGE = "split-merge"
+OPTIMIZERS = {"lbfgs": (1000, 10), "sgd": (50, 5)}  # name: default max_iter, iterations over which it must still gain
 STAGE = {"lbfgs": 50, "sgd": 12}  # iterations or passes of a stage of splitting and merging
 
 Array = NDArray[Any]
+
+
+class Likelihood:
+    """Weights that maximise the penalised log-likelihood: by L-BFGS, OWL-QN (where l1 is above 0) or SGD."""
+
+    remedy = "use a larger l2, or optimizer='lbfgs'"  # against a loss that is no number
+    of_iteration: tuple[str, ...] = ("loss",)  # what the record of each iteration has
+    recorded: tuple[str, ...] = ()  # and what it has beside that in checkpoints
+    noise = Noise(0.01, 0.03)  # noise of rare features stays, and is worse than none
+
+    def __init__(self, model: Any):
+        self.model = model  # whose settings it follows
+        self.facts: dict[str, Any] = {}  # for the record of training
+        self.seconds = 0.0  # of what is trained on the way
+
+    def check(self) -> None:
+        """Refuse settings that do not fit together."""
+        model = self.model
+        if model.averaging != "none" and model.optimizer != "sgd":
+            raise OptionError(f"averaging: {model.averaging!r} is about the passes of SGD; use optimizer='sgd'")
+        if model.l1 > 0 and model.optimizer == "sgd":
+            raise OptionError("l1: SGD has no L1 penalty; use optimizer='lbfgs'")
+        if model.entity_rate is not None and model.optimizer == "sgd":
+            raise OptionError("entity_rate: SGD has no term for it; use optimizer='lbfgs'")
+
+    def stopping(self, optimizer: str | None = None) -> dict[str, Any]:
+        """When training stops: arguments of Monitor."""
+        model, optimizer = self.model, optimizer or self.model.optimizer
+        batch = optimizer == "lbfgs"
+        max_iter, period = OPTIMIZERS[optimizer]
+        return {
+            "max_iter": model.max_iter or max_iter,
+            "tol": model.tol if batch else 100 * model.tol if model.averaging == "none" else -np.inf,
+            "period": period,
+            "first": 0 if batch else 1,
+            "dev_every": 5 if batch else 1,
+            "dev_from": self._average_from or 1,
+        }
+
+    @property
+    def tolerance(self) -> float | None:
+        """The relative improvement below which training stops, for those who watch."""
+        return self.model.tol if self.model.optimizer == "lbfgs" else None
+
+    @property
+    def may_change(self) -> tuple[str, ...]:
+        """Settings that a run which is resumed may have otherwise."""
+        return ("max_iter",) if self.model.averaging == "none" else ()
+
+    @property
+    def _average_from(self) -> int | None:
+        """The first pass whose weights count in the average; development data are asked from there on."""
+        model = self.model
+        return (model.max_iter or OPTIMIZERS["sgd"][0]) * 2 // 3 + 1 if model.averaging == "avg" else None
+
+    def begin(self, start: Trained) -> None:
+        """Before a run from a starting point."""
+
+    def optimise(self, start: Trained, data: Data, monitor: Monitor, workers: Workers, state: State | None) -> Array:
+        """The best weights from a starting point; `state` is that of a run to resume."""
+        model = self.model
+        if model.optimizer == "sgd":
+            incidences, offsets, gold, said, _ = data
+            seed = model.random_state or 0
+            run = SGD(incidences, offsets, gold, start.space, start.parameters, model.l2, seed, said)
+            return sgd(run, start.weights, monitor, state, self._average_from)
+        problem = self.problem(start, data, workers)
+        return minimised(problem, start.weights, model.l1, model.l2, monitor, workers, state)
+
+    def problem(self, trained: Trained, data: Data, workers: Workers) -> Any:
+        """What is minimised, but for penalties: the likelihood, with the term of an expected entity rate."""
+        structure, rate = self.model._structure, self.model.entity_rate
+        if rate is None:
+            return structure.objective(trained, data, workers)
+        T, often = int(data.offsets[-1]), data.said.of_sentences
+        outside = np.full(T, outside_code(rate, trained.space.labels))
+        slots = Candidates(data.offsets, np.arange(T + 1), outside, np.full(T + 1, T), has_pairs=False)
+        often = np.ones(T) if often is None else np.repeat(often, np.diff(data.offsets))
+        return WithEntityRate(structure.objective(trained, data, workers, candidates=slots), rate, often)
+
+    def finish(self, data: Data, development: Any) -> None:
+        """What is left to do once the weights are found."""
+
+    def learn_further(self, X: Any, y: Any, sample_weight: Any) -> None:
+        """The penalty keeps weights near those that were learnt, instead of near 0."""
+        model = self.model
+        if not model._is_fitted():
+            model.fit(X, y, sample_weight=sample_weight)
+            return
+        old = model._trained
+        data, trained = model._structure.prepare(model, X, y, sample_weight=sample_weight, old=old)
+        start = model._begun(trained, 0, split=True)
+        start = start._replace(weights=model._structure.carry(old, start))
+        monitor, workers = Monitor(**self.stopping("lbfgs")), Workers(model.n_jobs)
+        problem = AroundWeights(self.problem(start, data, workers), start.weights)
+        with monitor, one_blas_thread():
+            change = minimised(problem, np.zeros_like(start.weights), model.l1, model.l2, monitor, workers)
+        before = model.training_
+        model._keep(start._replace(weights=start.weights + change), data, self, [monitor])
+        model.training_ = lasting(before) | model.training_
+        for name in ("sentences", "tokens"):
+            model.training_[name] += before.get(name, 0)
 
 
 class Merge(NamedTuple):
@@ -175,6 +284,7 @@ class CRF(LinearTagger):
     [['D', 'N', 'V']]
     """
 
+    _learner: ClassVar[Any] = Likelihood
     _can_start_from: ClassVar[tuple[str, ...]] = ("crf", "latent-crf")
 
     def __init__(
@@ -219,6 +329,7 @@ class LatentCRF(LinearTagger):
     """
 
     _default_decoder: ClassVar[str] = "exact"
+    _learner: ClassVar[Any] = Likelihood
     _can_start_from: ClassVar[tuple[str, ...]] = ("crf", "latent-crf")
 
     def __init__(

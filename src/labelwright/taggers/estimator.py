@@ -440,14 +440,11 @@ def uninterrupted(model: M) -> M:
 
 def is_interrupted(model: Any) -> bool:
     """Whether Ctrl-C ended the training of a model, or of a model within it; it holds what was learnt so far."""
-    return _record_of_interrupted(getattr(model, "training_", None))
-
-
-def _record_of_interrupted(record: Any) -> bool:
+    record = model if isinstance(model, Mapping) else getattr(model, "training_", None)
     if not isinstance(record, Mapping):
         return False
     here = record.get("stopped") == "interrupted" or record.get("interrupted") is True
-    return here or any(map(_record_of_interrupted, record.values()))
+    return here or any(map(is_interrupted, record.values()))
 
 
 def _shown(value: Any) -> str:

@@ -33,9 +33,9 @@ from labelwright.structures.passing import Candidates
 from labelwright.structures.states import state_space
 from labelwright.taggers import declared
 from labelwright.taggers.base import NBEST, PROBABILITY
+from labelwright.taggers.crf import OPTIMIZERS
 from labelwright.taggers.estimator import Estimator, InputSchema, Summary
-from labelwright.taggers.learning import OPTIMIZERS, record_of
-from labelwright.taggers.linear import Weighted
+from labelwright.taggers.linear import Weighted, record_of
 from labelwright.taggers.packing import (
     Packed,
     Shape,

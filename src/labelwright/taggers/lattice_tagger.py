@@ -41,7 +41,7 @@ from labelwright.structures.feature_lattice import (
 )
 from labelwright.structures.passing import NOTHING_BELOW, Candidates, FeatureValues, Layered, Passed
 from labelwright.taggers import declared
-from labelwright.taggers.arguments import Forced, permitted_labels, true_labels
+from labelwright.taggers.arguments import Forced, labelled, labelled_pair, permitted_labels, sample_weights, true_labels
 from labelwright.taggers.base import FORCED, JOINT, LAYER, NBEST, PROBABILITY, Tagger
 from labelwright.taggers.estimator import InputSchema
 from labelwright.taggers.lattice_crf import (
@@ -56,7 +56,6 @@ from labelwright.taggers.lattice_crf import (
     true_arcs,
 )
 from labelwright.taggers.packing import Packed, check_calibration
-from labelwright.taggers.training import labelled, labelled_pair, sample_weights
 from labelwright.wording import counted
 
 Array = NDArray[Any]

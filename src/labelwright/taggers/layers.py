@@ -21,8 +21,8 @@ from labelwright.parallel import Workers
 from labelwright.settings import Kind, OfTheRun, Place, Setting, read_table, settings_of, without_use
 from labelwright.structures.passing import Layered, joined, part
 from labelwright.taggers import registry
+from labelwright.taggers.arguments import fingerprint
 from labelwright.taggers.base import LAYER
-from labelwright.taggers.training import fingerprint
 from labelwright.wording import did_you_mean, either, shown
 
 OF_A_LAYER = ("name", "model", "scheme")  # keys of a table beside the settings of its tagger

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from labelwright import __version__
 from labelwright.answers.batch import Batch, check_lengths
 from labelwright.answers.chains import CHAIN_DECODERS, decoder_options
 from labelwright.corpus.table import Corpus
@@ -33,11 +34,19 @@ from labelwright.scoring.carry import pruned
 from labelwright.scoring.parameters import Parameters, Trained
 from labelwright.structures.passing import Candidates, FeatureValues
 from labelwright.structures.states import StateSpace, state_names
-from labelwright.taggers.arguments import Forced, permitted_labels, true_labels
+from labelwright.taggers.arguments import (
+    Data,
+    Forced,
+    class_weights,
+    codes_among,
+    fingerprint,
+    labelled_pair,
+    permitted_labels,
+    true_labels,
+)
 from labelwright.taggers.base import EXPLANATION, FORCED, JOINT, LAYER, NBEST, PROBABILITY, RULES, Tagger
 from labelwright.taggers.chain_structure import CHAINS, Constrained
-from labelwright.taggers.estimator import InputSchema, Summary
-from labelwright.taggers.learning import Likelihood, UnfinishedError, record_of
+from labelwright.taggers.estimator import InputSchema, Summary, is_interrupted
 from labelwright.taggers.packing import (
     FITTED,
     PLAIN,
@@ -48,12 +57,16 @@ from labelwright.taggers.packing import (
     read_record,
     template_setting,
 )
-from labelwright.taggers.training import Data, class_weights, codes_among, fingerprint, labelled_pair
-from labelwright.wording import counted, percent
+from labelwright.wording import counted, percent, plural
 
 Array = NDArray[Any]
 R = TypeVar("R")
+State = dict[str, Array]
 IN_THE_DATA = "dictionaries", "clusters", "vectors"  # what they do is in the encoded data; sets have no fixed order
+OF_A_FIT = (  # facts of a record that no longer hold once the model has learnt more
+    "stopped", "seconds", "best_iteration", "best_dev", "restarts", "calibration", "compressed", "mistakes",
+    "convergence",
+)  # fmt: skip
 
 
 class Development(NamedTuple):
@@ -69,6 +82,68 @@ class Run(NamedTuple):
     development: Development | None
     progress: Callable[[Record, int], None] | None
     places: Checkpoints | None
+
+
+class UnfinishedError(KeyboardInterrupt):
+    """A signal has ended the training of a part, such as a model to start from: what was learnt so far."""
+
+    def __init__(self, learnt: Trained, history: Sequence[Any]):
+        super().__init__()
+        self.learnt, self.history = learnt, list(history)
+
+    def monitor(self) -> Monitor:
+        """The monitor of the run that ends with this part."""
+        monitor = Monitor(len(self.history), 0.0)
+        monitor.history, monitor.interrupted = self.history, True
+        return monitor
+
+
+def finished(model: Any, earlier: Any = None) -> Any:
+    """A model to start from, after its training.  Where a signal has ended that, it ends the run; the model so far is
+    this one, or the earlier one where this one has learnt nothing yet."""
+    if not is_interrupted(model):
+        return model
+    so_far = model if earlier is None or model.training_["iterations"] else earlier
+    raise UnfinishedError(so_far._learnt(), so_far.history_)
+
+
+def lasting(record: Mapping[str, Any]) -> dict[str, Any]:
+    """What still holds of the record of a model that has learnt from further sentences."""
+    return {name: value for name, value in record.items() if name not in OF_A_FIT}
+
+
+def record_of(
+    trained: Trained,
+    sizes: Mapping[str, int],
+    monitors: Sequence[Monitor],
+    best: Monitor,
+    seconds: float = 0.0,
+    trains_in: str = "iteration",
+) -> dict[str, Any]:
+    """What is worth knowing about training, in the model file too: of all runs, and of the best one."""
+    last, reason = best.history[-1], str(best.reason).replace("iterations", plural(trains_in))
+    record: dict[str, Any] = {
+        **sizes,
+        "features": trained.extractor.n_features,
+        "weights": len(trained.weights),
+        "iterations": last["iteration"],
+        "loss": last["loss"],
+        "seconds": round(sum(m.history[-1]["seconds"] for m in monitors) + seconds, 3),
+        "stopped": "interrupted" if monitors[-1].interrupted else reason,
+        "labelwright": __version__,
+    }
+    if best.best_iteration is not None:
+        record |= {"best_iteration": best.best_iteration, "best_dev": best.merit}
+    if len(monitors) > 1:
+        record["restarts"] = [{"loss": m.history[-1]["loss"], "merit": m.merit} for m in monitors]
+    return record
+
+
+class Noise(NamedTuple):
+    """Standard deviations of what keeps latent states from staying equal for ever."""
+
+    first: float  # of the first weights
+    split: float  # of what is added to those of a trained model
 
 
 class Weighted:
@@ -144,7 +219,7 @@ class LinearTagger(Weighted, Tagger):
         {"dev", "init", "checkpoint", "progress", "memory_map", "sample_weight", "partial_labels", "partial_fit"}
     )
     _structure: ClassVar[Any] = CHAINS
-    _learner: ClassVar[Any] = Likelihood
+    _learner: ClassVar[Any]
     _by_paths: ClassVar[bool] = False  # is a labelling worth its best path, not the sum over its paths?
 
     # Settings, with the value that stands for one which a tagger does not have.

@@ -45,6 +45,7 @@ from labelwright.parallel import Workers
 from labelwright.settings import AtLeast, Flag, Help, OneOf, OnlyWith, Signed
 from labelwright.structures.proposals import Distributions, check_order, gram_name, ngram_classes, propose
 from labelwright.taggers import declared
+from labelwright.taggers.arguments import BALANCED, instance_weights, token_weights
 from labelwright.taggers.base import NEIGHBOURS
 from labelwright.taggers.estimator import Estimator, InputSchema, Summary
 from labelwright.taggers.kinds import Decay, NameByColumn, NameOrNumbers
@@ -62,7 +63,6 @@ from labelwright.taggers.packing import (
     read_scheme,
     template_setting,
 )
-from labelwright.taggers.training import BALANCED, instance_weights, token_weights
 from labelwright.wording import counted
 
 Array = NDArray[Any]

@@ -48,7 +48,7 @@ from labelwright.structures.proposals import (
     ngram_classes,
 )
 from labelwright.taggers import declared
-from labelwright.taggers.arguments import true_labels
+from labelwright.taggers.arguments import labelled, token_weights, true_labels
 from labelwright.taggers.base import (
     CONFIDENCE,
     EXPLANATION,
@@ -64,7 +64,6 @@ from labelwright.taggers.base import (
 from labelwright.taggers.calibrating import Question
 from labelwright.taggers.kinds import WholeNumbers
 from labelwright.taggers.linear import with_arrays
-from labelwright.taggers.training import labelled, token_weights
 from labelwright.wording import shown
 
 Array = NDArray[Any]

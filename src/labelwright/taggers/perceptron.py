@@ -30,11 +30,10 @@ from labelwright.scoring.carry import carry_over
 from labelwright.scoring.parameters import Trained
 from labelwright.structures.lattice import Margins, margins
 from labelwright.taggers import declared
+from labelwright.taggers.arguments import Data
 from labelwright.taggers.base import CONFIDENCE, JOINT, PROBABILITY, Confidences
 from labelwright.taggers.crf import LatentCRF
-from labelwright.taggers.learning import Noise, State, finished, lasting
-from labelwright.taggers.linear import LinearTagger
-from labelwright.taggers.training import Data
+from labelwright.taggers.linear import LinearTagger, Noise, State, finished, lasting
 
 Array = NDArray[Any]
 PASSES = 50

@@ -54,10 +54,11 @@ from labelwright.structures.segments import (
 )
 from labelwright.structures.states import state_space
 from labelwright.taggers import declared
+from labelwright.taggers.arguments import Data, codes_among, labelled, supervision_of, with_outside, writes
 from labelwright.taggers.chain_structure import Blocks, Constrained
+from labelwright.taggers.crf import Likelihood
 from labelwright.taggers.linear import LinearTagger
 from labelwright.taggers.packing import Packed, Shape, check_first_order, pack_linear, read_trained
-from labelwright.taggers.training import Data, codes_among, labelled, supervision_of, with_outside, writes
 from labelwright.wording import counted
 
 Array = NDArray[Any]
@@ -99,7 +100,8 @@ class SegmentStructure:
         known, filled = _filled(labels, codes)
         given = Given(model.dictionaries, model.clusters, model.vectors, (known, filled), dictionary_lines=False)
         if old is not None:  # nothing is held out of further data
-            given = given._replace(labels=None, numbers=getattr(_tokens(old), "numbers", None))
+            before = cast(SegmentFeatures, old.extractor).tokens
+            given = given._replace(labels=None, numbers=getattr(before, "numbers", None))
         tokens, incidences, offsets = learn(corpus, model.template, model.min_count, old is not None, given)
         _refuse_pairs(tokens)
         if set(incidences) != {"state"}:
@@ -120,7 +122,9 @@ class SegmentStructure:
             kept = _without(offsets, segments.start[long], space.max_length)
             X, y, weights = (None if given is None else taken(given, kept) for given in (X, y, sample_weight))
             return self.prepare(model, X, y, more, weights, old)
-        _warn_of_cut(int(long.sum()), space.max_length)
+        if long.any():
+            cut = f"{counted(int(long.sum()), 'longer segment')} of the training data cut into several"
+            warnings.warn(f"max_length={space.max_length}: {cut}", RuntimeWarning, stacklevel=3)
         segments = cut_segments(segments, offsets, space)
         part = more or model._of_part or old is not None
         said = supervision_of(sets, codes, offsets, labels, model.class_weight, sample_weight, part)
@@ -210,8 +214,33 @@ class SegmentStructure:
         by_paths: bool,
     ) -> Blocks:
         """Ranges of sentences, which depend on the data alone, and what gives the scored sentences of one of them."""
-        scores = SegmentScores(trained, constrained.assembly, data, workers)
-        return scores.blocks, lambda begin, end: scores.sentences(begin, end, permitted)
+        assert trained.segments is not None
+        space, offsets = trained.segments, data.offsets
+        arc = constrained.assembly.plain(trained.weights).arc.reshape(space.n_types + 1, space.n_types + 1)
+        rows, row_starts = Rows(trained, constrained.assembly, data, workers), row_offsets(offsets, space.max_length)
+        longest = int(np.diff(offsets).max())
+        check_arcs(space, longest)
+        graphs = arcs_for(space, longest)  # of the longest sentence: it serves all
+
+        def scored(begin: int, end: int) -> list[SegmentSentence | None]:
+            first, first_row = int(offsets[begin]), int(row_starts[begin])
+            tokens = rows.of("state", first, int(offsets[end]))
+            segments = rows.of("segment", first_row, int(row_starts[end]))
+            inner, sentences = np.empty((longest + 1, space.n_long)), list[SegmentSentence | None]()
+            for n, (t0, t1) in enumerate(pairwise(offsets[begin : end + 1].tolist()), begin):
+                if t0 == t1:
+                    sentences.append(None)
+                    continue
+                arcs = graphs.of(t1 - t0)
+                scores = np.empty(len(arcs.first))
+                places = t0 - first, segments, row_starts[n] - first_row
+                kernels.arc_scores(tokens, *places, arc, *space.shape, t1 - t0, inner, scores)
+                sentence = SegmentSentence(arcs, scores)
+                sentences.append(sentence if permitted is None else sentence.restricted(permitted[t0:t1]))
+            return sentences
+
+        sizes = np.maximum(np.diff(offsets), np.diff(row_starts) // ROWS_PER_TOKEN)
+        return sentence_ranges(offsets_from(sizes), BLOCK_TOKENS), scored
 
     # -- files --------------------------------------------------------------------------------------------------------
 
@@ -259,6 +288,7 @@ class SemiCRF(LinearTagger):
 
     _training_options: ClassVar[frozenset[str]] = LinearTagger._training_options - {"init"}
     _structure: ClassVar[Any] = SEGMENTS
+    _learner: ClassVar[Any] = Likelihood
     decoders: ClassVar[tuple[str, ...]] = DECODERS
     _rule_options: ClassVar[tuple[str, ...]] = ("probabilities",)
     _given: SegmentSpace | None = None  # by `_like`: the space that fit shall use
@@ -317,57 +347,11 @@ class SemiCRF(LinearTagger):
         return passed_by(batch, self._space.labels, cut, pairs=False)
 
 
-class SegmentScores:
-    """The scored graphs of encoded sentences."""
-
-    def __init__(self, trained: Trained, assembly: SegmentAssembly, data: Encoded, workers: Workers):
-        assert trained.segments is not None
-        self.space, self.offsets = trained.segments, data.offsets
-        L = self.space.n_types
-        self._transitions = assembly.plain(trained.weights).arc.reshape(L + 1, L + 1)
-        self._rows = Rows(trained, assembly, data, workers)
-        self._row_offsets = row_offsets(data.offsets, self.space.max_length)
-        self._longest = int(np.diff(data.offsets).max())
-        check_arcs(self.space, self._longest)
-        self._arcs = arcs_for(self.space, self._longest)  # of the longest sentence: it serves all
-
-    @property
-    def blocks(self) -> list[tuple[int, int]]:
-        """Ranges of sentences that are scored together, of about BLOCK_TOKENS tokens or ROWS_PER_TOKEN times as many
-        candidates; they depend on the data alone."""
-        sizes = np.maximum(np.diff(self.offsets), np.diff(self._row_offsets) // ROWS_PER_TOKEN)
-        return sentence_ranges(offsets_from(sizes), BLOCK_TOKENS)
-
-    def sentences(self, begin: int, end: int, permitted: Array | None) -> list[SegmentSentence | None]:
-        """The graphs of the sentences begin:end; None where there are no tokens."""
-        space, rows = self.space, self._row_offsets[begin : end + 1]
-        first = int(self.offsets[begin])
-        tokens = self._rows.of("state", first, int(self.offsets[end]))
-        segments = self._rows.of("segment", int(rows[0]), int(rows[-1]))
-        inner, graphs = np.empty((self._longest + 1, space.n_long)), list[SegmentSentence | None]()
-        for n, (t0, t1) in enumerate(pairwise(self.offsets[begin : end + 1].tolist())):
-            if t0 == t1:
-                graphs.append(None)
-                continue
-            arcs = self._arcs.of(t1 - t0)
-            scores = np.empty(len(arcs.first))
-            places = t0 - first, segments, rows[n] - rows[0]
-            kernels.arc_scores(tokens, *places, self._transitions, *space.shape, t1 - t0, inner, scores)
-            sentence = SegmentSentence(arcs, scores)
-            graphs.append(sentence if permitted is None else sentence.restricted(permitted[t0:t1]))
-        return graphs
-
-
 def _filled(labels: list[str], codes: Array) -> tuple[Sequence[str], Array]:
     """Labels and codes [T] with O where a label is not known: the segments that are."""
     if len(codes) and codes.max() >= len(labels) and detect_scheme(labels) is None:
         raise OptionError("y: a SemiCRF needs every label where labels follow no chunk scheme (B-X, I-X, O, ...)")
     return with_outside(labels, codes)
-
-
-def _tokens(trained: Trained) -> Extractor:
-    """The features of tokens of a trained model."""
-    return cast(SegmentFeatures, trained.extractor).tokens
 
 
 def _fitting(old: Trained, labels: Sequence[str]) -> SegmentSpace:
@@ -411,16 +395,6 @@ def _without(offsets: Array, places: Array, max_length: int) -> Array:
         stacklevel=4,
     )
     return kept
-
-
-def _warn_of_cut(n_cut: int, max_length: int) -> None:
-    """Say how many segments of the training data were longer than they may be."""
-    if n_cut:
-        warnings.warn(
-            f"max_length={max_length}: {counted(n_cut, 'longer segment')} of the training data cut into several",
-            RuntimeWarning,
-            stacklevel=4,
-        )
 
 
 def _refuse_pairs(tokens: Extractor) -> None:

@@ -21,10 +21,10 @@ from labelwright.interchange.chains import EMPTY, from_crf
 from labelwright.learn.monitor import Monitor
 from labelwright.modelfile import store
 from labelwright.scoring.parameters import Cells, Parameters
+from labelwright.taggers.arguments import Data
 from labelwright.taggers.crf import CRF
 from labelwright.taggers.estimator import uninterrupted
 from labelwright.taggers.perceptron import Perceptron
-from labelwright.taggers.training import Data
 
 Array = NDArray[Any]
 MESSAGES = {-1: "Unknown error occurred", -2: "Insufficient memory", -4: "Incompatible data"}
