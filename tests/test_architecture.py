@@ -64,7 +64,7 @@ BUDGETS = {  # the most lines and files of each package: raising one is a decisi
     ("search", "active"): (1830, 10),
     ("interchange", "compat"): (2790, 16),
     ("reproduce",): (1620, 9),
-    ("cli",): (6245, 23),
+    ("cli",): (6236, 23),
     ("top level",): (2150, 11),
 }
 DEEPEST = 4  # of our classes from an estimator to `object`
