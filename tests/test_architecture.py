@@ -53,7 +53,7 @@ BUDGETS = {  # the most lines and files of each package: raising one is a decisi
     ("corpus",): (5160, 20),
     ("features",): (4726, 15),
     ("structures",): (3300, 11),
-    ("kernels", "engine"): (8600, 42),  # with loops for the bounds of pruned labels: 10 times as fast
+    ("kernels", "engine"): (8612, 42),  # with loops for the bounds of pruned labels: 10 times as fast
     ("scoring",): (1305, 6),
     ("memory",): (1650, 7),
     ("answers", "decode"): (3180, 15),
