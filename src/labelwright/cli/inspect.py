@@ -50,11 +50,7 @@ OPTIONS = [
     option("--top N", "Show this many features, words, transitions.", OUTPUT, NOT_NEGATIVE, 5),
     option("--template", "Print the feature template and nothing else.", OUTPUT),
     option(
-        "--plot FILE.png",
-        "Plot the probability of the n best labellings (latent models: latent paths) on each --data file; needs "
-        "labelwright[plots].",
-        OUTPUT,
-        only_with="data",
+        "--plot FILE.png", "Plot the probability of the n best labellings, or latent paths.", OUTPUT, only_with="data"
     ),
     option("--paths N", "The largest n of the plot.", OUTPUT, POSITIVE, PATHS, only_with="plot"),
     JSON,
@@ -191,7 +187,6 @@ def _weights(facts: Facts) -> list[Row]:
 
 
 def _of_layer(layer: Facts, how: str, turn: str) -> Iterator[Row]:
-    """A layer of a cascade in short."""
     training = layer["training"]
     yield "model", layer["signature"]
     yield _labels(layer)
