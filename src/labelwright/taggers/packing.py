@@ -481,6 +481,7 @@ TRAINING: dict[str, Check] = {
             {
                 "temperature*": real,
                 "sentences*": whole,
+                "left_out": each(whole),
                 **dict.fromkeys(("log_likelihood_per_token*", "seconds"), real),
                 "method": text,
             }
