@@ -50,11 +50,11 @@ SHARED_NAMES = {  # segments have features and learning of their own
 
 # The longest parameter list of a kernel.
 BUDGETS = {  # the most lines and files of each package: raising one is a decision; the aim is 51,700 lines, 237 files
-    ("corpus",): (5180, 20),
-    ("features",): (4731, 15),
+    ("corpus",): (5160, 20),
+    ("features",): (4726, 15),
     ("structures",): (3300, 11),
-    ("kernels", "engine"): (10070, 42),  # with loops for the bounds of pruned labels: 10 times as fast
-    ("scoring",): (1350, 6),
+    ("kernels", "engine"): (8600, 42),  # with loops for the bounds of pruned labels: 10 times as fast
+    ("scoring",): (1305, 6),
     ("memory",): (1650, 7),
     ("answers", "decode"): (3180, 15),
     ("rules", "constraints"): (2870, 9),
@@ -64,7 +64,7 @@ BUDGETS = {  # the most lines and files of each package: raising one is a decisi
     ("search", "active"): (1830, 10),
     ("interchange", "compat"): (2790, 16),
     ("reproduce",): (1620, 9),
-    ("cli",): (6450, 23),
+    ("cli",): (6245, 23),
     ("top level",): (2150, 11),
 }
 DEEPEST = 4  # of our classes from an estimator to `object`
