@@ -33,8 +33,9 @@ from labelwright.features.incidence import (
 )
 from labelwright.features.sources import NOTHING, Given
 from labelwright.features.template import BELOW, Cell, Pattern, Reader, Template, apply, parse_template
-from labelwright.features.vocabulary import Columns, Table, Vocabulary, intern_rows, patterns_of, table_of
+from labelwright.features.vocabulary import Columns, Table, Vocabulary, patterns_of, table_of
 from labelwright.kernels import layered as kernels
+from labelwright.kernels import tables
 from labelwright.modelfile import HeaderReader, TensorReader
 from labelwright.structures.passing import NO_PRODUCTS, NOTHING_BELOW, FeatureValues, Layered, Passed, Products
 from labelwright.wording import did_you_mean
@@ -377,7 +378,7 @@ def _learn(template: Template, columns: Columns, passed: Mapping[str, Passed], m
     rows = {}
     for table, parts in asked.items():
         stacked = np.concatenate([reading.rows(*part) for part in parts])
-        ids, firsts = intern_rows(stacked)
+        ids, firsts = tables.intern_rows(stacked)
         if min_count > 1:
             weight = np.concatenate([chances[part.slots].prod(axis=1) for _, part in parts])
             firsts = firsts[np.bincount(ids, weights=weight, minlength=len(firsts)) >= min_count]
