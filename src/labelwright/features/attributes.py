@@ -143,7 +143,8 @@ class _Remembered(dict[tuple[Any, Any], int]):
     """The numbers of features by their names and values, as far as these were asked for: the text of a feature is put
     together only where it is new.
 
-    True and numbers of one are equal, and so are False and numbers of zero, which add nothing to a score."""
+    True and numbers of one are equal, and so are False and numbers of zero, which add nothing to a score: once an
+    attribute was False, a zero of it has no feature either."""
 
     def __init__(self, names: dict[str, int], separator: str, strings: dict[str, None] | None = None):
         self.names, self.separator, self.strings, self.left = names, separator, strings, REMEMBERED
@@ -180,7 +181,8 @@ class _Remembered(dict[tuple[Any, Any], int]):
         else:
             return REFUSED
         self.left -= 1
-        return self.setdefault(item, number) if value != 0 or not self.learns else number
+        is_zero = number != NONE and value == 0 and self.separator == SEPARATOR  # where False has no feature
+        return number if is_zero else self.setdefault(item, number)
 
 
 class _Rows(NamedTuple):
