@@ -201,7 +201,7 @@ def _plain(text: str) -> str:
 # Methods by which parts of labelwright speak to each other: no part of the reference.
 INTERNAL = frozenset(
     """
-    answers answers_to_few check_possible edited formula get_metadata_routing input_of_lowest n_sequences pack respelled
+    answers answers_to_few check_possible edited formula get_metadata_routing n_sequences pack respelled
     set_fit_request unpack weights_
     """.split()  # noqa: SIM905
 )

@@ -15,7 +15,6 @@ import json
 import os
 import random
 import resource
-import signal
 import sys
 import tempfile
 import threading
@@ -31,8 +30,8 @@ from _pytest.runner import runtestprotocol
 
 PACKAGES = ("structures", "learn", "decode", "answers")
 SWAPPED = {ast.Lt: ast.LtE, ast.Gt: ast.GtE, ast.Eq: ast.NotEq, ast.Is: ast.IsNot, ast.In: ast.NotIn}
-SWAPPED = SWAPPED | {new: old for old, new in SWAPPED.items()}
-SWAPPED |= {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.And: ast.Or, ast.Or: ast.And}
+SWAPPED |= {ast.Add: ast.Sub, ast.And: ast.Or}
+SWAPPED |= {new: old for old, new in SWAPPED.items()}
 EXTREMES = {"min": "max", "max": "min", "minimum": "maximum", "maximum": "minimum"}
 HIDDEN = (ast.JoinedStr, ast.Raise, ast.arguments, ast.AnnAssign)  # messages, annotations, what runs at definition
 
@@ -60,8 +59,8 @@ def changes(node):
                 yield "slice", end, ast.BinOp(end, ast.Add(), ast.Constant(1))
 
 
-def mutants(path, lines):
-    """(kind, path, line of the function, its name, line of the change, old text, all of the new text)."""
+def mutants(path):
+    """(kind, path, line and name of the function, line of the change, the change, all of the new text)."""
     text = path.read_bytes()
     starts = [0, *itertools.accumulate(map(len, text.splitlines(keepends=True)))]
 
@@ -69,39 +68,39 @@ def mutants(path, lines):
         for kind, old, new in changes(node) if function else ():
             begin, end = starts[old.lineno - 1] + old.col_offset, starts[old.end_lineno - 1] + old.end_col_offset
             shown = f"{' '.join(text[begin:end].decode().split())} -> {ast.unparse(new)}"
-            changed = text[:begin] + f"({ast.unparse(new)})".encode() + text[end:]
-            yield kind, path, *function, old.lineno, shown, changed
+            yield kind, path, function, old.lineno, shown, text[:begin] + f"({ast.unparse(new)})".encode() + text[end:]
         if isinstance(node, ast.FunctionDef) and function is None:
             function = min([node.lineno, *(each.lineno for each in node.decorator_list)]), node.name
         for child in node.body if isinstance(node, ast.FunctionDef) else ast.iter_child_nodes(node):
             if not isinstance(child, HIDDEN):
                 yield from visit(child, function)
 
-    return [mutant for mutant in visit(ast.parse(text), None) if (str(path), mutant[2]) in lines]
+    return visit(ast.parse(text), None)
 
 
-def drawn(asked, lines):
+def drawn(asked, functions):
     """So many mutants of all packages, as many of each kind as there are."""
     kinds, source = defaultdict(list), asked.root.resolve() / "src/labelwright"
     for path in sorted(path for package in PACKAGES for path in (source / package).glob("*.py")):
-        for mutant in mutants(path, lines):
-            kinds[mutant[0]].append(mutant)
+        for mutant in mutants(path):
+            if (str(path), mutant[2][0]) in functions:
+                kinds[mutant[0]].append(mutant)
     for kind, of_kind in kinds.items():
         random.Random(f"{asked.seed} {kind}").shuffle(of_kind)
     in_turn = itertools.chain.from_iterable(itertools.zip_longest(*(kinds[kind] for kind in sorted(kinds))))
-    return list(itertools.islice(filter(None, in_turn), asked.mutants))
+    return itertools.islice(filter(None, in_turn), asked.mutants)
 
 
-def code_at(code, line, name):
-    """The code of a function, in that of its module."""
+def code_at(code, function):
+    """The code of a function (line, name), in that of its module."""
     for part in (part for part in code.co_consts if isinstance(part, CodeType)):
-        if found := part if (part.co_firstlineno, part.co_name) == (line, name) else code_at(part, line, name):
-            return found
+        if inner := part if (part.co_firstlineno, part.co_name) == function else code_at(part, function):
+            return inner
     return None
 
 
-def in_child(work):
-    """Do something in a process of its own, with limits of its time: its status."""
+def status_of(work):
+    """Do something in a process of its own: 0 where it ends well."""
     child = os.fork()
     if child == 0:
         status = 1
@@ -116,10 +115,10 @@ def record(items, path):
     """Run all tests, and write for each that passes: its name, its CPU time, the functions that it calls."""
     with open(path, "w", encoding="utf-8") as file:
         for item in items:
-            functions, begin = set(), time.process_time()
+            called, begin = set(), time.process_time()
 
-            def note(frame, event, argument, functions=functions):
-                functions.add(f"{frame.f_code.co_filename}:{frame.f_code.co_firstlineno}")
+            def note(frame, event, argument, called=called):
+                called.add(f"{frame.f_code.co_filename}:{frame.f_code.co_firstlineno}")
 
             sys.settrace(note)
             threading.settrace(note)
@@ -127,14 +126,14 @@ def record(items, path):
             sys.settrace(None)
             threading.settrace(None)
             if not any(report.failed for report in reports):
-                own = [function for function in functions if "/src/labelwright/" in function]
+                own = [function for function in called if "/src/labelwright/" in function]
                 file.write(json.dumps([item.nodeid, time.process_time() - begin, own]) + "\n")
     return 0
 
 
 def chosen(package, function, calls, seconds):
     """The names of the tests for a mutant of a function, as the docstring above says."""
-    files = {name.partition("::")[0] for name, _, functions in calls if function in functions}
+    files = {name.partition("::")[0] for name, _, called in calls if function in called}
     wanted = [call for call in calls if call[0].partition("::")[0] in files]
     wanted.sort(key=lambda call: (function not in call[2], f"tests/{package}/" not in call[0], call[1]))
     totals = itertools.accumulate(cost for _, cost, _ in wanted)
@@ -144,8 +143,6 @@ def chosen(package, function, calls, seconds):
 def run_mutant(functions, code, tests, seconds):
     """Run tests on a mutant; 1 as soon as one fails."""
     resource.setrlimit(resource.RLIMIT_CPU, (60 + 2 * seconds,) * 2)
-    signal.signal(signal.SIGALRM, signal.SIG_DFL)
-    signal.alarm(60 * seconds)
     for function in functions:
         function.__code__ = code
     pairs = zip(tests, [*tests[1:], None], strict=True)
@@ -161,21 +158,19 @@ class Mutants:
     def pytest_runtestloop(self, session):
         items, seconds = {item.nodeid: item for item in session.items}, self.asked.seconds
         with tempfile.TemporaryDirectory() as folder:
-            in_child(lambda: record(session.items, f"{folder}/calls"))
+            status_of(lambda: record(session.items, f"{folder}/calls"))
             calls = [json.loads(line) for line in Path(folder, "calls").read_text("utf-8").splitlines()]
-        functions = defaultdict(list)
+        functions, n_survived = defaultdict(list), 0
         for function in (each for each in gc.get_objects() if isinstance(each, FunctionType)):
             functions[function.__code__.co_filename, function.__code__.co_firstlineno].append(function)
-        n_survived = 0
-        for kind, path, line, name, place, shown, text in drawn(self.asked, functions):
-            tests = [items[test] for test in chosen(path.parent.name, f"{path}:{line}", calls, seconds)]
-            code = code_at(compile(text, str(path), "exec"), line, name)
-            killed = in_child(partial(run_mutant, functions[str(path), line], code, tests, seconds)) if tests else 0
-            n_survived += not killed
-            os.write(
-                2, f"{'killed' if killed else 'SURVIVED'} {path}:{place}: {kind}: {shown} ({len(tests)})\n".encode()
-            )
-        os.write(2, f"{self.asked.mutants - n_survived} killed, {n_survived} survived, {len(calls)} tests\n".encode())
+        for kind, path, function, line, change, text in drawn(self.asked, functions):
+            tests = [items[name] for name in chosen(path.parent.name, f"{path}:{function[0]}", calls, seconds)]
+            code = code_at(compile(text, str(path), "exec"), function)
+            work = partial(run_mutant, functions[str(path), function[0]], code, tests, seconds)
+            if not tests or status_of(work) == 0:
+                n_survived += 1
+                print(f"{path}:{line}: {kind}: {change} ({len(tests)} tests)", flush=True)
+        print(f"{n_survived} of {self.asked.mutants} survived")
         return True
 
 
@@ -186,9 +181,8 @@ def main():
         parser.add_argument(f"--{name}", type=int, default=default)
     asked = parser.parse_args()
     os.chdir(asked.root)
-    tests = [f"tests/{name}" for name in (*PACKAGES, "taggers")]
     options = ["-n0", "-q", "-s", "-p", "no:cacheprovider", "-o", "addopts=", "-m", "not slow and not corpora"]
-    pytest.main([*options, *tests], plugins=[Mutants(asked)])
+    pytest.main([*options, *(f"tests/{name}" for name in (*PACKAGES, "taggers"))], plugins=[Mutants(asked)])
 
 
 if __name__ == "__main__":

@@ -50,21 +50,21 @@ SHARED_NAMES = {  # segments have features and learning of their own
 
 # The longest parameter list of a kernel.
 BUDGETS = {  # the most lines and files of each package: raising one is a decision; the aim is 51,700 lines, 237 files
-    ("corpus",): (5180, 20),
-    ("features",): (4731, 15),
-    ("structures",): (3400, 11),
-    ("kernels", "engine"): (10070, 42),  # with loops for the bounds of pruned labels: 10 times as fast
-    ("scoring",): (1350, 6),
+    ("corpus",): (5160, 20),
+    ("features",): (4726, 15),
+    ("structures",): (3300, 11),
+    ("kernels", "engine"): (8600, 42),  # with loops for the bounds of pruned labels: 10 times as fast
+    ("scoring",): (1305, 6),
     ("memory",): (1650, 7),
-    ("answers", "decode"): (3260, 17),
-    ("rules", "constraints"): (2940, 9),
+    ("answers", "decode"): (3180, 15),
+    ("rules", "constraints"): (2870, 9),
     ("learn",): (3440, 14),
     ("taggers",): (9140, 22),
     ("inspection", "evaluate"): (3640, 17),
     ("search", "active"): (1825, 10),
     ("interchange", "compat"): (2775, 16),
     ("reproduce",): (1615, 9),
-    ("cli",): (6450, 23),
+    ("cli",): (6245, 23),
     ("top level",): (2150, 11),
 }
 DEEPEST = 4  # of our classes from an estimator to `object`

@@ -1,6 +1,6 @@
 """Hard and soft rules on labellings, written by the user: `tagger.decode(X, constraints=[at_least(1, "VP")])`.
 
-They are solved exactly: by automata (rules.ruled_paths), or, where these are too large, by the solver of the extra
+They are solved exactly: by automata (rules.product), or, where these are too large, by the solver of the extra
 labelwright[constraints] (rules.lattices, rules.solver).
 """
 

@@ -367,35 +367,26 @@ def _unpacked(array: Array, name: str, dtype: str, method: str, scale: float) ->
 # -- checks of what was read: kernels check no bounds, and a file may hold anything -----------------------------------
 
 
-class TensorReader(Mapping[str, Array]):
+class TensorReader(dict[str, Array]):
     """The tensors of a file, or those whose names begin with a prefix.  Every way to read one checks its dtype, its
     shape (None: any length) and its bounds in linear time; the error is one line that names the tensor."""
 
     def __init__(self, tensors: Mapping[str, Array], prefix: str = ""):
-        self._tensors, self.prefix = tensors, prefix
+        super().__init__(tensors)
+        self.prefix = prefix
 
     @classmethod
     def of(cls, tensors: Mapping[str, Array]) -> "TensorReader":
         """Tensors that may be a reader already."""
         return tensors if isinstance(tensors, TensorReader) else cls(tensors)
 
-    def __getitem__(self, name: str) -> Array:
-        if self.prefix + name not in self._tensors:
-            raise ModelFileError(f"tensor {self.prefix}{name}: missing")
-        return self._tensors[self.prefix + name]
-
-    def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and self.prefix + name in self._tensors
-
-    def __iter__(self) -> Iterator[str]:
-        return (name.removeprefix(self.prefix) for name in self._tensors if name.startswith(self.prefix))
-
-    def __len__(self) -> int:
-        return sum(1 for _ in self)
+    def __missing__(self, name: str) -> Array:
+        raise ModelFileError(f"tensor {self.prefix}{name}: missing")
 
     def part(self, prefix: str) -> "TensorReader":
         """The tensors whose names begin with one more prefix."""
-        return TensorReader(self._tensors, self.prefix + prefix)
+        inside = {name.removeprefix(prefix): array for name, array in self.items() if name.startswith(prefix)}
+        return TensorReader(inside, self.prefix + prefix)
 
     def refuse(self, name: str, expected: str) -> ModelFileError:
         return ModelFileError(f"tensor {self.prefix}{name}: expected {expected}")
@@ -477,35 +468,22 @@ def check_distinct(name: str, strings: Sequence[Any]) -> None:
         raise ModelFileError(f"tensor {name}: expected distinct values, but one occurs twice")
 
 
-class HeaderReader(Mapping[str, Any]):
+class HeaderReader(dict[str, Any]):
     """An object of the JSON header; what is missing or of another type is an error that names its place."""
 
     def __init__(self, fields: Any, place: str = "header"):
         if not isinstance(fields, Mapping):
             raise ModelFileError(f"{place}: expected an object, got {fields!r:.40}")
-        self._fields, self.place = fields, place
+        super().__init__(fields)
+        self.place = place
 
     @classmethod
     def of(cls, fields: Any) -> "HeaderReader":
         """A header that may be a reader already."""
         return fields if isinstance(fields, HeaderReader) else cls(fields)
 
-    def __getitem__(self, name: str) -> Any:
-        if name not in self._fields:
-            raise ModelFileError(f"{self.place}: {name!r} is missing")
-        return self._fields[name]
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._fields
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._fields)
-
-    def __len__(self) -> int:
-        return len(self._fields)
-
-    def get(self, name: str, default: Any = None) -> Any:
-        return self._fields.get(name, default)
+    def __missing__(self, name: str) -> Any:
+        raise ModelFileError(f"{self.place}: {name!r} is missing")
 
     def refuse(self, name: str, expected: str) -> ModelFileError:
         return ModelFileError(f"{self.place}: {name}: expected {expected}, got {self[name]!r:.60}")

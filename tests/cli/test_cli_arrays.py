@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from command import one_line
+from command import one_line, refused
 
 import labelwright
 from labelwright.corpus import file_formats, read_columns
@@ -80,13 +80,12 @@ def test_what_is_refused(run, folder: Path, command: str) -> None:
         (["dev.txt"], "dev.txt is no .npy or .npz file of numbers"),
         (["none.npy"], "none.npy: cannot read: no such file"),
     ):
-        code, out, err = run(*ask, *(["--arrays", folder / options[0]] if options else []))
-        assert (code, out) == (2, "")
-        one_line(err, "--arrays: ", told)
+        refused(run(*ask, *(["--arrays", folder / options[0]] if options else [])), "--arrays: ", told)
     n_train, n_dev = (len(np.load(folder / f"{name}.npy")) for name in ("train", "dev"))
-    code, out, err = run(*ask, "--arrays", folder / "train.npy")
-    assert (code, out) == (2, "")
-    one_line(err, f"train.npy has {n_train} rows, but {folder / 'dev.txt'} has {n_dev} tokens; give a row for each")
+    refused(
+        run(*ask, "--arrays", folder / "train.npy"),
+        f"train.npy has {n_train} rows, but {folder / 'dev.txt'} has {n_dev} tokens; give a row for each",
+    )
     few = run(command, folder / "model", folder / "train.txt", "--arrays", folder / "dev.npy")
     one_line(few[2], f"dev.npy has {n_dev} rows, but {folder / 'train.txt'} has {n_train} tokens")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from cascades import WORDS, rows
-from command import one_line, process
+from command import one_line, process, refused
 
 import labelwright
 from labelwright.corpus import read_columns, read_conllu
@@ -120,9 +120,7 @@ def test_conllu(run, folder: Path, tmp_path: Path) -> None:
         ),
         (["tag", tmp_path / "m", tmp_path / "u.conllu", "--probabilities"], "no column for them; add --json"),
     ):
-        code, out, err = run(*bad)
-        assert (code, out) == (2, "")
-        one_line(err, part)
+        refused(run(*bad), part)
 
 
 # -- scores, a look inside, and what is refused ------------------------------------------------------------------------
@@ -191,50 +189,32 @@ def test_inspect_a_layer(run, folder: Path) -> None:
     assert run("inspect", folder / "two", "--layer", "pos", "--data", folder / "words.txt")[0] == 0
 
 
-@pytest.mark.parametrize(
-    ("arguments", "parts"),
-    [
-        (["tag", "two", "words.txt", "--known", "pos"], ["--known: not for a cascade"]),
-        (["tag", "two", "words.txt", "--nbest", 2], ["--nbest: a cascade has a list for each layer; add --json"]),
-        (["tag", "two", "words.txt", "--alpha", 0.5], ["--alpha: layer chunk: not an option of the decoder viterbi"]),
-        (["tag", "two", "words.txt", "--decoder", "ldi", "--gain", "f1"], ["--gain: layer pos: not an option of"]),
-        (
-            ["tag", "two", "one-label.txt"],
-            ["one-label.txt: the model reads 1 column (word), or 3 with the labels (word,pos,chunk), got 2; name"],
-        ),
-        (
-            ["tag", "two", "test.txt", "--columns", "a,pos,chunk"],
-            ["test.txt: no column 'word', expected one of a, pos"],
-        ),
-        (["eval", "two", "words.txt"], ["words.txt: expected the 3 columns word,pos,chunk", "got 1; name them"]),
-        (
-            ["eval", "two", "one-label.txt", "--columns", "word,chunk"],
-            ["one-label.txt: no column 'pos' for the layer of that name, got word,chunk"],
-        ),
-        (["eval", "two", "test.txt", "--label", "chunk"], ["--label: a cascade has a label column for each layer"]),
-        (
-            ["compare", "test.txt", "test.txt", "two"],
-            ["two: a cascade gives labels for each", "labelwright tag two test.txt"],
-        ),
-        (["inspect", "two", "--layer", "ner"], ["--layer: two has no layer 'ner', expected one of pos, chunk"]),
-        (["inspect", "two", "--template"], ["--template: of which layer? add --layer pos or --layer chunk"]),
-        (["inspect", "two", "--data", "words.txt"], ["--data: of which layer?"]),
-        (["inspect", "two", "--data", "words.txt", "--layer", "chunk"], ["--data: only with --layer pos, the lowest"]),
-    ],
-)
-def test_what_is_refused(
-    run, folder: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[object], parts: list[str]
-) -> None:
+REFUSED = {
+    "tag two words.txt --known pos": "--known: not for a cascade",
+    "tag two words.txt --nbest 2": "--nbest: a cascade has a list for each layer; add --json",
+    "tag two words.txt --alpha 0.5": "--alpha: layer chunk: not an option of the decoder viterbi",
+    "tag two words.txt --decoder ldi --gain f1": "--gain: layer pos: not an option of",
+    "tag two one-label.txt": "the model reads 1 column (word), or 3 with the labels (word,pos,chunk), got 2; name",
+    "tag two test.txt --columns a,pos,chunk": "test.txt: no column 'word', expected one of a, pos",
+    "eval two words.txt": "words.txt: expected the 3 columns word,pos,chunk",
+    "eval two one-label.txt --columns word,chunk": "no column 'pos' for the layer of that name, got word,chunk",
+    "eval two test.txt --label chunk": "--label: a cascade has a label column for each layer",
+    "compare test.txt test.txt two": "tag first, as in: labelwright tag two test.txt",
+    "inspect two --layer ner": "--layer: two has no layer 'ner', expected one of pos, chunk",
+    "inspect two --template": "--template: of which layer? add --layer pos or --layer chunk",
+    "inspect two --data words.txt": "--data: of which layer?",
+    "inspect two --data words.txt --layer chunk": "--data: only with --layer pos, the lowest",
+}
+
+
+def test_what_is_refused(run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
-    code, out, err = run(*arguments)
-    assert (code, out) == (2, "")
-    one_line(err, *parts)
+    for arguments, part in REFUSED.items():
+        refused(run(*arguments.split()), part)
 
 
 def test_layers_are_for_cascades(run, data: Path) -> None:
-    code, _, err = run("inspect", data / "crf", "--layer", "pos")
-    assert code == 2
-    one_line(err, "is a CRF, which has no layers")
+    refused(run("inspect", data / "crf", "--layer", "pos"), "is a CRF, which has no layers")
 
 
 def test_a_cascade_of_dicts_is_for_python(run, tmp_path: Path) -> None:
@@ -242,9 +222,7 @@ def test_a_cascade_of_dicts_is_for_python(run, tmp_path: Path) -> None:
     y = {"a": [["A", "B"]], "b": [["A", "B"]]}
     X = [[{"w": "x"}, {"w": "y"}]]
     labelwright.Cascade(layers, passing="best", n_jobs=1).fit(X, y).save(tmp_path / "m")
-    code, _, err = run("tag", tmp_path / "m", stdin=WORDS)
-    assert code == 2
-    one_line(err, "m: trained on feature dicts, but columns are read here")
+    refused(run("tag", tmp_path / "m", stdin=WORDS), "m: trained on feature dicts, but columns are read here")
     assert "(no columns: trained in Python on dicts, arrays or rows)" in run("inspect", tmp_path / "m")[1]
     for sentences in (X, [np.array([[1.0], [2.0]])]):  # single models of this kind can be looked into, too
         labelwright.CRF(max_iter=2, n_jobs=1).fit(sentences, y["a"]).save(tmp_path / "m")

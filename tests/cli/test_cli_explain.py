@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
-from command import one_line
+from command import one_line, refused
 
 import labelwright
 from labelwright.corpus import read_columns
@@ -238,18 +238,13 @@ def test_what_is_refused(run, models: Path, monkeypatch: pytest.MonkeyPatch) -> 
         ("memory", "test.txt", "--below"): "--below: memory is a MemoryTagger, which has no layers",
         ("crf", "missing.txt"): "missing.txt: cannot read: no such file",
     }.items():
-        code, out, err = run("explain", *arguments)
-        assert (code, out) == (2, ""), arguments
-        one_line(err, part)
+        refused(run("explain", *arguments), part)
 
 
 def test_a_text_without_tokens_is_one_line(run, tmp_path: Path) -> None:
     labelwright.CRF(n_jobs=1, max_iter=3).fit([["Ada", "ran"]], [["B-PER", "O"]]).save(tmp_path / "names")
     (tmp_path / "empty.txt").write_text("\n\n")
-    code, out, err = run("explain", tmp_path / "names", tmp_path / "empty.txt", "--text")
-    assert (code, out) == (2, "")
-    one_line(err)
-    assert "no tokens" in err
+    refused(run("explain", tmp_path / "names", tmp_path / "empty.txt", "--text"), "no tokens")
 
 
 def test_a_huge_word_is_cut(run, tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from command import one_line
+from command import refused
 
 import labelwright
 
@@ -49,7 +49,5 @@ def test_every_layer_of_a_cascade(run, folder: Path, tmp_path: Path) -> None:
 )
 def test_refusals(run, data: Path, arguments: list[str], message: str) -> None:
     placed = [data / a if a in ("crf", "train.txt", "out", "out.crfsuite") else a for a in arguments]
-    code, _, err = run("export", *placed)
-    assert code == 2
-    one_line(err, message)
+    refused(run("export", *placed), message)
     assert not (data / "out").exists()

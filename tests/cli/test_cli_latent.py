@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from command import SENTENCE, one_line
+from command import SENTENCE, one_line, refused
 
 import labelwright
 from labelwright.cli import main
@@ -140,38 +140,30 @@ def test_interrupted_in_the_second_start(run, folder: Path, tmp_path: Path, monk
     assert np.array_equal(whole.weights_, resumed.weights_)
 
 
-@pytest.mark.parametrize(
-    ("options", "parts"),
-    [
-        (["--latent", "0"], ["labelwright: --latent: expected 1 or more states per label, got 0"]),
-        (["--latent", "-3"], ["--latent: expected 1 or more states per label, got -3"]),
-        (["--latent", "many"], ["--latent: expected a number, or numbers by label as in B-NP=3,O=2, got 'many'"]),
-        (["--latent", "2.5"], ["--latent: expected a number", "got '2.5'"]),
-        (["--latent", ""], ["--latent: expected a number", "got ''"]),
-        (["--latent", "O=2,"], ["--latent: no number for the label 'B-NP'"]),
-        (["--latent", "O=2,B-NP"], ["--latent: expected a number", "got 'O=2,B-NP'"]),
-        (["--latent", "O=2,B-NP=0"], ["--latent: expected 1 or more states per label, got 0"]),
-        (["--latent", "O=2,O=3"], ["--latent: two numbers for the label 'O'"]),
-        (["--model", "crf", "--latent", "2"], ["--latent: not for --model crf, only for latent-crf"]),
-        (["--model", "crf", "--restarts", "2"], ["--restarts: not for --model crf, only for latent-crf"]),
-    ],
-)
-def test_bad_training_options(
-    run, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], parts: list[str]
-) -> None:
+STATES = "--latent: expected a number, or numbers by label as in B-NP=3,O=2, got "
+BAD_STATES = {
+    "0": "labelwright: --latent: expected 1 or more states per label, got 0",
+    "many": f"{STATES}'many'",
+    "2.5": f"{STATES}'2.5'",
+    "": f"{STATES}''",
+    "O=2,": "--latent: no number for the label 'B-NP'",
+    "O=2,B-NP": f"{STATES}'O=2,B-NP'",
+    "O=2,B-NP=0": "--latent: expected 1 or more states per label, got 0",
+    "O=2,O=3": "--latent: two numbers for the label 'O'",
+}
+
+
+def test_bad_numbers_of_states(run, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
-    code, out, err = run("train", "train.txt", "-o", tmp_path / "m", *FAST, *options)
-    assert (code, out) == (2, "")
-    one_line(err, *parts)
+    for value, part in BAD_STATES.items():
+        refused(run("train", "train.txt", "-o", tmp_path / "m", *FAST, "--latent", value), part)
+    for value in ('"two"', "2.0", "true"):
+        (folder / "r.toml").write_text(f'model = "latent-crf"\nn_latent = {value}\n')
+        refused(
+            run("train", "train.txt", "-o", tmp_path / "m", "--recipe", "r.toml"),
+            "r.toml: n_latent: expected a whole number or a table of one for each label, got",
+        )
     assert os.listdir(tmp_path) == []
-
-
-@pytest.mark.parametrize("value", ['"two"', "2.0", "true"])
-def test_bad_numbers_in_a_recipe(run, folder: Path, tmp_path: Path, value: str) -> None:
-    (tmp_path / "r.toml").write_text(f'model = "latent-crf"\nn_latent = {value}\n')
-    code, _, err = run("train", folder / "train.txt", "-o", tmp_path / "m", "--recipe", tmp_path / "r.toml")
-    assert code == 2
-    one_line(err, "r.toml: n_latent: expected a whole number or a table of one for each label, got")
 
 
 # -- decoders -------------------------------------------------------------------------------------------------------
@@ -273,58 +265,39 @@ def test_a_summary_only_when_asked(run, folder: Path) -> None:
     assert re.match(r"20 sentences, \d+ proven exact", err)
 
 
-REFUSED = [
-    (["--decoder", "best"], "decoder: expected one of viterbi, marginal, ldi, exact, mbr, got 'best'"),
-    (["--n", 3], "--n: not an option of the decoder exact (the default of this model); use --decoder ldi or mbr"),
-    (["--decoder", "viterbi", "--n", 3], "--n: not an option of the decoder viterbi; use --decoder ldi or mbr"),
-    (["--decoder", "mbr", "--alpha", 0.5], "--alpha: not an option of the decoder mbr; use --decoder ldi"),
-    (["--decoder", "ldi", "--gain", "f1"], "--gain: not an option of the decoder ldi; use --decoder mbr"),
-    (["--decoder", "ldi", "--max-expansions", 3], "--max-expansions: not an option of the decoder ldi"),
-    (["--decoder", "marginal", "--time-limit", 3], "--time-limit: not an option of the decoder marginal"),
-    (
-        ["--decoder", "mbr", "--candidates", "ldi", "--max-expansions", 1],
-        "--max-expansions: limits the search for the n",
-    ),
-    (["--decoder", "ldi", "--n", -1], "n: expected a whole number, 0 or more, got -1"),
-    (["--decoder", "mbr", "--n", 0], "n: expected a whole number, 1 to 2,000, got 0"),
-    (["--decoder", "mbr", "--gain", "bleu"], "gain: expected one of f1, accuracy"),
-    (["--decoder", "mbr", "--candidates", "some"], "candidates: expected 'nbest' or 'ldi', got 'some'"),
-    (["--max-expansions", "few"], "--max-expansions"),
-]
+REFUSED = {
+    "--decoder best": "decoder: expected one of viterbi, marginal, ldi, exact, mbr, got 'best'",
+    "--n 3": "--n: not an option of the decoder exact (the default of this model); use --decoder ldi or mbr",
+    "--decoder viterbi --n 3": "--n: not an option of the decoder viterbi; use --decoder ldi or mbr",
+    "--decoder mbr --alpha 0.5": "--alpha: not an option of the decoder mbr; use --decoder ldi",
+    "--decoder ldi --gain f1": "--gain: not an option of the decoder ldi; use --decoder mbr",
+    "--decoder ldi --max-expansions 3": "--max-expansions: not an option of the decoder ldi",
+    "--decoder marginal --time-limit 3": "--time-limit: not an option of the decoder marginal",
+    "--decoder mbr --candidates ldi --max-expansions 1": "--max-expansions: limits the search for the n",
+    "--decoder ldi --n -1": "n: expected a whole number, 0 or more, got -1",
+    "--decoder mbr --n 0": "n: expected a whole number, 1 to 2,000, got 0",
+    "--decoder mbr --gain bleu": "gain: expected one of f1, accuracy",
+    "--decoder mbr --candidates some": "candidates: expected 'nbest' or 'ldi', got 'some'",
+}
+OTHERS = {
+    "tag crf test.txt --max-expansions 3": "not an option of the decoder viterbi (the default",
+    "tag lat test.txt --nbest 3 --decoder viterbi": "--decoder viterbi does not look for",
+    "tag lat test.txt --nbest 3 --time-limit 3": "--time-limit: does not apply to --nbest",
+    "tag lat test.txt --nbest 3 -v": "--verbose: sums up what a decoder proves",
+    "eval test.txt test.txt --decoder exact": "--decoder: only with a model",
+    "eval test.txt test.txt --max-expansions 3": "--max-expansions: only with a model",
+    "inspect lat --data test.txt --plot m.doc": "m.doc: expected the name of a file ending in",
+    "inspect lat --data nowhere.txt": "nowhere.txt: cannot read: no such file",
+    "inspect lat --data test.txt --plot no/m.png": "no/m.png: cannot be written",
+}
 
 
-@pytest.mark.parametrize(("options", "part"), REFUSED)
-def test_refused_decoder_options(run, folder: Path, options: list[object], part: str) -> None:
-    for command in ("tag", "eval"):
-        code, out, err = run(command, folder / "lat", folder / "test.txt", *options)
-        assert (code, out) == (2, "")
-        one_line(err, part)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "part"),
-    [
-        (["tag", "crf", "test.txt", "--max-expansions", 3], "not an option of the decoder viterbi (the default"),
-        (["tag", "lat", "test.txt", "--nbest", 3, "--decoder", "viterbi"], "--decoder viterbi does not look for"),
-        (["tag", "lat", "test.txt", "--nbest", 3, "--time-limit", 3], "--time-limit: does not apply to --nbest"),
-        (["tag", "lat", "test.txt", "--nbest", 3, "-v"], "--verbose: sums up what a decoder proves"),
-        (["eval", "test.txt", "test.txt", "--decoder", "exact"], "--decoder: only with a model"),
-        (["eval", "test.txt", "test.txt", "--max-expansions", 3], "--max-expansions: only with a model"),
-        (["inspect", "lat", "--data", "test.txt", "--plot", "m.doc"], "m.doc: expected the name of a file ending in"),
-        (
-            ["inspect", "lat", "--data", "test.txt", "--plot", "m.png", "--paths", 0],
-            "--paths: expected a whole number of 1 or more",
-        ),
-        (["inspect", "lat", "--data", "nowhere.txt"], "nowhere.txt: cannot read: no such file"),
-        (["inspect", "lat", "--data", "test.txt", "--plot", "no/m.png"], "no/m.png: cannot be written"),
-    ],
-)
-def test_other_refusals(run, folder: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[object], part: str) -> None:
+def test_what_is_refused(run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
     before = sorted(os.listdir())
-    code, out, err = run(*arguments)
-    assert (code, out) == (2, "")
-    one_line(err, part)
+    of_decoders = {f"{how} lat test.txt {each}": part for how in ("tag", "eval") for each, part in REFUSED.items()}
+    for arguments, part in (of_decoders | OTHERS).items():
+        refused(run(*arguments.split()), part)
     assert sorted(os.listdir()) == before
 
 
@@ -472,6 +445,7 @@ def test_the_plot(run, folder: Path, tmp_path: Path) -> None:
 
 def test_a_missing_matplotlib_is_one_line(run, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("labelwright.cli.plots.find_spec", lambda name: None)
-    code, out, err = run("inspect", folder / "lat", "--data", folder / "test.txt", "--plot", tmp_path / "m.png")
-    assert (code, out) == (2, "")
-    one_line(err, "--plot: needs matplotlib; install it with: pip install 'labelwright[plots]'")
+    refused(
+        run("inspect", folder / "lat", "--data", folder / "test.txt", "--plot", tmp_path / "m.png"),
+        "--plot: needs matplotlib; install it with: pip install 'labelwright[plots]'",
+    )

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from command import one_line
+from command import one_line, refused
 
 from labelwright import load
 from labelwright.active import doubts, rank
@@ -128,15 +128,15 @@ def test_a_cascade_and_an_empty_file(run, folder, model, tmp_path):
     ],
 )
 def test_rank_refuses(run, folder, model, options, message):
-    code, out, err = run("rank", model, folder / "pool.txt", *options)
-    assert (code, out) == (2, "")
-    one_line(err, message)
+    refused(run("rank", model, folder / "pool.txt", *options), message)
 
 
 def test_rank_does_not_replace_its_input(run, folder, model):
-    code, _, err = run("rank", model, folder / "pool.txt", "--rest", folder / "pool.txt")
-    assert code == 2
-    one_line(err, "would replace", "which this command reads")
+    refused(
+        run("rank", model, folder / "pool.txt", "--rest", folder / "pool.txt"),
+        "would replace",
+        "which this command reads",
+    )
 
 
 # -- doubts ------------------------------------------------------------------------------------------------------------
@@ -192,13 +192,9 @@ def test_corrections_go_back_into_the_data(run, wrong, tmp_path, name):
     assert (code, out) == (0, "")
     assert err.startswith(f"{mended}: 1 label of ")
     assert mended.read_text() == wrong.read_text().replace("B-TYPO", "B-ADVP")
-    code, out, err = run(*back[:-2])
-    assert (code, out) == (2, "")
-    one_line(err, "--apply: add -o FILE")
+    refused(run(*back[:-2]), "--apply: add -o FILE")
     (tmp_path / "other.txt").write_text("a b O\n\n" * 50)
-    code, out, err = run("doubts", tmp_path / "other.txt", *back[2:])
-    assert (code, out) == (2, "")
-    one_line(err, "has other words here; give the file that was looked at")
+    refused(run("doubts", tmp_path / "other.txt", *back[2:]), "has other words here; give the file that was looked at")
 
 
 def test_what_is_no_file_of_corrections(run, wrong, folder, tmp_path):
@@ -213,9 +209,7 @@ def test_what_is_no_file_of_corrections(run, wrong, folder, tmp_path):
         (tmp_path / "digits.txt", "sentence 0: expected one number of a sentence in the last column, got '111"),
     ]:
         options = ["--columns", "word,pos,chunk", "--apply", file, "-o", tmp_path / "new.txt"]
-        code, out, err = run("doubts", folder / "train.txt", *options)
-        assert (code, out) == (2, "")
-        one_line(err, told)
+        refused(run("doubts", folder / "train.txt", *options), told)
 
 
 def test_doubts_about_sentences_have_no_empty_columns(run, wrong):
@@ -267,9 +261,7 @@ def test_recipes_and_layers(run, folder, tmp_path):
     ],
 )
 def test_doubts_refuses(run, folder, options, parts):
-    code, out, err = run("doubts", folder / "train.txt", *options, "-q")
-    assert (code, out) == (2, "")
-    one_line(err, *parts)
+    refused(run("doubts", folder / "train.txt", *options, "-q"), *parts)
 
 
 @pytest.mark.parametrize("command", ["rank", "doubts"])

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from cascades import LAYER, rows
-from command import one_line
+from command import one_line, refused
 
 import labelwright
 
@@ -45,9 +45,7 @@ def test_what_a_segment_model_refuses(
     run, folder: Path, segments: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[object], part: str
 ) -> None:
     monkeypatch.chdir(folder)
-    code, out, err = run(*arguments)
-    assert (code, out) == (2, "")
-    one_line(err, part)
+    refused(run(*arguments), part)
     assert not Path("x").exists()
 
 

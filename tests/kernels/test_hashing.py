@@ -6,8 +6,7 @@ import sys
 import numpy as np
 import pytest
 
-from labelwright.features.vocabulary import intern_rows
-from labelwright.kernels.tables import BASE, PRIME
+from labelwright.kernels.tables import BASE, PRIME, intern_rows
 from labelwright.kernels.vectorised.tables import _hash
 
 N = 20_000

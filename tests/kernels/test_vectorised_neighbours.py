@@ -6,7 +6,6 @@ import pytest
 from labelwright.engine import choice
 from labelwright.kernels import neighbours
 from labelwright.kernels.values import chi_squared
-from labelwright.kernels.vectorised import neighbours as vectorised
 from labelwright.memory import search
 from labelwright.taggers.memory import MemoryBased
 
@@ -37,10 +36,7 @@ def answers(settings, rows, classes, queries):
 
 @pytest.mark.cases(5)
 @pytest.mark.parametrize("settings", SETTINGS)
-@pytest.mark.parametrize("dense", [8, 1e9])
-def test_both_engines_find_the_same_neighbours_and_votes(settings, dense, monkeypatch):
-    monkeypatch.setattr(vectorised, "DENSE", dense)
-    monkeypatch.setattr(vectorised, "BLOCK", 16)
+def test_both_engines_find_the_same_neighbours_and_votes(settings):
     rounding = 1e-15 if settings.get("metric") in LOGARITHMIC else 0.0
     rng = np.random.default_rng(3)
     rows, queries = table(rng, 900, 300), table(rng, 50, 400)
@@ -85,23 +81,6 @@ def test_postings_are_made_where_values_are_rare():
         rows = rng.integers(0, width, (500, 4)).astype(str).tolist()
         model = MemoryBased(weights="none").fit(rows, rng.integers(0, 5, 500).tolist())
         assert (len(model._search.postings.row) > 0) == made
-
-
-def test_a_frontier_that_is_too_large_is_halved(monkeypatch):
-    rng = np.random.default_rng(5)
-    rows, queries = table(rng, 900, 300), table(rng, 40, 400)
-    classes = rng.integers(0, 3, 900).tolist()
-    with choice.using("numpy"):
-        whole = answers({"k": 5}, rows, classes, queries)[1]
-        monkeypatch.setattr(vectorised, "PAIRS", 300)
-        assert answers({"k": 5}, rows, classes, queries)[1] == whole
-
-
-def test_distances_that_differ_by_a_rounding_error_are_one():
-    tiny = float(vectorised.EPSILON) / 2
-    query = np.array([0, 0, 0, 0, 1, 1])
-    distance = np.array([0.1, 0.1 + tiny, 0.1 + 2 * tiny, 0.5, 0.1, 0.1])
-    assert vectorised._groups(query, distance).tolist() == [0, 0, 1, 2, 0, 0]
 
 
 def test_the_descent_of_a_tree_ends_where_values_are_unknown():

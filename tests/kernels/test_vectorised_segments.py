@@ -90,7 +90,6 @@ def test_paths_and_sums_of_any_graph(seed):
     assert_same(dag.posteriors_in_log_space, *ends, *node[:3], np.zeros(A))
     arcs, gains = first[-1], rng.normal(size=A)
     assert_same(dag.covariances, made.source, made.target, made.sinks, arcs, gains, *node, np.zeros(A))
-    assert_same(dag.entropy, made.source, made.target, made.sources, arcs, *node[:2])
 
 
 @pytest.mark.parametrize("longest", [1, 2, 4])

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from labelwright.features.incidence import Transposer
-from labelwright.features.vocabulary import intern_rows
 from labelwright.kernels import scoring, tables
 
 pytest.importorskip("numba")
@@ -44,8 +43,10 @@ def test_distinct_rows_are_numbered_by_first_appearance(seed, largest):
     n, width = rng.integers(0, 60), rng.integers(0, 5)
     rows = rng.integers(0, largest, (n, width)).astype(np.int32)
     rows = rows[rng.integers(0, max(1, n // 2), n)] if n else rows
-    ids, firsts = np.empty(n, np.int32), np.full(n, -7, np.int32)
-    same(both(tables.intern_rows, rows, ids, firsts, np.full(256, -1, np.int32), tables.BASE)[:3])
+    ids, firsts = tables.intern_rows(rows)
+    distinct = list(dict.fromkeys(map(tuple, rows.tolist())))
+    assert ids.tolist() == [distinct.index(tuple(row)) for row in rows.tolist()]
+    assert list(map(tuple, rows[firsts].tolist())) == distinct
 
 
 def random_index(rng, largest):
@@ -53,7 +54,7 @@ def random_index(rng, largest):
     parts = []
     for _ in range(rng.integers(1, 5)):
         rows = rng.integers(0, largest, (rng.integers(0, 40), rng.integers(0, 4))).astype(np.int32)
-        parts.append(rows[intern_rows(rows)[1]])
+        parts.append(rows[tables.intern_rows(rows)[1]])
     sizes = [len(p) for p in parts]
     width = np.array([p.shape[1] for p in parts], np.int64)
     slots = [max(8, 1 << (2 * n).bit_length()) for n in sizes]

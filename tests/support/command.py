@@ -21,3 +21,11 @@ def one_line(error: str, *parts: str) -> None:
     assert "Traceback" not in error
     for part in parts:
         assert part in error, error
+
+
+def refused(result: tuple[int, str, str], *parts: str) -> str:
+    """A command has printed nothing but one line, which says why and holds all parts; this line without its begin."""
+    code, out, error = result
+    assert (code, out) == (2, ""), error
+    one_line(error, *parts)
+    return error.removeprefix("labelwright: ").rstrip("\n")

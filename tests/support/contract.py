@@ -102,6 +102,10 @@ def settings_are_read_and_changed_by_name(case: Case, folder: Path) -> None:
     with pytest.raises(OptionError, match="nonsense") as error:
         tagger.set_params(nonsense=1)
     one_line(error)
+    if settings:
+        name = max(settings, key=len)
+        with pytest.raises(OptionError, match=rf"no parameter '{name}s', expected .*; did you mean '{name}'\?$"):
+            tagger.set_params(**{f"{name}s": 1})
 
 
 def clones_are_untrained_and_alike(case: Case, folder: Path) -> None:

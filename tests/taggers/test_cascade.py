@@ -148,19 +148,6 @@ def test_probabilities_spans_and_nbest_by_layer():
     assert model.decode(NEW)["pos"][0].labels == model.predict(NEW)["pos"][0]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("passing", ["best", "joint"])
-def test_a_saved_cascade_says_the_same(tmp_path, passing):
-    words = {"lexicon": "pos", "jackknife": True, "shares": {"chunk": 2.0}}
-    upper = CRF(template="U:%x[0,0]\nB\nU:%y[0]\nUhad:%each[0,1]", max_iter=20)
-    model = cascade(passing, upper=upper, **words).fit(X, Y)
-    model.save(tmp_path / "model")
-    again = labelwright.load(tmp_path / "model")
-    assert again.predict_marginals(NEW) == model.predict_marginals(NEW)
-    assert again.get_params()["shares"] == {"chunk": 2.0}
-    assert again.fit(X, Y).predict(X) == Y  # it can be trained again
-
-
 def test_a_lexicon_tells_the_labels_that_words_had_elsewhere():
     words = [["saw", "saw"], ["saw", "dog"]]
     labels = {"pos": [["N", "V"], ["V", "N"]], "chunk": [["a", "a"], ["a", "a"]]}

@@ -1,6 +1,5 @@
 """The CRF as users meet it: what it accepts, what it answers, what it refuses, and how it gets on with scikit-learn."""
 
-import copy
 import itertools
 import pickle
 
@@ -14,7 +13,6 @@ from labelwright import CRF, Perceptron, Span
 from labelwright.corpus import Corpus, spans_of, validate
 from labelwright.errors import CorpusError, LabelwrightError, NotFittedError, OptionError, TemplateError
 from labelwright.structures.states import StateSpace
-from labelwright.taggers.linear import LinearTagger
 
 ORDERS = {"states": (STATES, 1), "arcs": (ARCS, 1), "states 2": (STATES, 2), "triples 2": (TRIPLES, 2)}
 
@@ -154,27 +152,6 @@ def test_bad_questions_get_one_clear_line(model, ask, message):
 
 
 # --- what goes in -----------------------------------------------------------------------------------------------------
-
-
-def test_empty_sentences_and_no_sentences(model):
-    assert model.predict([]) == []
-    assert model.predict_nbest([]) == model.predict_marginals([]) == model.predict_spans([]) == []
-    assert model.predict([[], ["dog"], []])[0::2] == [[], []]
-    assert model.predict([[]]) == [[]]
-    assert model.predict_nbest([[], ["dog"]])[0] == [([], 1.0)]
-    assert model.predict_marginals([[]]) == [[]]
-    assert model.predict_spans([[], ["dog"]])[0] == []
-    assert model.sequence_log_probabilities([[], ["dog"]], [[], ["O"]])[0] == 0.0
-    (empty,) = model.decode([[]])
-    assert empty.labels == []
-    assert empty.log_probability == 0
-
-
-def test_empty_sentences_in_training_teach_nothing():
-    plain = CRF(n_jobs=1).fit(X, Y)
-    holes = CRF(n_jobs=1).fit([[], *X[:2], [], *X[2:], []], [[], *Y[:2], [], *Y[2:], []])
-    assert holes.weights_.tobytes() == plain.weights_.tobytes()
-    assert holes.training_["sentences"] == 5
 
 
 def test_unknown_words_still_get_labels(model):
@@ -432,46 +409,6 @@ def test_a_model_with_one_label_is_certain():
 # --- the estimator contract -------------------------------------------------------------------------------------------
 
 
-def test_constructor_only_stores_and_fit_never_writes_it():
-    words = {"template": "words", "l2": 0.5, "min_count": 2, "max_iter": 7, "constraints": None, "random_state": 4}
-    model = CRF(**words)
-    before = model.get_params()
-    assert {k: before[k] for k in words} == words
-    assert set(vars(model)) == set(before)
-    model.fit(X, Y)
-    assert model.get_params() == before
-    assert all(name.endswith("_") or name.startswith("_") for name in set(vars(model)) - set(before))
-    assert repr(CRF(l2=0.5)) == "CRF(l2=0.5)"
-    with pytest.raises(OptionError, match=r"no parameter 'c2', expected .*; did you mean 'l2'\?$"):
-        CRF().set_params(c2=1.0)
-    with pytest.raises(OptionError, match="no parameter 'l3'"):
-        model.set_params(l3=1)
-
-
-def test_untrained_models_say_so(tmp_path):
-    for ask in (
-        lambda m: m.predict(X),
-        lambda m: m.decode(X),
-        lambda m: m.predict_nbest(X),
-        lambda m: m.predict_marginals(X),
-        lambda m: m.predict_spans(X),
-        lambda m: m.span_probabilities(X, [[]] * 5),
-        lambda m: m.sequence_log_probabilities(X, Y),
-        lambda m: m.score(X, Y),
-        lambda m: m.encode(X),
-        lambda m: m.classes_,
-        lambda m: m.save(tmp_path / "model"),
-    ):
-        with pytest.raises(NotFittedError, match="not trained yet"):
-            ask(CRF())
-
-
-def test_copies_and_pickles_predict_alike(model):
-    for other in (pickle.loads(pickle.dumps(model)), copy.deepcopy(model)):
-        assert isinstance(other, LinearTagger)
-        assert other.predict_marginals(X) == model.predict_marginals(X)
-
-
 @pytest.mark.parametrize("kind", ["columns", "dicts", "arrays", "l1", "constrained", "template object"])
 def test_files_keep_everything(kind, tmp_path):
     words, settings = X, {"n_jobs": 1}
@@ -502,22 +439,6 @@ def test_files_keep_everything(kind, tmp_path):
     assert again.predict(words) == model.predict(words)
     again.save(tmp_path / "model")
     assert labelwright.load(tmp_path / "model").predict(words) == model.predict(words)
-
-
-def test_scikit_learn_tools():
-    from sklearn.base import clone
-    from sklearn.model_selection import GridSearchCV, cross_val_score
-
-    model = CRF(template="U:%x[0,0]\nU:%x[-1,0]\nB", n_jobs=1, max_iter=30)
-    fresh = clone(model.fit(X, Y))
-    assert not hasattr(fresh, "weights_")
-    assert fresh.get_params() == model.get_params()
-    scores = cross_val_score(fresh, X * 4, Y * 4, cv=3)
-    assert len(scores) == 3
-    assert (scores > 0.9).all()
-    search = GridSearchCV(fresh, {"l2": [0.1, 1e6], "min_count": [1, 2]}, cv=2, error_score="raise").fit(X * 3, Y * 3)
-    assert search.best_params_["l2"] == 0.1
-    assert search.predict(X) == Y
 
 
 def test_corpora_without_labels_are_refused():

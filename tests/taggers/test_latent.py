@@ -2,7 +2,6 @@
 
 import copy
 import itertools
-import pickle
 
 import numpy as np
 import pytest
@@ -14,7 +13,6 @@ from labelwright import LatentCRF, Span
 from labelwright.corpus import spans_of
 from labelwright.errors import OptionError
 from labelwright.structures.states import state_names
-from labelwright.taggers.linear import LinearTagger
 
 UNEVEN = {"B-NP": 2, "I-NP": 1, "O": 3}
 
@@ -153,16 +151,6 @@ def test_bad_questions_get_one_clear_line(model, decoder, options, message):
         model.predict_nbest(X, n=0)
 
 
-def test_empty_and_short_sentences(model):
-    assert model.predict([]) == []
-    assert model.predict([[], ["dog"], []])[0::2] == [[], []]
-    assert model.predict_nbest([[], ["dog"]])[0] == [([], 1.0)]
-    assert model.predict_marginals([[]], latent=True) == [[]]
-    (one,) = model.predict_nbest([["dog"]], n=9)
-    assert len(one) == 3
-    assert sum(p for _, p in one) == pytest.approx(1)
-
-
 @pytest.mark.slow
 def test_a_thousand_tokens(model):
     long = [X[i % 5][0] for i in range(1000)]
@@ -181,13 +169,6 @@ def test_a_thousand_tokens(model):
     if not isinstance(model.n_latent, dict):  # with uneven numbers of states the first bound is tight already
         assert stopped.gap > 0
     assert all(0 < s.probability <= 1 for s in model.predict_spans([long])[0][:50])
-
-
-def test_threads_over_sentences_change_no_answer(model):
-    data = [[*s, *NEW] for s in X] * 60
-    one = model.decode(data)
-    two = copy.copy(model).set_params(n_jobs=2).decode(data)
-    assert one == two
 
 
 def zeroed(labels, n_latent):
@@ -267,13 +248,6 @@ def test_numbers_per_label():
         LatentCRF(UNEVEN | {"never seen": 7}, template=STATES, n_jobs=1).fit(X, Y)
     numpy_number = LatentCRF(np.int64(2), template=STATES, n_jobs=1, random_state=0).fit(X, Y)
     assert numpy_number._space.n_states == 6
-
-
-def test_copies_and_pickles_predict_alike(model):
-    for other in (pickle.loads(pickle.dumps(model)), copy.deepcopy(model)):
-        assert isinstance(other, LinearTagger)
-        assert other.predict_marginals(X, latent=True) == model.predict_marginals(X, latent=True)
-        assert other.decode(X) == model.decode(X)
 
 
 @pytest.mark.cases(3)

@@ -12,7 +12,7 @@ from segmentations import NEW, SCHEMES, TEMPLATE, Enumerated, X, labelled, rando
 from labelwright import SemiCRF, Span
 from labelwright.corpus import Corpus
 from labelwright.corpus.spans import labels_of
-from labelwright.errors import CorpusError, NotFittedError, OptionError
+from labelwright.errors import CorpusError, OptionError
 from labelwright.parallel import Workers
 from labelwright.structures.passing import Layered, certain
 
@@ -189,18 +189,6 @@ def test_an_upper_layer_of_dicts_has_no_features_on_pairs_either():
     dicts = [[{"w": w} for w in x] for x in X]
     with pytest.raises(OptionError, match=r"^template: 'B:%y\[0\]': a SemiCRF has no .*; use U lines$"):
         SemiCRF("U:%y[0]\nB:%y[0]", n_jobs=1).fit(Layered(dicts, {"pos": below}), labelled("iob2"))
-
-
-def test_an_untrained_model_has_no_answers():
-    model = SemiCRF()
-    for question in (
-        lambda: passed_up(model, X),
-        lambda: model.sample(X, 3),
-        lambda: model._joint_objective(X, None, Workers(1)),
-        lambda: model.predict_marginals(X, latent=True),
-    ):
-        with pytest.raises(NotFittedError, match=r"^this SemiCRF is not trained yet"):
-            question()
 
 
 @pytest.mark.parametrize("scheme", ["iob1", "ioe1"])

@@ -136,7 +136,7 @@ class Batch:
         from labelwright.answers.ruled import RuledSentence
 
         def ruled(number: int, sentence: Scored) -> Scored:
-            return RuledSentence(cast(Any, sentence), rules, words, self.first + number)
+            return RuledSentence(sentence, rules, words, self.first + number)
 
         batch = Batch(self._each(ruled, cast(Any, None)), self.first, self.probabilistic, self.calibration)
         batch.ruled, batch._maps = True, self._maps
@@ -319,9 +319,21 @@ class Batch:
         return sure._each(lambda n, sentence: sure._log_probability(sentence, labellings[n]), 0.0)
 
     def _log_probability(self, sentence: Scored, labels: PartialLabels) -> float:
+        """log P of a labelling, or of all that agree with partial labels."""
+        if any(isinstance(label, tuple | Mapping) for label in labels):
+            raise CorpusError(f"y: expected a label, None or a set of labels at every token, got {labels!r}")
         if not self._index:
             self._index = {label: code for code, label in enumerate(sentence.labels)}
-        weight = _weight_of(sentence, labels, self._index)
+        index = self._index
+        if any(map(is_partial, labels)):
+            permitted = np.zeros((len(labels), len(index)), np.bool_)
+            for row, label in zip(permitted, labels, strict=True):
+                some = index if label is None else label if is_partial(label) else [label]
+                row[[index[each] for each in some if each in index]] = True
+            weight = sentence.log_z_of(permitted)
+        else:
+            codes = [index.get(label, -1) for label in labels]
+            weight = -np.inf if -1 in codes else sentence.weight_of(np.array(codes, np.int32))
         return min(0.0, weight - sentence.log_z()) if weight > -np.inf else -np.inf
 
     def occurrences(self, types: str | Iterable[str]) -> list[float]:
@@ -454,20 +466,6 @@ def labels_with(types: Sequence[str], labels: Sequence[str]) -> Array:
     if not types:
         raise OptionError("types: expected one at least")
     return np.array([kind in types for kind in type_of])
-
-
-def _weight_of(sentence: Scored, labels: PartialLabels, index: dict[Any, int]) -> float:
-    """The weight of a labelling, or the summed weight of all that agree with partial labels."""
-    if any(isinstance(label, tuple | Mapping) for label in labels):
-        raise CorpusError(f"y: expected a label, None or a set of labels at every token, got {labels!r}")
-    if not any(map(is_partial, labels)):
-        codes = [index.get(label, -1) for label in labels]
-        return -np.inf if -1 in codes else sentence.weight_of(np.array(codes, np.int32))
-    permitted = np.zeros((len(labels), len(index)), np.bool_)
-    for row, label in zip(permitted, labels, strict=True):
-        some = index if label is None else label if is_partial(label) else [label]
-        row[[index[each] for each in some if each in index]] = True
-    return sentence.log_z_of(permitted)
 
 
 def check_lengths(

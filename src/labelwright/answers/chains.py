@@ -1,7 +1,6 @@
 """Scored sentences whose structure is a chain lattice, of order 1 or 2, with or without latent states."""
 
 import inspect
-import zlib
 from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Any
@@ -9,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from labelwright.answers.protocol import Ranked, impossible
+from labelwright.answers.protocol import Ranked, entropy_by_samples, impossible
 from labelwright.corpus.schemes import Boundaries, boundaries
 from labelwright.corpus.spans import Span, spans_of
 from labelwright.decode import DECODERS, Decoding
@@ -50,7 +49,6 @@ SEVERAL = 8  # sentences
 CHAIN_DECODERS = tuple(DECODERS)
 PATH_DECODERS = ("viterbi",)  # where a labelling is worth its best path
 ARCS = 1 << 18  # probabilities of arcs that are computed at once
-DRAWN = 30  # labellings of a latent model, for the estimate of their entropy
 REUSED = ("path", "sums")  # what decoders may take over from the sentence instead of computing it again
 
 
@@ -263,22 +261,15 @@ class Chain:
         return span_probability(self.lattice, self._sums, span.start, span.end, transitions)
 
     def entropy(self) -> float:
-        """Exact without latent states.  With them an unbiased estimate: the entropy of all paths, which is exact, less
-        that of the paths of a labelling, as the mean over labellings that are drawn.
-
-        H(Y) = H(path) - E[H(path | Y)]"""
-        of_paths = entropy(self.lattice, self._sums)
-        if not self.chains.space.latent:
-            return of_paths
-        seed = zlib.crc32(np.ascontiguousarray(self.fingerprint).data)
-        codes, counts = np.unique(self.sample(DRAWN, np.random.default_rng(seed)), axis=0, return_counts=True)
-        within = [entropy(clamped, posterior(clamped)) for clamped in map(self._clamped, codes)]
-        return max(0.0, of_paths - float(counts @ within) / DRAWN)
-
-    def _clamped(self, codes: Array) -> Lattice:
-        """The lattice of the paths of one labelling [T]."""
+        """Exact without latent states; with them an estimate."""
         node, arc, graph = self.lattice
-        return Lattice(np.where(graph.label_of_node == codes[:, None], node, -np.inf), arc, graph)
+
+        def within(codes: Array) -> float:
+            clamped = Lattice(np.where(graph.label_of_node == codes[:, None], node, -np.inf), arc, graph)
+            return entropy(clamped, posterior(clamped))
+
+        of_paths = entropy(self.lattice, self._sums)
+        return entropy_by_samples(self, of_paths, within) if self.chains.space.latent else of_paths
 
     def likely_spans(self, least: float) -> list[Span]:
         """All spans at least as probable as `least`, in order."""

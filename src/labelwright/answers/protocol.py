@@ -6,7 +6,8 @@ Sentences differ in length.  NumPy would refuse lists of such lists, or take tho
 scikit-learn, which joins and sorts predictions as arrays, needs one element for each sentence.
 """
 
-from collections.abc import Iterable
+import zlib
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -15,8 +16,11 @@ from numpy.typing import NDArray
 from labelwright.corpus.spans import Span
 from labelwright.decode.record import Decoding
 from labelwright.errors import OptionError
+from labelwright.structures.dag import LabelledGraph
+from labelwright.structures.segments import SpanArcs
 
 Array = NDArray[Any]
+DRAWN = 30  # labellings of a latent model, for the estimate of their entropy
 
 
 class Ranked(NamedTuple):
@@ -98,9 +102,44 @@ class Scored(Protocol):
         """Scores that tell this sentence from others: the seed of its samples."""
         ...
 
+    # -- under rules --------------------------------------------------------------------------------------------------
+
+    @property
+    def of_labels(self) -> str | None:
+        """The scheme of its labels."""
+        ...
+
+    @property
+    def path_of_labelling(self) -> str:
+        """What a labelling is worth: its "only" path, its "best" one, or the "sum" of several."""
+        ...
+
+    @property
+    def standing(self) -> SpanArcs | None:
+        """The arcs of its graph that stand for spans; None: a span is made by the labels of neighbouring tokens."""
+        ...
+
+    def labelled_graphs(self) -> Iterator[LabelledGraph]:
+        """Its labellings as paths of a graph; then of larger ones, for rules that no labelling of the first keeps."""
+        ...
+
+    def decode_ruled(self, ruled: Any, decoder: str, **options: Any) -> Decoding:
+        """The best labelling that keeps rules."""
+        ...
+
 
 class NoSumsError(OptionError):
     """The rules on a sentence leave too many possibilities for sums over all of them."""
+
+
+def entropy_by_samples(sentence: Scored, of_paths: float, within: Callable[[Array], float]) -> float:
+    """An unbiased estimate of the entropy of labellings that are sums of paths: the entropy of all paths, which is
+    exact, less that of the paths of a labelling, as the mean over labellings that are drawn.
+
+    H(Y) = H(path) - E[H(path | Y)]"""
+    seed = zlib.crc32(np.ascontiguousarray(sentence.fingerprint).data)
+    codes, counts = np.unique(sentence.sample(DRAWN, np.random.default_rng(seed)), axis=0, return_counts=True)
+    return max(0.0, of_paths - float(counts @ [within(row) for row in codes]) / DRAWN)
 
 
 def impossible(sentence: int) -> OptionError:

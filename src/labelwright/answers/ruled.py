@@ -3,18 +3,15 @@
 Everything is read off the product of its graph with the automaton of the rules (rules.product).  Marginals, spans,
 samples and probabilities are those among the labellings that satisfy the rules; a soft rule that is broken makes a
 labelling less probable by the factor exp(-weight).  Where the product is too large even without what is improbable
-(rules.ruled_paths), there are no sums, and whatever needs them is refused."""
+(rules.product), there are no sums, and whatever needs them is refused."""
 
-import zlib
-from collections.abc import Iterator
-from typing import Any, Protocol, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from labelwright.answers.chains import DRAWN
 from labelwright.answers.graphs import GraphSentence
-from labelwright.answers.protocol import NoSumsError, Ranked, Scored
+from labelwright.answers.protocol import NoSumsError, Ranked, Scored, entropy_by_samples
 from labelwright.corpus.spans import Span
 from labelwright.decode import RULED_DECODERS
 from labelwright.decode.record import Decoding
@@ -32,39 +29,12 @@ LISTED = 1000  # labellings that are examined where a labelling has many paths
 MOST_PATHS = 1 << 14
 
 
-class Structured(Scored, Protocol):
-    """A scored sentence that rules can be put on."""
-
-    @property
-    def of_labels(self) -> str | None:
-        """The scheme of its labels."""
-        ...
-
-    @property
-    def path_of_labelling(self) -> str:
-        """What a labelling is worth: its "only" path, its "best" one, or the "sum" of several."""
-        ...
-
-    @property
-    def standing(self) -> SpanArcs | None:
-        """The arcs of its graph that stand for spans; None: a span is made by the labels of neighbouring tokens."""
-        ...
-
-    def labelled_graphs(self) -> Iterator[LabelledGraph]:
-        """Its labellings as paths of a graph; then of larger ones, for rules that no labelling of the first keeps."""
-        ...
-
-    def decode_ruled(self, ruled: "RuledSentence", decoder: str, **options: Any) -> Decoding:
-        """The best labelling that keeps rules."""
-        ...
-
-
 class RuledSentence(GraphSentence):
     """One sentence, the labellings of which satisfy rules.
 
     words : all sentences, for rules that read them; this is the one with this number"""
 
-    def __init__(self, base: Structured, rules: Any, words: Any, number: int):
+    def __init__(self, base: Scored, rules: Any, words: Any, number: int):
         self.base, self.labels, self.number, self.T = base, base.labels, number, len(base)
         self.rules, self.words, self.of_labels = rules, words, base.of_labels
 
@@ -206,8 +176,7 @@ class RuledSentence(GraphSentence):
 
     def tempered(self, temperature: float) -> "RuledSentence":  # type: ignore[override]
         """The scores are divided by the temperature; the prices of soft rules are not."""
-        tempered = cast(Structured, self.base.tempered(temperature))
-        return RuledSentence(tempered, self.rules, self.words, self.number)
+        return RuledSentence(self.base.tempered(temperature), self.rules, self.words, self.number)
 
     def weight_of(self, codes: Array) -> float:
         """The weight of a labelling; minus infinity where it breaks a hard rule."""
@@ -222,17 +191,15 @@ class RuledSentence(GraphSentence):
         return self.base.span_types
 
     def entropy(self) -> float:
-        """Exact where a labelling is one path; otherwise less the entropy of the paths of a labelling, as the mean over
-        labellings that are drawn."""
-        of_paths = super().entropy()
+        """Exact where a labelling is one path; otherwise an estimate."""
         if self.base.path_of_labelling == "only":
-            return of_paths
-        seed = zlib.crc32(np.ascontiguousarray(self.fingerprint).data)
-        codes, counts = np.unique(self.sample(DRAWN, np.random.default_rng(seed)), axis=0, return_counts=True)
-        every = np.arange(len(self.labels))
-        rows = (np.where(self._permitted(row[:, None] == every), self.scores, -np.inf) for row in codes)
-        within = [dag.entropy(self.graph, scores) for scores in rows]
-        return max(0.0, of_paths - float(counts @ within) / DRAWN)
+            return super().entropy()
+
+        def within(codes: Array) -> float:
+            permitted = self._permitted(codes[:, None] == np.arange(len(self.labels)))
+            return dag.entropy(self.graph, np.where(permitted, self.scores, -np.inf))
+
+        return entropy_by_samples(self, super().entropy(), within)
 
 
 def _contradictory(paths: RuledPaths) -> bool:

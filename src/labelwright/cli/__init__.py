@@ -73,29 +73,22 @@ class Labelwright(click.Group):
 
 
 def _application() -> Labelwright:
-    def show_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
-        if wanted and not ctx.resilient_parsing:
-            click.echo(f"labelwright {__version__}")
-            ctx.exit()
-
     about = "Label sequences on a CPU: train a tagger from a column file, label text with it, and know how sure it is."
-    version = click.Option(
-        ["--version"],
-        is_flag=True,
-        is_eager=True,
-        expose_value=False,
-        callback=show_version,
-        help="Show the version and exit.",
-    )
     epilog = "New here? Try `labelwright demo`. Options of a command: `labelwright train --help`."
-    return Labelwright("labelwright", help=about, params=[version], epilog=epilog, context_settings=CONTEXT)
+    group = Labelwright("labelwright", help=about, epilog=epilog, context_settings=CONTEXT)
+    return click.version_option(__version__, message="labelwright %(version)s")(group)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code: 2 for what a user can mend, 1 for our mistakes, 130 for Ctrl-C, 143 for
     SIGTERM, 129 for SIGHUP."""
     given = list(sys.argv[1:] if arguments is None else arguments)
-    _open_closed_streams()
+    # Streams that the caller has closed get a file: to read or write data there is an error, messages are lost.
+    for name, mode, way in ("stdin", "r", os.O_WRONLY), ("stdout", "w", os.O_RDONLY), ("stderr", "w", os.O_WRONLY):
+        if getattr(sys, name) is None:
+            stream: Any = open(os.open(os.devnull, way), mode, errors="backslashreplace")  # noqa: SIM115
+            stream.buffer.raw.name = f"<{name}>"
+            setattr(sys, name, stream)
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="backslashreplace")
     is_own_process()
@@ -104,15 +97,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return _run(given)
     except KeyboardInterrupt:  # a signal at the very end
         return _fail(signals.what_happened(), signals.exit_status())
-
-
-def _open_closed_streams() -> None:
-    """Give streams that the caller has closed a file: to read or write data there is an error, messages are lost."""
-    for name, mode, way in ("stdin", "r", os.O_WRONLY), ("stdout", "w", os.O_RDONLY), ("stderr", "w", os.O_WRONLY):
-        if getattr(sys, name) is None:
-            stream: Any = open(os.open(os.devnull, way), mode, errors="backslashreplace")  # noqa: SIM115
-            stream.buffer.raw.name = f"<{name}>"
-            setattr(sys, name, stream)
 
 
 def _run(given: list[str]) -> int:
@@ -139,7 +123,6 @@ def _run(given: list[str]) -> int:
 
 
 def _show_warning(message: Warning | str, category: type[Warning], *_: Any) -> None:
-    """A warning as one line."""
     sys.stderr.write(f"labelwright: {printable(str(message).removeprefix('labelwright: '))}\n")
 
 

@@ -19,7 +19,7 @@ from labelwright.cli.tag import text_format
 from labelwright.cli.tag_input import Source, tokenizer_given
 from labelwright.cli.train import TrainCommand, asked_tagger, settings_of_run
 from labelwright.cli.train_data import read_data
-from labelwright.errors import CorpusError, OptionError
+from labelwright.errors import OptionError
 from labelwright.settings import AtLeast, Bounds, Choice, Setting, Whole
 from labelwright.wording import align, counted, shortened
 
@@ -142,15 +142,11 @@ def _check_format(to: str | None, output: str | None, as_json: bool = False) -> 
 
 
 def _read(model: Any, source: Source) -> Pool:
-    """All sentences of a file."""
     pool = Pool([], [], [], [])
     if os.path.isfile(source.path) and os.path.getsize(source.path) == 0:
         return pool._replace(names=input_names(model))
     for piece in source.file_pieces(model):
-        corpus, split = piece.corpus, piece.split
-        if corpus is None:
-            told = "CRFsuite's data have no words to show; use labelwright.active.rank in Python"
-            raise CorpusError(f"{source.path}: {told}")
+        corpus, split = piece.data, piece.split
         inputs = inputs_of(model, corpus)
         shown = inputs if "form" in corpus.names and "upos" in corpus.names else corpus  # of CoNLL-U not all columns
         pool.names[:] = shown.names
@@ -223,9 +219,7 @@ OWN = [
     option("--layer NAME", "The layer of a cascade whose labels are looked at.", LOOKING, shown="the highest"),
     option("--top N", "The first N doubts.", LOOKING, POSITIVE, shown="all"),
     option(
-        "--apply FILE",
-        "Look for no doubts: FILE, which -o wrote, is corrected; write TRAIN with its labels to -o, as columns.",
-        LOOKING,
+        "--apply FILE", "Look for no doubts: FILE, from -o, is corrected; write TRAIN with its labels to -o.", LOOKING
     ),
     option("-o --output FILE", "Write the sentences with doubts, for annotators.", OUTPUT),
     TO,
@@ -298,7 +292,6 @@ def _doubts(source: str, name: str, options: dict[str, Any]) -> None:
 
 
 def _apply(data: "Corpus", column: str, path: str, output: str, quiet: bool) -> None:
-    """Write the data with corrected labels."""
     from labelwright.active.annotator_files import corrected, read_corrections
     from labelwright.corpus import write_columns
 
@@ -333,7 +326,6 @@ def _items(data: "Corpus", result: "Doubts", chosen: "Sequence[Doubt]", column: 
 
 
 def _fact(data: "Corpus", doubt: "Doubt") -> dict[str, Any]:
-    """A doubt, ready for JSON, with its words."""
     begin, end = data.offsets[doubt.sentence : doubt.sentence + 2].tolist()
     column = data.columns[data.names.index(data.input_names[0])]
     words = [column.values[code] for code in column.codes[begin:end].tolist()]

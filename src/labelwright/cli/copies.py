@@ -10,7 +10,7 @@ from labelwright.cli.files import check_copy, file_options, gold_for, gold_of, i
 from labelwright.cli.options import DATA, Command, argument, changed, option
 from labelwright.cli.show import report, report_outputs, warn
 from labelwright.errors import OptionError
-from labelwright.settings import REQUIRED, AtLeast, Bounds, Number, OnlyWith, Whole
+from labelwright.settings import NOT_NEGATIVE, REQUIRED, OnlyWith, Whole
 from labelwright.wording import align, counted, percent
 
 if TYPE_CHECKING:
@@ -49,11 +49,7 @@ CALIBRATE_OPTIONS = [
         "labels by a rising curve (needs some hundred entities).",
         default="temperature",
     ),
-    option(
-        "--folds N",
-        "DEV is the training file: train N copies, each without one part of it, and judge them on that part.",
-        kind=Whole(),
-    ),
+    option("--folds N", "DEV is the training file: judge N copies, each on a part that it has not seen.", kind=Whole()),
     usual.THREADS,
     usual.SILENT,
 ]
@@ -146,8 +142,8 @@ EXPORT_OPTIONS = [
     usual.JSON,
     option(
         "--prune X",
-        "Remove weights of features from -X to X, and features that have none left.",
-        kind=Number(Bounds(AtLeast(0))),
+        "Remove weights of features from -X to X, and features without any.",
+        kind=NOT_NEGATIVE,
         default=0.0,
     ),
     option("--bits N", "Bits of each weight: 32, 16 or 8.", kind=Whole(), default=32),
@@ -197,7 +193,6 @@ def _scores(gold: "Data", *models: Any) -> dict[str, dict[str, Any]]:
 
 
 def _size_lines(facts: dict[str, Any]) -> list[str]:
-    """A table: what, before, after."""
     rows: list[tuple[str, ...]] = [("", "before", "after")]
     rows.append(("size", *(f"{n / 1e6:,.2f} MB" for n in facts["bytes"])))
     rows += [(name, *(f"{n:,}" for n in facts[name])) for name in ("features", "weights") if name in facts]

@@ -60,7 +60,6 @@ MET = COUNTERS[:3]  # by LDI
 
 
 def decoding_of(o: Any) -> dict[str, Any]:
-    """What a command was asked about decoding."""
     return {name: value for name, value in o.given.items() if name in NAMES}
 
 
@@ -137,7 +136,6 @@ def _named_decoder(tagger: Any, decoding: Mapping[str, Any]) -> str:
 
 
 def _check_options(tagger: Any, decoder: str, given: Mapping[str, Any], by_default: bool) -> None:
-    """Refuse options that this decoder does not take."""
     why, choice = tagger._why_one_decoder(), tagger._decoder_flag
     for name in (name for name in given if name not in tagger._decoder_options(decoder)):
         if why is not None:
@@ -180,7 +178,6 @@ def _rules_of(outputs: list[str], written: Sequence[str] | None, path: str | Non
 
 
 def schemes_of(choices: Mapping[str, Choice]) -> dict[str, str]:
-    """The constraints of the outputs that have any."""
     return {name: choice.constraints for name, choice in choices.items() if choice.constraints is not None}
 
 
@@ -241,7 +238,6 @@ class Tally:
         self._begun = time.perf_counter()
 
     def add(self, decodings: Sequence["Decoding"]) -> None:
-        """Count some more sentences."""
         self.sentences += len(decodings)
         self.proven += sum(d.exact for d in decodings)
         self.unbounded += sum(d.gap is None for d in decodings)

@@ -46,24 +46,13 @@ EVAL_OPTIONS = [
     usual.ARRAYS,
     usual.MAX_INPUT,
     *usual.STRICT,
-    option(
-        "--oracle",
-        "Memory-based models: also the score of the best choice among the candidates of each token.",
-        SCORING,
-    ),
+    option("--oracle", "Memory-based models: also the best choice among the candidates of each token.", SCORING),
     option("--errors", "Also what goes wrong, as labelwright errors shows it.", SCORING),
     option(
-        "--calibration",
-        "Also how far probabilities can be trusted: reliability, calibration error, what is kept at a precision.",
-        SCORING,
+        "--calibration", "How far probabilities can be trusted: reliability, calibration error, precision.", SCORING
     ),
     *how.OPTIONS,
-    option(
-        "--plot FILE.png",
-        "With --calibration: draw the reliability diagram and the curve of precision.",
-        OUTPUT,
-        only_with="calibration",
-    ),
+    option("--plot FILE.png", "Draw the reliability diagram and the precision.", OUTPUT, only_with="calibration"),
     usual.UNCALIBRATED,
     usual.JSON,
     usual.THREADS,
@@ -83,14 +72,12 @@ class Scored(NamedTuple):
     errors: "ErrorAnalysis | None" = None
 
     def as_dict(self) -> dict[str, Any]:
-        """All scores, ready for JSON."""
         facts: dict[str, Any] = self.report.as_dict()
         facts |= {} if self.decoding is None else {"decoding": self.decoding}
         parts = {name: getattr(self, name) for name in ("calibration", "oracle", "errors")}
         return facts | {name: part.as_dict() for name, part in parts.items() if part is not None}
 
     def lines(self) -> Iterator[str]:
-        """All scores as text."""
         yield str(self.report)
         searched = None if self.tally is None else self.tally.of_search()
         if searched is not None:
@@ -167,7 +154,6 @@ def scored_on(o: Any) -> Tested:
 
 
 def _scores(model: Any, test: "Data", inputs: Any, choices: Mapping[str, how.Choice], o: Any) -> dict[str, Scored]:
-    """The scores of every output on a test file."""
     from labelwright.evaluate.calibration import judged, measure_of, reliability
 
     proofs, calibration = "verbose" in o.given or o.json, "calibration" in o.given
@@ -234,9 +220,7 @@ ERRORS_OPTIONS = [
     argument("predicted", "TEST|PREDICTED", "The true labels, or predictions."),
     *usual.LABELLED,
     usual.ARRAYS,
-    option(
-        "--train FILE", "Training data: tokens that are not in them are unseen.", DATA, shown="what the model knows"
-    ),
+    option("--train FILE", "Training data: tokens not in them are unseen.", DATA, shown="what the model knows"),
     usual.MAX_INPUT,
     *usual.STRICT,
     option("--kind NAMES", "missed, invented, type, boundary, type+boundary; several by commas.", CHOICE),
@@ -262,8 +246,9 @@ def _errors(o: Any) -> None:
     kinds, types = files.split_names(o.kind), files.split_names(o.type)
     for flag, names, field in (("--kind", kinds, "kinds"), ("--type", types, "per_type")):
         known = list(dict.fromkeys(name for each in analyses.values() for name in getattr(each, field)))
-        for name in (name for name in names if name not in known):
-            raise OptionError(f"{flag}: no {name!r} here, expected one of {', '.join(known)}")
+        unknown = [name for name in names if name not in known]
+        if unknown:
+            raise OptionError(f"{flag}: no {unknown[0]!r} here, expected one of {', '.join(known)}")
     chosen = {name: _chosen(analysis, kinds, types, o.search) for name, analysis in analyses.items()}
     if o.html is not None:
         n_errors = counted(sum(len(each["errors"]) for each in chosen.values()), "error")

@@ -289,7 +289,6 @@ def _reasons(each: Facts, words: Sequence[str]) -> list[str]:
 
 
 def _place(row: Facts, words: Sequence[str]) -> str:
-    """The words that a contribution is about."""
     return "" if row["token"] is None else f"at {' '.join(words[row['token'] : row['end']])!r}"
 
 

@@ -65,7 +65,6 @@ def layer_names(model: Any) -> list[str]:
 
 
 def check_layer(layer: str | None, layers: Sequence[str], path: str, kind: str, flag: str = "--layer") -> None:
-    """Refuse a layer that a model lacks."""
     if layer is not None and not layers:
         raise OptionError(f"{flag}: {path} is a {kind}, which has no layers; leave it out")
     if layer is not None and layer not in layers:
@@ -73,7 +72,6 @@ def check_layer(layer: str | None, layers: Sequence[str], path: str, kind: str, 
 
 
 def input_names(model: Any) -> list[str]:
-    """The columns that a model reads."""
     return list(model.reads().columns)
 
 
@@ -109,7 +107,6 @@ def is_conllu(path: str) -> bool:
 
 
 def split_names(names: str | None) -> list[str]:
-    """Names separated by commas."""
     return [name.strip() for name in names.split(",")] if names else []
 
 
@@ -307,7 +304,6 @@ def inputs_for(model: Any, gold: "Data") -> Any:
 
 
 def predicted_by(model: Any, data: "Data") -> dict[str, Any]:
-    """What a model says of labelled data, by its output."""
     predicted = model.predict(inputs_for(model, data))
     return predicted if layer_names(model) else {"": predicted}
 
@@ -389,7 +385,6 @@ def check_copy(path: str, place: str, inputs: Iterable[str | None]) -> None:
 
 
 def refuse_inputs(path: str, inputs: Iterable[str | None]) -> None:
-    """Refuse to write where an input of the same command is."""
     for source in filter(None, inputs):
         if os.path.exists(path) and os.path.exists(source) and os.path.samefile(path, source):
             raise OptionError(f"{path}: would replace {source}, which this command reads; name another file to write")

@@ -50,11 +50,7 @@ OPTIONS = [
     option("--top N", "Show this many features, words, transitions.", OUTPUT, NOT_NEGATIVE, 5),
     option("--template", "Print the feature template and nothing else.", OUTPUT),
     option(
-        "--plot FILE.png",
-        "Plot the probability of the n best labellings (latent models: latent paths) on each --data file; needs "
-        "labelwright[plots].",
-        OUTPUT,
-        only_with="data",
+        "--plot FILE.png", "Plot the probability of the n best labellings, or latent paths.", OUTPUT, only_with="data"
     ),
     option("--paths N", "The largest n of the plot.", OUTPUT, POSITIVE, PATHS, only_with="plot"),
     JSON,
@@ -72,7 +68,7 @@ def _inspect(o: Any) -> None:
         return
     corpora = {path: inputs_of(whole, read_for(whole, path, o.columns)) for path in o.data}
     if o.layer is not None:
-        corpora = {path: whole.input_of_lowest(corpus) for path, corpus in corpora.items()}
+        corpora = {path: whole._input(corpus) for path, corpus in corpora.items()}
     if corpora:
         facts |= tagger._describe_use(list(corpora.values()), o.top)
     if o.plot is not None:  # the curves as facts at n = 1, 2, 5, 10, ... and at the end
@@ -191,7 +187,6 @@ def _weights(facts: Facts) -> list[Row]:
 
 
 def _of_layer(layer: Facts, how: str, turn: str) -> Iterator[Row]:
-    """A layer of a cascade in short."""
     training = layer["training"]
     yield "model", layer["signature"]
     yield _labels(layer)
@@ -214,8 +209,9 @@ def _of_training(facts: Facts, turn: str) -> Iterator[Row]:
     if "imported_from" in training:
         yield "imported from", str(training["imported_from"])
     read = next(iter(training.get("layers", {}).values()), training)
-    if "sentences" in read:
-        yield "trained on", f"{counted(read['sentences'], 'sentence')}, {counted(read['tokens'], 'token')}"
+    sizes = [counted(read[f"{what}s"], what) for what in ("sentence", "token") if f"{what}s" in read]
+    if sizes:  # lattices have no tokens
+        yield "trained on", ", ".join(sizes)
     length = [counted(training["iterations"], turn)] if "iterations" in training and turn else []
     if length and "stopped" not in training and "imported_from" not in training:
         yield "training", f"{length[0]} of partial_fit"

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from labelwright.cli.files import check_target
 from labelwright.cli.options import DATA, MAX_INPUT, OUTPUT, POSITIVE, Command, argument, option
@@ -10,9 +10,6 @@ from labelwright.cli.show import ended_by_signal, report, say
 from labelwright.errors import ModelFileError, OptionError
 from labelwright.settings import OfTheRun, settings_of
 from labelwright.taggers import registry
-
-if TYPE_CHECKING:
-    from labelwright.structures.feature_lattice import LatticeData
 
 NAME = "lattice-crf"
 ABOUT = """Train a LatticeCRF on lattices, or find the best paths of lattices with a model.
@@ -29,16 +26,14 @@ A lattice is one JSON object on a line: arcs with source, target, label and feat
 """
 OPTIONS = [
     argument("source", "FILE", "Lattices as JSON lines (.gz .bz2 .xz), or -."),
-    option(
-        "--model MODEL", "A trained model, which adds its best path to every lattice; without, one is trained.", DATA
-    ),
+    option("--model MODEL", "A trained model, which adds its best path to lattices; without, one is trained.", DATA),
     option("--dev FILE", "Training: keep the weights that do best on these lattices.", DATA, not_with="model"),
     MAX_INPUT,
 ]
 OF_OUTPUT = [
     option(
         "-o --output FILE",
-        "The model that is trained, or the lattices with their paths.",
+        "The trained model, or lattices with paths.",
         OUTPUT,
         not_with="score",
         shown="standard output",
@@ -78,7 +73,7 @@ def lattice_command(given: Sequence[str]) -> Command:
 
 
 def _train(o: Any, settings: dict[str, Any]) -> None:
-    """Train a model and write it."""
+    from labelwright.structures.feature_lattice import read_lattices
     from labelwright.taggers.estimator import is_interrupted
 
     if o.output is None:
@@ -86,8 +81,8 @@ def _train(o: Any, settings: dict[str, Any]) -> None:
     check_target(o.output, [o.source, o.dev], for_model=True)
     model = registry.model_class(NAME)(**settings)
     model._check_parameters()
-    dev = _read(o.dev) if o.dev else None
-    X, y = _read(o.source)
+    dev = read_lattices(o.dev, paths=True) if o.dev else None
+    X, y = read_lattices(o.source, paths=True)
     bar = None if o.quiet else model._progress_bar()
     try:
         model.fit(X, y, dev=dev, progress=bar)
@@ -103,44 +98,27 @@ def _train(o: Any, settings: dict[str, Any]) -> None:
         say(f"{o.output}: {', '.join(sizes)}; {', '.join(run)}; {stopped}")
 
 
-def _read(path: str) -> "LatticeData":
-    from labelwright.structures.feature_lattice import read_lattices
-
-    return read_lattices(path, paths=True)
-
-
 def _answer(o: Any) -> None:
     """Write the lattices with their best paths, or score the model."""
     from labelwright.corpus.compressed import name_of, read_bytes, write_bytes
     from labelwright.corpus.token_records import parse_json_lines
-    from labelwright.structures.feature_lattice import lattices_in
+    from labelwright.structures.feature_lattice import lattices_in, read_lattices
 
     model = registry.load(o.model)
     if model.reads().kind != "lattices":
         raise ModelFileError(f"{o.model}: expected a LatticeCRF, got a {type(model).__name__}")
     model.set_params(n_jobs=o.n_jobs)
     if o.score:
-        scores = model.report(*_read(o.source))
+        scores = model.report(*read_lattices(o.source, paths=True))
         report(scores.as_dict(), o.json, lambda _: [str(scores)])
         return
-    target = o.output or "-"
-    check_target(target, [o.source, o.model])
+    check_target(o.output or "-", [o.source, o.model])
     lines = parse_json_lines(read_bytes(o.source), name_of(o.source))
-    answers = [_fields(each, o) for each in model.scored(lattices_in(lines, paths=False).X)]
-    write_bytes(target, lines.extended(answers))
-
-
-def _fields(scored: Any, o: Any) -> dict[str, Any]:
-    """What is added to a lattice."""
-    paths = scored.best(o.nbest or 1)
-    best = paths[0]
-    fields = {
-        "best": scored.lattice.ends(best.arcs),
-        "best_arcs": best.arcs,
-        "probability": math.exp(best.log_probability),
-    }
-    if o.nbest:
-        fields["nbest"] = [{"arcs": path.arcs, "probability": math.exp(path.log_probability)} for path in paths]
-    if o.probabilities:
-        fields["probabilities"] = scored.marginals().tolist()
-    return fields
+    answers = []
+    for scored in model.scored(lattices_in(lines, paths=False).X):
+        paths = [(path.arcs, math.exp(path.log_probability)) for path in scored.best(o.nbest or 1)]
+        best, probability = paths[0]
+        fields = {"best": scored.lattice.ends(best), "best_arcs": best, "probability": probability}
+        fields |= {"nbest": [{"arcs": arcs, "probability": p} for arcs, p in paths]} if o.nbest else {}
+        answers.append(fields | ({"probabilities": scored.marginals().tolist()} if o.probabilities else {}))
+    write_bytes(o.output or "-", lines.extended(answers))

@@ -104,11 +104,7 @@ SPLITTING = [  # how texts are split
     option("--token-pattern REGEX", "Text: a regular expression that matches the tokens.", DATA),
     option("--sentences NAME", "Text: split (by punctuation), lines or none.", DATA, shown="as in training"),
 ]
-ARRAYS = option(
-    "--arrays FILE",
-    "Numbers beside the tokens: a .npy or .npz file with a row for each token, in order; templates read %a[row].",
-    DATA,
-)
+ARRAYS = option("--arrays FILE", "A .npy or .npz file: numbers, a row for each token; templates read %a[row].", DATA)
 MAX_INPUT = option("--max-input SIZE", "Refuse larger inputs.", DATA, shown="1G if compressed")
 STRICT = [
     option(
@@ -117,9 +113,7 @@ STRICT = [
     option("--scheme NAME", "The scheme of strict reading.", SCORING, shown="as the labels look"),
 ]
 JSON = option("--json", "Print JSON instead of text.", OUTPUT)
-UNCALIBRATED = option(
-    "--uncalibrated", "Probabilities of the model as it was trained, without its calibration.", OUTPUT
-)
+UNCALIBRATED = option("--uncalibrated", "Probabilities of the model without its calibration.", OUTPUT)
 THREADS = option("--threads N", "Threads; results stay the same.", kind=Whole(), name="n_jobs", shown="all cores")
 SILENT = option("-q --quiet", "Print nothing.")
 
@@ -158,6 +152,8 @@ class Command(click.Command):
 
     def invoke(self, ctx: click.Context) -> None:
         """Run the command with checked values; what makes no sense together is refused before."""
+        from labelwright.corpus import limits
+
         given = {}
         for name, value in ctx.params.items():
             if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
@@ -166,16 +162,14 @@ class Command(click.Command):
         values = {name: setting.default for name, setting in self.settings.items()} | given
         self.check(values, given)
         limit = values.get("max_input")
-        with nullcontext() if limit is None else _limited(limit):
+        with nullcontext() if limit is None else limits.max_input(limit):
             self.run(Options(values, given))
 
     def check(self, values: Mapping[str, Any], given: Mapping[str, Any]) -> None:
-        """Refuse what makes no sense together."""
         check_together(values, self.settings, given)
 
     @property
     def flags(self) -> dict[str, str]:
-        """The options by the names of their settings."""
         return {name: each.flag for name, each in self.settings.items() if not each.has(Positional)}
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -203,12 +197,6 @@ class Command(click.Command):
         for heading, rows in groups.items():
             with formatter.section(heading):
                 formatter.write_dl(rows, col_max=26)
-
-
-def _limited(size: str) -> Any:
-    from labelwright.corpus import limits
-
-    return limits.max_input(size)
 
 
 def _parameter(setting: Setting) -> click.Parameter:

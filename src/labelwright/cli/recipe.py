@@ -71,8 +71,6 @@ class Grid(Kind):
 
 
 class FileName(Text):
-    """A file that is read."""
-
     def files(self, value: Any, place: Place) -> list[str]:
         return [value] if isinstance(value, str) else []
 
@@ -85,7 +83,6 @@ class ColumnNames(Text):
 
 
 def recipe_key(setting: Setting, kind: Kind | None = None) -> Setting:
-    """The option as a key of recipes, too."""
     return replace(changed(setting, without=OptionOnly), kind=kind or setting.kind)
 
 
@@ -129,18 +126,8 @@ OF_RUN = [  # what a run is asked beside the settings of its tagger, in the orde
         FileName(),
         "partial_labels",
     ),
-    _of_run(
-        "--sentence-weight COLUMN",
-        "A column with the weight of the sentence, the same at all its tokens: it counts so many times.",
-        DATA,
-        needs="sample_weight",
-    ),
-    _of_run(
-        "--token-weight COLUMN",
-        "A column with the weight of each token: how much a wrong label counts there.",
-        DATA,
-        needs="sample_weight",
-    ),
+    _of_run("--sentence-weight COLUMN", "How many times a sentence counts.", DATA, needs="sample_weight"),
+    _of_run("--token-weight COLUMN", "How much a wrong label counts at a token.", DATA, needs="sample_weight"),
     usual.MAX_INPUT,
     _of_run("--seed N", "Seed of the samples of a search.", TRAINING, NOT_NEGATIVE, "search", name="random_state"),
     _of_run("--search NAME=X,Y", "Try settings on growing samples, train the best.", TRAINING, Grid()),
@@ -237,7 +224,6 @@ def settings_for_all() -> list[Setting]:
 
 
 def in_order(settings: Iterable[Setting], places: Mapping[str, float] = PLACES) -> list[Setting]:
-    """Settings by their headings."""
     return sorted(settings, key=lambda setting: places.get(setting.group or "", 3))
 
 
@@ -258,15 +244,12 @@ class Request(NamedTuple):
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """What was given for the constructor of the tagger."""
         return {name: value for name, value in self.values.items() if name in self.settings}
 
     def get(self, name: str, default: Any = None) -> Any:
-        """The value of a setting, if it was given."""
         return self.values.get(name, default)
 
     def can(self, ability: str) -> bool:
-        """Whether training this tagger can do this."""
         return ability in self.kind._training_options
 
     def place(self, name: str) -> str:
@@ -287,7 +270,6 @@ class Request(NamedTuple):
             raise type(error)(f"{self.place(name)}: {rest}") from None
 
     def files(self) -> list[str]:
-        """The files that the settings name."""
         files = [self.recipe] if self.recipe else []
         for name, setting in {**self.run, **self.settings}.items():
             given = self.table.get(name) if name not in self.options else self.values[name]
@@ -405,7 +387,6 @@ _KEYS = re.compile(rf"""{_PART}(?:{_DOT}{_PART}){{0,{MOST_PARTS - 1}}}(?P<more>{
 
 
 def read_recipe(path: str) -> dict[str, Any]:
-    """A recipe as it stands in its file."""
     import tomllib
 
     from labelwright.modelfile import DEEPEST, is_deep

@@ -1,6 +1,7 @@
 """labelwright templates, vectors and dictionary: what features are made of."""
 
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
 from labelwright.cli import options as usual
@@ -40,13 +41,12 @@ def _templates(o: Any) -> None:
     from labelwright.features.extract import mistakes
 
     if o.name is None:
-        report(
-            {"templates": {key: each.about for key, each in BUILTIN.items()}, "papers": list(PAPERS)}, o.json, _listed
-        )
+        facts: dict[str, Any] = {"templates": {key: each.about for key, each in BUILTIN.items()}}
+        report(facts | {"papers": list(PAPERS)}, o.json, _listed)
         return
     n_columns = o.columns or max(1, template(o.name, 1, below=True, check=False).n_columns)
     parsed = template(o.name, n_columns, below=True)
-    facts: dict[str, Any] = {
+    facts = {
         "name": parsed.name,
         "about": BUILTIN[o.name].about if o.name in BUILTIN else None,
         "columns": n_columns,
@@ -58,12 +58,12 @@ def _templates(o: Any) -> None:
         warn(line)
 
 
-def _listed(facts: dict[str, Any]) -> list[str]:
+def _listed(facts: dict[str, Any]) -> Iterator[str]:
     """The names of templates, each with its line; those of papers, which come last, apart."""
     width = max(map(len, facts["templates"]))
-    lines = {name: f"{name:{width}}  {about}" for name, about in facts["templates"].items()}
-    first = facts["papers"][0]
-    return list((lines | {first: f"\nof papers, to compare with them:\n{lines[first]}"}).values())
+    for name, about in facts["templates"].items():
+        yield from ["\nof papers, to compare with them:"] if name == facts["papers"][0] else []
+        yield f"{name:{width}}  {about}"
 
 
 templates_command = Command(TEMPLATES_HELP, TEMPLATES_OPTIONS, _templates)
@@ -81,9 +81,7 @@ Make word vectors and clusters from text, labelled or not, by counting which wor
 A file with the same number of columns on every line has a token on each line; others are text.
 """
 VECTORS_OPTIONS = [
-    argument(
-        "texts", "TEXT", "Text, column files or any other format that train reads (.gz .bz2 .xz), or -.", several=True
-    ),
+    argument("texts", "TEXT", "Text, or any format that train reads (.gz .bz2 .xz), or -.", several=True),
     option("-o --output FILE", "Write the vectors, as train --vectors reads them.", OUTPUT, None, REQUIRED),
     option("--clusters FILE", "Write clusters, too, as train --clusters NAME=FILE reads them.", OUTPUT),
     usual.COLUMNS,

@@ -29,7 +29,6 @@ class Heading(str):
 
 
 def say(text: str) -> None:
-    """One line on stderr."""
     with suppress(OSError):  # whoever would read it is gone
         sys.stderr.write(f"{printable(text)}\n")
         sys.stderr.flush()
@@ -74,14 +73,11 @@ def _as_json(value: Any) -> float | str:
 
 def report_outputs(facts: Mapping[str, Any], as_json: bool, text: Callable[[Any], Iterable[str]]) -> None:
     """Print the facts of each output of a model: those of a cascade by layer, with a heading for each."""
-
-    def lines(by_output: Mapping[str, Any]) -> Iterator[str]:
-        for number, (name, each) in enumerate(facts.items()):
-            yield from [""] if number else []
-            yield from [Heading(name)] if name else []
-            yield from text(each)
-
-    report(facts.get("", {"layers": facts}) if as_json else facts, as_json, lines)
+    if as_json:
+        report(facts.get("", {"layers": facts}), True, text)
+        return
+    for number, (name, each) in enumerate(facts.items()):
+        show(*([""] if number else []), *([Heading(name)] if name else []), *text(each))
 
 
 # -- lines ------------------------------------------------------------------------------------------------------------
@@ -94,7 +90,6 @@ def section(title: str, lines: Iterable[str]) -> list[str]:
 
 
 def indented(lines: Iterable[str]) -> list[str]:
-    """Lines of a table within a section."""
     return [f"  {line}" for line in lines]
 
 

@@ -52,18 +52,11 @@ OPTIONS = [
     option("--text", "INPUT is plain text: write its entities, with places in characters.", DATA),
     *usual.SPLITTING,
     usual.ARRAYS,
-    option(
-        "--known COLUMN", "A column of labels that are known, or sets of them (A|B); _ where the model chooses.", DATA
-    ),
+    option("--known COLUMN", "A column of known labels, or sets of them (A|B); _ where the model chooses.", DATA),
     usual.MAX_INPUT,
     *how.OPTIONS,
     option("-o --output OUT", "Where to write.", OUTPUT, default="-", shown="standard output"),
-    option(
-        "--probabilities",
-        "One more column: the probability of the label at this token; of perceptrons that were trained with --dev, the "
-        "confidence in it.",
-        OUTPUT,
-    ),
+    option("--probabilities", "One more column: the probability of each label, or the confidence in it.", OUTPUT),
     option(
         "--min-confidence P",
         "Leave out entities less probable than P: their labels become O (or _, where labels make no chunks).",
@@ -73,10 +66,7 @@ OPTIONS = [
     ),
     usual.UNCALIBRATED,
     option(
-        "--nbest N",
-        "The N most probable labellings of each sentence; of models without probabilities, by score.",
-        OUTPUT,
-        POSITIVE,
+        "--nbest N", "The N most probable labellings of each sentence, or those of highest score.", OUTPUT, POSITIVE
     ),
     option("--distinct LABEL", "--nbest: sum labellings that are the same without LABEL.", OUTPUT, only_with="nbest"),
     option("--json", "One JSON object per sentence.", OUTPUT),
@@ -126,7 +116,6 @@ def text_format(o: Any) -> str | None:
 
 
 def _run(tagging: "Tagging", source: Source, output: str) -> None:
-    """Read, label and write, piece by piece."""
     from labelwright.corpus.compressed import written
 
     pieces = source.pieces(tagging.model)
@@ -199,14 +188,13 @@ class Tagging:
             raise OptionError(f"--verbose: {why}")
 
     def answers(self, piece: ToTag) -> Answers:
-        """All that is asked about one piece."""
         corpus, forced, model, o = piece.corpus, None, self.model, self.o
         annotated = piece.split is not None and piece.write is not None and not o.json
         inputs: Any = piece.data.X if corpus is None else inputs_of(model, corpus)
         if o.nbest is not None and piece.write and not o.json:
             raise OptionError("--nbest: this format has no place for several labellings; add --json")
-        if o.known is not None and corpus is not None:
-            forced = {name: _forced(corpus, o.known, part.classes_) for name, part in model._outputs.items()}
+        if o.known is not None:
+            forced = {name: _forced(piece.data, o.known, part.classes_) for name, part in model._outputs.items()}
         ruled = {name: choice.under_rules(inputs) for name, choice in self.choices.items()}
 
         def question(name: str, tagger: Any, batch: "Batch") -> list[Answer]:
@@ -216,9 +204,9 @@ class Tagging:
             answers: Answers = model._ask_outputs(inputs, question, forced, how.schemes_of(self.choices))
         except OptionError as error:
             name, _, rest = str(error).partition(": ")
-            if name != "forced" or corpus is None:
+            if name != "forced":
                 raise
-            raise OptionError(f"--known: {corpus.source}: {rest}") from None
+            raise OptionError(f"--known: {piece.data.source}: {rest}") from None
         for name, rows in answers.items():
             if name in self.tallies:
                 self.tallies[name].add([answer.decoding for answer in rows])
@@ -272,8 +260,8 @@ class Tagging:
         spans = {name: [answer.spans for answer in rows] for name, rows in answers.items()}
         if self.entities is not None:
             return self.entities.written(piece, spans[self.entities.output])
-        if self.o.nbest is not None and piece.corpus is not None:
-            return self._nbest_lines(piece.corpus, answers)
+        if self.o.nbest is not None:
+            return self._nbest_lines(piece.data, answers)
         if piece.split is not None and piece.write is not None:
             return piece.write({name: [piece.split.entities(rows)] for name, rows in spans.items()})
         return self._labels(piece, answers)

@@ -55,11 +55,7 @@ class Source(NamedTuple):
         for n, piece in enumerate(self._stream(model) if is_stream else self.file_pieces(model)):
             if n == 0 and piece.corpus is not None and not (piece.more and piece.corpus.n_tokens < HEADLINE):
                 how.warn_about(model, piece.corpus, piece.more)
-            if self.rows is not None:
-                if piece.corpus is None:
-                    raise OptionError(f"{self.rows.place}: CRFsuite's data have numbers of their own; leave it out")
-                piece = piece._replace(data=self.rows.beside(piece.corpus, not piece.more))
-            yield piece
+            yield piece if self.rows is None else piece._replace(data=self.rows.beside(piece.data, not piece.more))
             del piece
 
     def file_pieces(self, model: Any) -> Iterator[ToTag]:
@@ -76,7 +72,6 @@ class Source(NamedTuple):
             yield piece
 
     def _stream(self, model: Any) -> Iterator[ToTag]:
-        """Pieces of standard input as they come."""
         from labelwright.corpus import stream_columns
         from labelwright.corpus.file_formats import format_of
 
@@ -220,7 +215,6 @@ def _label_lines(file: "OpenFile", columns: list[Any]) -> bytes:
 
 
 def _fields(added: Added) -> list[dict[str, Any]]:
-    """The fields that every record gets."""
     from labelwright.corpus.file_formats import PREDICTED
 
     fields: dict[str, Sequence[Any]] = {}

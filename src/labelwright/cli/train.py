@@ -130,7 +130,6 @@ def _about(name: str) -> str:
 
 
 def _given(arguments: Sequence[str], flag: str) -> str | None:
-    """The last value of an option among arguments."""
     value = None
     for i, argument in enumerate(arguments):
         if argument == flag and i + 1 < len(arguments):
@@ -183,8 +182,8 @@ def _train(source: str, name: str, options: dict[str, Any]) -> None:
     trials = Path(f"{output}.search")
     with asked.named():
         if tried:
-            result = search.searched(model, tried, data, dev, asked, trials, weights)
-            model, record["search"] = result.model, result.record
+            result, record["search"] = search.searched(model, tried, data, dev, asked, trials, weights)
+            model = result.best_model()
         if "folds" in asked.values:
             record["folds"] = reports.cross_validated(model, data, asked, weights)
         curve = reports.curve_of(model, data, dev, asked, weights)
@@ -234,7 +233,6 @@ def _fit(
     asked: Request,
     weights: list[Any] | None = None,
 ) -> None:
-    """Train with all that this tagger's fit takes."""
     from labelwright.learn.monitor import checkpoint_files
 
     quiet, verbose, resume = (bool(asked.get(name)) for name in ("quiet", "verbose", "resume"))
@@ -267,7 +265,6 @@ def _fit(
 
 
 def _go_on() -> str:
-    """How to resume."""
     return f"go on with: {shlex.join(['labelwright', *(a for a in sys.argv[1:] if a != '--resume'), '--resume'])}"
 
 
@@ -340,7 +337,7 @@ def _draw(model: Any, result: Any, curve: Any, path: str) -> None:
     histories = {name: vars(part).get("history_", []) for name, part in model._outputs.items()}
     if not any(histories.values()):
         histories = {"": vars(model).get("history_", [])}
-    trials = None if result is None else (result.rows, result.record["best"], result.sizes)
+    trials = None if result is None else (result.table_, result.best_params_, result.sizes_)
     draw_training({name: each for name, each in histories.items() if each}, trials, curve, path)
 
 

@@ -92,7 +92,6 @@ def _read_layers(file: "OpenFile", columns: str | None, schemes: Mapping[str, st
 
 
 def _read_attributes(file: "OpenFile", asked: Request) -> "Data":
-    """CRFsuite's data."""
     from labelwright.corpus.schemes import convert
     from labelwright.features.attributes import read_crfsuite
 

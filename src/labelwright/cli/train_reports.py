@@ -40,7 +40,6 @@ def cross_validated(model: Any, data: Any, asked: Request, weights: list[Any] | 
 
 
 def curve_of(model: Any, data: Any, dev: Any, asked: Request, weights: list[Any] | None = None) -> Any:
-    """A learning curve, where it is asked for."""
     from labelwright.search.folds import learning_curve
 
     if not asked.get("learning_curve"):
@@ -126,7 +125,6 @@ class LayerProgress:
         self._parts: dict[str, int] = {}
 
     def started(self, name: str, model: Any) -> Any:
-        """A bar, or a line for every iteration, or nothing."""
         part = self._parts[name] = self._parts.get(name, -1) + 1
         title = f"{name} without part {part}" if part else name
         if self._quiet:
@@ -140,7 +138,6 @@ Predictions = dict[str, dict[str, list[list[str]]]]  # "before" and "after": lab
 
 
 def score_name(report: Any) -> str:
-    """What the score of a report is."""
     return "accuracy" if report.f1 is None else "F1"
 
 

@@ -10,9 +10,8 @@ import os
 import re
 from collections.abc import Callable, Container, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from labelwright.cli.files import has_attributes
 from labelwright.cli.recipe import IN_OPTIONS, IN_RECIPES, Request
 from labelwright.cli.show import say
 from labelwright.errors import LabelwrightError, OptionError
@@ -105,7 +104,6 @@ def _typed(model: Any, grid: dict[str, Any], asked: Request) -> dict[str, list[A
 
 
 def _layers(model: Any) -> dict[str, Any]:
-    """The models within a model, by name."""
     from labelwright.taggers.estimator import models_in
 
     return models_in(model.get_params(deep=False))
@@ -206,60 +204,28 @@ def _check_choice(kind: str, value: Any, data: Any) -> None:
 # -- the search -------------------------------------------------------------------------------------------------------
 
 
-class Searched(NamedTuple):
-    """The outcome of a search."""
-
-    model: Any  # untrained, with the best setting
-    record: dict[str, Any]  # what is worth knowing about the search
-    rows: list[Any]
-    sizes: list[int]
-
-
 def searched(
-    model: Any,
-    settings: list[dict[str, Any]],
-    data: Any,
-    dev: Any,
-    asked: Request,
-    trials: Path,
-    weights: list[Any] | None = None,
-) -> Searched:
-    """The best of many settings; `trials` is the file from which an interrupted search resumes."""
+    model: Any, settings: list[dict[str, Any]], data: Any, dev: Any, asked: Request, trials: Path, weights: Any
+) -> tuple[Any, dict[str, Any]]:
+    """A search for the best of many settings, and what is worth knowing about it; `trials` is the file from which it
+    resumes where it was interrupted."""
     from labelwright.search.progressive import ProgressiveSearch
 
     quiet, grid = asked.get("quiet", False), isinstance(asked.get("search"), dict) and bool(asked.get("search"))
     lines = not quiet and (grid or asked.get("verbose", False))
-    n = len(data[0] if has_attributes(data) else data)
-    search = ProgressiveSearch(
-        model,
-        settings,
-        steps=1 + max(0, int(math.log2(max(n, 1) / FIRST))) if grid else 8,
-        random_state=asked.get("random_state", 0),
-        refit=False,
-        verbose=0 if quiet or lines else 1,
-    )
+    steps = 1 + max(0, int(math.log2(max(len(data), 1) / FIRST))) if grid else 8
+    how: Any = {"random_state": asked.get("random_state", 0), "refit": False, "verbose": 0 if quiet or lines else 1}
+    search = ProgressiveSearch(model, settings, steps=steps, **how)
     if trials.exists() and not quiet:
         say(f"{trials}: left by an interrupted search; its trials are not repeated if data and settings are the same")
-    search.fit(
-        *(data if has_attributes(data) else [data]),
-        dev=tuple(dev) if has_attributes(dev) else dev,
-        progress=_say_trial(search) if lines else None,
-        checkpoint=trials,
-        sample_weight=weights,
-    )
-    record = {
-        "settings": search.n_settings_,
-        "tried": search.n_tried_,
-        "scoring": search.scoring_,
-        "score": search.best_score_,
-        "stopped": search.stopped_,
-        "best": search.best_params_,
-    }
+    progress = _say_trial(search) if lines else None
+    search.fit(data, dev=dev, progress=progress, checkpoint=trials, sample_weight=weights)
     if not quiet:
         head, *rows = search.table(SHOWN).splitlines()
         for line in (re.sub(r"__(\w+)", r".\1 ", head), *rows):  # as options name the settings of layers
             say(line)
-    return Searched(search.best_model(), record, search.table_, search.sizes_)
+    record = {"settings": search.n_settings_, "tried": search.n_tried_, "scoring": search.scoring_}
+    return search, record | {"score": search.best_score_, "stopped": search.stopped_, "best": search.best_params_}
 
 
 def _say_trial(search: Any) -> Callable[[Any, int], None]:

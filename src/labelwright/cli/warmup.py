@@ -19,11 +19,7 @@ WORDS = [["the", "old", "dog", "barks"], ["she", "sings"], ["a", "bird", "sings"
 LABELS = [["B-NP", "I-NP", "I-NP", "O"], ["B-NP", "O"], ["B-NP", "I-NP", "O", "B-NP"]]
 HELP = "Compile kernels (a minute or two, once per version and machine) and show where the machine code is stored."
 OPTIONS = [
-    option(
-        "--cache DIR",
-        "Where to store machine code, for LABELWRIGHT_CACHE to name later.",
-        shown="the user's cache folder",
-    ),
+    option("--cache DIR", "Where to store machine code, for LABELWRIGHT_CACHE.", shown="the user's cache folder"),
     option("--only tag", "tag: only what trained models need, not what training needs.", kind=Choice(["tag"])),
     option(
         "--cpu native|generic",

@@ -61,21 +61,19 @@ def labels_by_layer(y: Any, names: Sequence[str], place: str = "y: ") -> dict[st
     """
     if isinstance(y, Mapping):
         return dict(y)
-    together = [_rows_of(sentence, names, f"{place}sentence {n}") for n, sentence in enumerate(y)]
-    return {name: [[row[k] for row in rows] for rows in together] for k, name in enumerate(names)}
-
-
-def _rows_of(sentence: Any, names: Sequence[str], place: str) -> Sequence[Any]:
-    """The labels of each token of a sentence, after checking that they are those of all layers."""
     expected = f"expected the labels of every layer, for each token a tuple ({', '.join(names)})"
-    if is_frame(sentence):
-        return list(zip(*frame_columns(sentence, names, place), strict=True))
-    if isinstance(sentence, str) or not isinstance(sentence, Sequence | np.ndarray):
-        raise CorpusError(f"{place}: {expected}, got {shown(sentence)}")
-    for t, row in enumerate(sentence):
-        if not isinstance(row, list | tuple | np.ndarray) or len(row) != len(names):
-            raise CorpusError(f"{place}, token {t}: {expected}, got {shown(row)}")
-    return sentence  # type: ignore[return-value]
+    together: list[Any] = []
+    for n, sentence in enumerate(y):
+        where = f"{place}sentence {n}"
+        if is_frame(sentence):
+            sentence = list(zip(*frame_columns(sentence, names, where), strict=True))
+        elif isinstance(sentence, str) or not isinstance(sentence, Sequence | np.ndarray):
+            raise CorpusError(f"{where}: {expected}, got {shown(sentence)}")
+        for t, row in enumerate(sentence):
+            if not isinstance(row, list | tuple | np.ndarray) or len(row) != len(names):
+                raise CorpusError(f"{where}, token {t}: {expected}, got {shown(row)}")
+        together.append(sentence)
+    return {name: [[row[k] for row in rows] for rows in together] for k, name in enumerate(names)}
 
 
 # -- what column files can hold ----------------------------------------------------------------------------------------
@@ -114,12 +112,11 @@ def unwritable_label(labels: Iterable[str]) -> str | None:
     >>> unwritable_label(["O", "B-NP\\n"])
     "the label 'B-NP\\\\n' holds a newline, so no file can hold it"
     """
-    return next((_refusal(label, reason) for label in labels if (reason := why_unwritable(label))), None)
+    return next((f"{_named(x)} {why}, so no file can hold it" for x in labels if (why := why_unwritable(x))), None)
 
 
-def _refusal(label: Any, reason: str) -> str:
-    shown = f" {label!r:.40}" if isinstance(label, str) else ""
-    return f"the label{shown} {reason}, so no file can hold it"
+def _named(label: Any) -> str:
+    return f"the label {label!r:.40}" if isinstance(label, str) else "the label"
 
 
 def is_text(value: str) -> bool:
@@ -144,7 +141,7 @@ def check_labels(values: Sequence[Any], codes: np.ndarray, offsets: np.ndarray |
             if reason is not None:
                 token = int(np.argmax(codes == code))
                 place = f"token {token}" if offsets is None else place_of(token, offsets)
-                raise CorpusError(f"{source}: {place}: {_refusal(label, reason)}; rename it")
+                raise CorpusError(f"{source}: {place}: {_named(label)} {reason}, so no file can hold it; rename it")
 
 
 def check_column(flat: Sequence[Any], offsets: np.ndarray, source: str, separator: str, is_label: bool = True) -> None:

@@ -77,7 +77,10 @@ def check_size(n_bytes: int, name: str, held: bool, what: str = "more than") -> 
     """Refuse an input of more bytes than it may have; `what` stands before the limit in the message."""
     limit = limit_of(held)
     if limit is not None and n_bytes > limit:
-        raise too_large(name, limit, what)
+        raise CorpusError(
+            f"{name}: {what} {shown_size(limit)}; if that is right, raise the limit with --max-input "
+            f"{shown_size(2 * limit)} (in Python: labelwright.corpus.max_input)"
+        )
 
 
 def read_at_most(path: str | os.PathLike[str], most: int) -> bytes:
@@ -91,23 +94,13 @@ def read_at_most(path: str | os.PathLike[str], most: int) -> bytes:
     return bytes(content)
 
 
-def too_large(name: str, limit: int, what: str = "more than") -> CorpusError:
-    """The error about an input of more than `limit` bytes."""
-    return CorpusError(
-        f"{name}: {what} {shown_size(limit)}; if that is right, raise the limit with --max-input "
-        f"{shown_size(2 * limit)} (in Python: labelwright.corpus.max_input)"
-    )
-
-
 def line_too_long(place: str) -> CorpusError:
     """The error about a line that is too long to be that of a token."""
-    longest = shown_size(LONGEST_LINE)
-    return CorpusError(
-        f"{place}: a line of more than {longest}, expected one token in each line; plain text needs --text"
-    )
+    what = f"a line of more than {shown_size(LONGEST_LINE)}, expected one token in each line"
+    return CorpusError(f"{place}: {what}; plain text needs --text")
 
 
 def too_long(place: str, length: int) -> CorpusError:
     """The error about a value that is too long."""
-    longest = f"{LONGEST_VALUE:,}"
-    return CorpusError(f"{place}: a value of {length:,} characters, expected at most {longest}; shorten or remove it")
+    what = f"a value of {length:,} characters, expected at most {LONGEST_VALUE:,}"
+    return CorpusError(f"{place}: {what}; shorten or remove it")

@@ -62,7 +62,12 @@ class Tokenizer(NamedTuple):
         """
         if self.pattern is not None:
             return list(_own(self.pattern).places(text))
-        rule = _CHARACTER if self.characters else _rule_for(text, self.name)
+        if self.characters:
+            rule = _CHARACTER
+        else:  # parts of a rule of which the text has no use are left out
+            addresses = "@" in text or "://" in text or "www." in text
+            is_ptb = self.name == "ptb"
+            rule = _ptb_rule(addresses) if is_ptb else _rule(UNSPACED.search(text) is not None, addresses)
         places = [match.span() for match in rule.finditer(text)]
         return places if text.isascii() else _with_marks(text, places, self.characters)
 
@@ -112,12 +117,6 @@ _EMAIL = r"[^\W_][\w.+-]{0,63}@[^\W_][\w-]*(?:\.[^\W_][\w-]*)+"
 _REPEATED = r"\.{2,}|-{2,}|[!?]{2,}|={2,}|\*{2,}|_{2,}"
 _CLITIC = r"(?i:s|re|ve|ll|d|m)(?!\w)"  # after an apostrophe, in English
 _ELISION = r"(?<!\w)(?i:[cdjlmnst]|(?:jus|lors|puis)?qu|[dns]?ell|d?all|un)['\u2019](?=[^\W\d_]{2})"  # French, Italian
-
-
-def _rule_for(text: str, name: str) -> re.Pattern[str]:
-    """The rule for a text; parts of which it has no use are left out."""
-    addresses = "@" in text or "://" in text or "www." in text
-    return _ptb_rule(addresses) if name == "ptb" else _rule(UNSPACED.search(text) is not None, addresses)
 
 
 @lru_cache(maxsize=4)
@@ -185,16 +184,11 @@ def joined_text(words: Sequence[str]) -> str:
     >>> joined_text(["New", "York"]), joined_text(["北", "京", "大学"]), joined_text(["在", "IBM", "工", "作"])
     ('New York', '北京大学', '在 IBM 工作')
     """
-    pieces: list[str] = []
-    for k, word in enumerate(words):
-        if k and not (_is_unspaced(words[k - 1][-1:]) and _is_unspaced(word[:1])):
-            pieces.append(" ")
-        pieces.append(word)
+    pieces = list(words[:1])
+    for before, word in pairwise(words):
+        unspaced = UNSPACED.match(before[-1:]) is not None and UNSPACED.match(word[:1]) is not None
+        pieces += [word] if unspaced else [" ", word]
     return "".join(pieces)
-
-
-def _is_unspaced(character: str) -> bool:
-    return UNSPACED.match(character) is not None
 
 
 # -- sentences --------------------------------------------------------------------------------------------------------
@@ -224,12 +218,8 @@ def sentence_starts(text: str, tokens: Sequence[tuple[int, int]], splitting: str
     >>> sentence_starts(text, [(0, 2), (2, 3), (4, 6), (7, 11), (11, 12), (13, 16), (16, 17)])
     [0, 5]
     """
-    if not tokens:
-        return []
-    if splitting == "none":
-        return [0]
-    starts = [0]
-    for t in range(1, len(tokens)):
+    starts = [0] if tokens else []
+    for t in range(1, 1 if splitting == "none" else len(tokens)):
         end, begin = tokens[t - 1][1], tokens[t][0]
         ends = False
         if begin > end and "\n" in (gap := text[end:begin]):
@@ -300,10 +290,10 @@ class SplitTexts(NamedTuple):
         """The entities of each text that spans [N] of its sentences are; `begin` is where the first text begins."""
         by_text: list[list[Entity]] = [[] for _ in self.texts]
         for tokens, number, of_sentence in zip(self.places, self.text_of, spans, strict=True):
-            text = self.texts[number]
             for span in of_sentence:
                 a, b = tokens[span.start][0], tokens[span.end - 1][1]
-                by_text[number].append(Entity(begin + a, begin + b, span.type, text[a:b], span.probability))
+                words = self.texts[number][a:b]
+                by_text[number].append(Entity(begin + a, begin + b, span.type, words, span.probability))
         return by_text
 
     def segmented(self, spans: Sequence[Sequence[Span]]) -> list[list[str]]:

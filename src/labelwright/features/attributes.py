@@ -242,7 +242,7 @@ class Collected:
         collected = cls(separator, index)
         for sentence in X:
             collected.append(sentence)
-        collected._known.clear()
+        collected._known = _Remembered(collected.names, separator, collected.string_names)  # nothing is remembered
         return collected
 
     @classmethod

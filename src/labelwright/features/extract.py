@@ -133,12 +133,8 @@ class ColumnFeatures(Composed):
             made = self.vocabulary.encode_few(self.sources.extended_few(*few), few[1])
             if made is not None:
                 return made, few[1]
-        if isinstance(X, Corpus):
-            corpus = X
-            names = corpus.input_names
-        else:
-            corpus = Corpus.from_sequences(X, reads=self.names)
-            names = corpus.names
+        corpus = X if isinstance(X, Corpus) else Corpus.from_sequences(X, reads=self.names)
+        names = corpus.input_names
         if len(names) != len(self.names):
             reads = f"the model reads {len(self.names)} columns ({','.join(self.names)})"
             beside = " besides the label" if len(names) > len(self.names) else ""

@@ -33,8 +33,9 @@ from labelwright.features.incidence import (
 )
 from labelwright.features.sources import NOTHING, Given
 from labelwright.features.template import BELOW, Cell, Pattern, Reader, Template, apply, parse_template
-from labelwright.features.vocabulary import Columns, Table, Vocabulary, intern_rows, patterns_of, table_of
+from labelwright.features.vocabulary import Columns, Table, Vocabulary, patterns_of, table_of
 from labelwright.kernels import layered as kernels
+from labelwright.kernels import tables
 from labelwright.modelfile import HeaderReader, TensorReader
 from labelwright.structures.passing import NO_PRODUCTS, NOTHING_BELOW, FeatureValues, Layered, Passed, Products
 from labelwright.wording import did_you_mean
@@ -347,13 +348,12 @@ def _split(template: str | Template, X: Any, usual: list[str]) -> tuple[Template
         return "default", parse_template("\n".join(below or usual), parsed.name)
     n_columns = len(X.input_names) if isinstance(X, Corpus) else len(Corpus.from_sequences(X).input_names)
     parsed = find_template(template, n_columns, below=True)
-    plain = [p for p in parsed.patterns if not any(map(reads_labels, p.cells))]
-    lines = "\n".join(p.text for p in parsed.patterns if p not in plain) or "\n".join(usual + WORDS)
-    text = "\n".join(p.text for p in plain) or "B"
-    above = parse_template(lines, parsed.name)
+    plain = [p.text for p in parsed.patterns if not any(map(reads_labels, p.cells))]
+    lines = [p.text for p in parsed.patterns if any(map(reads_labels, p.cells))] or usual + WORDS
+    above = parse_template("\n".join(lines), parsed.name)
     for pattern in above.patterns:
         check_labels(pattern, parsed.name)
-    return parse_template(text, parsed.name), above
+    return parse_template("\n".join(plain) or "B", parsed.name), above
 
 
 def _columns_of(X: Any) -> Columns:
@@ -378,7 +378,7 @@ def _learn(template: Template, columns: Columns, passed: Mapping[str, Passed], m
     rows = {}
     for table, parts in asked.items():
         stacked = np.concatenate([reading.rows(*part) for part in parts])
-        ids, firsts = intern_rows(stacked)
+        ids, firsts = tables.intern_rows(stacked)
         if min_count > 1:
             weight = np.concatenate([chances[part.slots].prod(axis=1) for _, part in parts])
             firsts = firsts[np.bincount(ids, weights=weight, minlength=len(firsts)) >= min_count]

@@ -91,14 +91,6 @@ def _n_slots(n: int) -> int:
     return max(8, 1 << (2 * n).bit_length())
 
 
-def intern_rows(rows: Ints) -> tuple[Ints, Ints]:
-    """Dense numbers of the rows [K, n], and the place of the first of each."""
-    ids = np.empty(len(rows), np.int32)
-    firsts = np.empty(len(rows), np.int32)
-    n = tables.intern_rows(rows, ids, firsts, np.full(_n_slots(len(rows)), -1, np.int32), tables.BASE)
-    return ids, firsts[:n]
-
-
 class _Reading:
     """One corpus as templates read it: keys of its tokens and values at its cells."""
 
@@ -132,7 +124,7 @@ class _Reading:
             renumber = np.cumsum(used, dtype=np.int32) - 1
             return renumber[codes].astype(np.int32), np.flatnonzero(used).astype(np.int32)[:, None]
         rows = np.stack([self.shifted(p) for p in places], axis=1)
-        ids, firsts = intern_rows(rows)
+        ids, firsts = tables.intern_rows(rows)
         return ids, rows[firsts]
 
     def groups(self, patterns: tuple[Pattern, ...]) -> list[_Group]:
@@ -252,7 +244,7 @@ class Vocabulary:
             stacked = np.concatenate([r for _, r in uses])
             complete = (stacked >= 0).all(axis=1)  # a value has fewer parts than another
             stacked = stacked if complete.all() else stacked[complete]
-            ids, firsts = intern_rows(stacked)
+            ids, firsts = tables.intern_rows(stacked)
             if min_count > 1:
                 weight = np.concatenate([np.bincount(g.keys, minlength=len(g.codes)) for g, _ in uses])[complete]
                 seen = np.bincount(ids, weights=weight, minlength=len(firsts))
@@ -522,7 +514,7 @@ def _number_keys(groups: Sequence[_Group]) -> tuple[list[Ints], int]:
     n_rows = 0
     for members in windows.values():
         codes = [groups[i].codes for i in members]
-        ids, firsts = intern_rows(np.concatenate(codes))  # keys that read the same stand together
+        ids, firsts = tables.intern_rows(np.concatenate(codes))  # keys that read the same stand together
         sizes = [len(part) for part in codes]
         numbers = ids.astype(np.int64) * len(codes) + np.repeat(np.arange(len(codes)), sizes)
         n = len(firsts) * len(codes)

@@ -15,11 +15,15 @@ so that one exponential per arc is enough, and only the number of paths can be t
 in log space.  A graph without any path has log Z = -inf and P(e) = 0.
 """
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from labelwright.kernels import kernel, literal_kernel
 from labelwright.kernels.common import LARGE64, pop, push
 
+Array = NDArray[Any]
 TINY = 1e-290  # a probability below this counts as 0 where others are divided by it
 DONE, FULL = 0, 1  # how a search ends
 MADE, SIZE, TAKEN, USED = 0, 1, 2, 3  # places in its counters
@@ -187,21 +191,6 @@ def covariances(source, target, sinks, arcs, gain, into, out, before, after, cov
 
 
 @kernel
-def entropy(source, target, sources, arcs, into, out):
-    """The entropy of all paths in nats, from P(arc) [A]: that of the choice of a source, and of every choice of an arc.
-
-    into and out [Q] are scratch."""
-    node_probabilities(source, target, arcs, into, out)
-    total = 0.0
-    for i in range(sources.shape[0]):
-        p = out[sources[i]]
-        total -= p * np.log(p) if p > 0 else 0.0
-    for e in range(source.shape[0]):
-        total -= arcs[e] * np.log(arcs[e] / out[source[e]]) if arcs[e] > TINY else 0.0
-    return max(total, 0.0)
-
-
-@kernel
 def draw(target, is_sink, arcs, ptr, leaving, uniform, paths, lengths):
     """Draw paths [n, longest] (arcs; lengths [n] has their number, 0 where none can be drawn) from P(arc) [A] with
     numbers uniform in 0..1.
@@ -288,3 +277,15 @@ def best_paths(source, score, is_source, phi, ptr, entering, pool, paths, scores
             counts[TAKEN] += 1
             bounds[counts[TAKEN]] = counts[USED]
     return DONE
+
+
+# -- in NumPy alone ---------------------------------------------------------------------------------------------------
+
+
+def entropy(source: Array, sources: Array, arcs: Array) -> float:
+    """The entropy of all paths in nats, from P(arc) [A]: that of the choice of a source, and of every choice of an
+    arc."""
+    out = np.bincount(source, arcs)
+    first, likely = out[sources[sources < len(out)]], arcs > TINY
+    first, p = first[first > 0], arcs[likely]
+    return max(0.0, -float((first * np.log(first)).sum()) - float((p * np.log(p / out[source[likely]])).sum()))

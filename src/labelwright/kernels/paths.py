@@ -57,6 +57,19 @@ def prefix_scores(node, arc, blocks, delta):
 
 
 @literal_kernel
+def _next_before(delta, arc, nodes, base, s, worse, after):
+    """The best of the nodes [n] from which node s (-1: no arc) is reached, and its score, among those that are worse
+    than the score `worse`, or as good and higher than the node `after`; -1 where there is none."""
+    best, chosen = -np.inf, np.int64(-1)
+    for j in range(nodes.shape[0]):
+        r = nodes[j]
+        v = delta[r] + arc[base[r] + s] if s >= 0 else delta[r]
+        if v > best and (v < worse or (v == worse and r > after)):
+            best, chosen = v, np.int64(r)
+    return best, chosen
+
+
+@literal_kernel
 def _next_path(lattice, pool, path):
     """Write the next best path into `path` [T] and return 1; 0: there are no more; -1: the pool must grow first."""
     node, arc, delta, source_ptr, source, origin, base = lattice
@@ -64,6 +77,7 @@ def _next_path(lattice, pool, path):
     by_token = arc.shape[0] > 1
     priority, value, state = pool.priority, pool.value, pool.state
     parents, depth, heap, counts = pool.parent, pool.depth, pool.heap, pool.counts
+    last_nodes = np.arange(Q).astype(source.dtype)
     begin = counts[MADE] == 0
     while begin or counts[SIZE] > 0:
         if counts[MADE] + 2 > heap.shape[0]:
@@ -82,21 +96,12 @@ def _next_path(lattice, pool, path):
                     continue
                 parent, worse, after = i, np.inf, np.int32(-1)
             t = depth[parent] - 1 if parent >= 0 else T - 1
-            e = t + 1 if by_token else 0
-            s = state[parent] if parent >= 0 else 0
-            best, chosen = -np.inf, np.int64(-1)
             if parent < 0:
-                for r in range(Q):
-                    v = delta[t, r]
-                    if v > best and (v < worse or (v == worse and r > after)):
-                        best, chosen = v, r
+                best, chosen = _next_before(delta[t], arc[0], last_nodes, base, -1, worse, after)
             else:
-                b = origin[s]
-                for j in range(source_ptr[b], source_ptr[b + 1]):
-                    r = source[j]
-                    v = delta[t, r] + arc[e, base[r] + s]
-                    if v > best and (v < worse or (v == worse and r > after)):
-                        best, chosen = v, r
+                s = state[parent]
+                nodes = source[source_ptr[origin[s]] : source_ptr[origin[s] + 1]]
+                best, chosen = _next_before(delta[t], arc[t + 1 if by_token else 0], nodes, base, s, worse, after)
             if chosen < 0:
                 continue
             new = counts[MADE]

@@ -81,24 +81,6 @@ def row_slot(slots, table, row, base):
 
 
 @kernel
-def intern_rows(rows, ids, firsts, slots, base):
-    """Number the distinct rows [K, n] by first appearance: fill ids [K] and firsts [distinct], and return how many.
-
-    slots (all -1) has a power of two > K entries."""
-    n = 0
-    for k in range(rows.shape[0]):
-        at = row_slot(slots, rows, rows[k], base)
-        if slots[at] < 0:
-            slots[at] = k
-            firsts[n] = k
-            ids[k] = n
-            n += 1
-        else:
-            ids[k] = ids[slots[at]]
-    return n
-
-
-@kernel
 def index_tables(index):
     """Enter every row of every table into its slots (all -1)."""
     for i in range(index.width.shape[0]):
@@ -260,6 +242,53 @@ def distinct_items(ptr, owners, item_ptr, items, n_codes, out_ptr, out):
 
 
 # -- in NumPy alone: they run once ------------------------------------------------------------------------------------
+
+
+def sorted_order(items: Array, limit: int) -> Array:
+    """The places of items (from 0 to below `limit`) in rising order; equal ones stay in order.
+
+    Sorting numbers is several times as fast as sorting their places: an item and its place make one number."""
+    bits = max(1, len(items) - 1).bit_length()
+    if int(limit).bit_length() + bits > 63:
+        return np.argsort(items, kind="stable")
+    packed = (items.astype(np.int64) << bits) | np.arange(len(items))
+    packed.sort()
+    return packed & ((1 << bits) - 1)
+
+
+def _row_keys(rows: Array) -> tuple[Array, int]:
+    """A number for each row [K, n], equal for equal rows, and a limit of these numbers."""
+    keys, limit = np.zeros(len(rows), np.int64), 1
+    for column in rows.T:
+        least = int(column.min(initial=0))
+        size = int(column.max(initial=0)) - least + 1
+        if limit * size > 1 << 40:  # leaves room for the places of the rows
+            order = sorted_order(keys, limit)
+            fresh = np.empty(len(order), np.bool_)
+            fresh[:1], fresh[1:] = False, keys[order[1:]] != keys[order[:-1]]
+            keys[order] = np.cumsum(fresh)
+            limit = len(rows)
+        keys = keys * size + (column.astype(np.int64) - least)
+        limit *= size
+    return keys, limit
+
+
+def intern_rows(rows: Array) -> tuple[Array, Array]:
+    """Number the distinct rows [K, n] by first appearance: those of all rows [K], and where each was first."""
+    keys, limit = _row_keys(rows)
+    place = np.arange(len(rows))
+    if limit <= 8 * len(rows):
+        first_of = np.empty(limit, np.int64)
+        first_of[keys[::-1]] = place[::-1]
+        first = first_of[keys]
+    else:
+        order = sorted_order(keys, limit)
+        fresh = np.ones(len(order), np.bool_)
+        fresh[1:] = keys[order[1:]] != keys[order[:-1]]
+        first = np.empty(len(order), np.int64)
+        first[order] = order[fresh][np.cumsum(fresh) - 1]
+    is_first = first == place
+    return (np.cumsum(is_first, dtype=np.int32) - np.int32(1))[first], np.flatnonzero(is_first).astype(np.int32)
 
 
 def shift_codes(codes: Array, offsets: Array, row: int, absolute: bool, n_values: int, reach: int, out: Array) -> None:

@@ -51,10 +51,10 @@ class Tables(NamedTuple):
 
 
 @kernel
-def _common(kind, p, q):
+def common_share(kind, p, q):
     """What a class that both distributions have subtracts from 1, the distance of disjoint distributions."""
     if kind == MVDM:  # sum |p - q| / 2
-        return min(p, q)
+        return np.minimum(p, q)
     if kind == JEFFREY:  # sum (p - q) log2(p / q) / 2, and |p - q| / 2 where one of them is 0
         return (p + q - (p - q) * np.log2(p / q)) / 2
     mean = (p + q) / 2  # sum (p log2(p / mean) + q log2(q / mean)) / 2
@@ -141,7 +141,7 @@ def fill(d, i, code, number, table, base, wide):
             p = d.share[j]
             at = i * n_classes + d.classes[j]
             for h in range(d.turned_ptr[at], d.turned_ptr[at + 1]):
-                wide[d.turned_code[h]] -= _common(kind, p, d.turned_share[h])
+                wide[d.turned_code[h]] -= common_share(kind, p, d.turned_share[h])
         for v in range(n):
             table[base + v] = weight * max(0.0, 1.0 if d.rare[first + v] else wide[v])
     if code >= 0:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from labelwright.kernels import clamped
+from labelwright.kernels import clamped, compiled
 from labelwright.parallel import even_ranges, sentence_ranges
 from labelwright.structures import timeorder
 from labelwright.structures.lattice import label_marginals
@@ -66,7 +66,7 @@ class PairMembers:
 
     def __init__(self, graph: Graph):
         self.n_labels, self.order = len(graph.contexts.opening), graph.order
-        label, before, _, _ = graph.names
+        label, before = graph.label_of_node.astype(np.int64), graph.label_before
         self.source, self.target = graph.ends
         if graph.order == 1:
             real = np.flatnonzero((self.source < graph.n_nodes) & (self.target < graph.n_nodes))
@@ -229,6 +229,7 @@ class LabelledChains:
         self._right = np.zeros((len(allowed), graph.width), np.bool_)  # nodes that a label or set of labels allows
         self._right[:, : graph.n_nodes] = allowed[:, graph.label_of_node]
         self._paths = NOTHING if self.latent else self._paths_of_labels()
+        self.masked = self.latent and not compiled()  # NumPy sums latent paths of labels as those of sets of labels
 
     def _paths_of_labels(self) -> Array:
         """The nodes [T] of the paths of labels, in sentences where all labels are known."""
@@ -285,5 +286,5 @@ class LabelledChains:
         with np.errstate(divide="ignore"):
             cost = None if of_tokens is None else np.log(of_tokens[token]).astype(self.dtype)
         weight = None if of_sentences is None else of_sentences[sentences][plan.rank].astype(self.dtype)
-        right = None if kind == COMPLETE and cost is None else self._right[self.gold[token]]
+        right = None if kind == COMPLETE and cost is None and not self.masked else self._right[self.gold[token]]
         return Said(right, cost, weight)

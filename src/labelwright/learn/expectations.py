@@ -222,7 +222,7 @@ class Expectations:
         build.shut(node, np.arange(plan.n_first), plan.last)
         row = rows[build.arc_kind] if build.by_token else np.empty((len(node), 0), self.dtype)
         score = 0.0 if data.path is None else self._path_scores(node, row, data, data.path)
-        permitted = None if data.kind == COMPLETE else _permitted(node, data.said)
+        permitted = _permitted(node, data.said) if data.kind != COMPLETE or self.chains.masked else None
         plain = node.copy() if data.slots is not None and data.said.cost is not None else None
         data.said.add_costs(node)
         top, E, arc_top = self._exponentials(node, row, transitions)

@@ -22,7 +22,7 @@ from labelwright.features.builtin import template as find_template
 from labelwright.features.extract import columns_of, few_tokens, kind_of, read_template, refuse_labels_below
 from labelwright.features.sources import NO_SOURCES, NOTHING, Given, Sources, with_usual_lines
 from labelwright.features.template import Cell, Pattern, Template, apply
-from labelwright.features.vocabulary import Columns, intern_rows
+from labelwright.features.vocabulary import Columns
 from labelwright.kernels import tables
 from labelwright.memory.instances import Instances, instances
 from labelwright.modelfile import HeaderReader, TensorReader
@@ -177,7 +177,7 @@ def _column(line: Pattern, columns: Columns, read: dict[Cell, tuple[list[str], A
     if len(cells) == 1:
         return cells[0]
     rows = np.stack([numbers for _, numbers in cells], axis=1).astype(np.int32)
-    numbers, firsts = intern_rows(rows)
+    numbers, firsts = tables.intern_rows(rows)
     texts = [
         "/".join(values[i] for (values, _), i in zip(cells, row, strict=True)) for row in rows[firsts].tolist()
     ]  # texts may be equal where values contain slashes: that is one value

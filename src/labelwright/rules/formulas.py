@@ -1,4 +1,4 @@
-"""Conditions on labellings, evaluated on a whole labelling, token by token (automaton.py) or in a solver (program.py).
+"""Conditions on labellings, evaluated on a whole labelling, token by token (automaton.py) or in a solver (solver.py).
 
 An *event* is that some tokens have labels out of some sets.  A *row* keeps a weighted sum of events between bounds, a
 *language* is a deterministic automaton that must accept the labels, and formulas join these by "all of", "some of" and

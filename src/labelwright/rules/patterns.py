@@ -12,7 +12,7 @@ Names with other characters stand in quotes: '.' "a b".  A pattern becomes an au
 """
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeAlias
 
 from labelwright.errors import OptionError
@@ -66,21 +66,6 @@ class Pattern(NamedTuple):
     node: Node
     begins: bool
     ends: bool
-
-    @property
-    def names(self) -> list[str]:
-        """The labels and chunk types that it names."""
-        return list(_names(self.node))
-
-
-def _names(node: Node) -> Iterator[str]:
-    if isinstance(node, Name):
-        yield node.name
-    elif isinstance(node, Repeated):
-        yield from _names(node.part)
-    elif isinstance(node, Sequenced | Either):
-        for part in node.parts:
-            yield from _names(part)
 
 
 # -- reading ----------------------------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """Users' rules on labellings: counts, agreement, label schemes, any linear constraint; hard or soft.
 
     rule + sentence -> formula -> evaluated on a whole labelling (formulas.py), followed token by token by an automaton
-                                  (automaton.py), or posted into a solver (program.py)
+                                  (automaton.py), or posted into a solver (solver.py)
 
 labelwright.constraints has the functions that make rules.
 """

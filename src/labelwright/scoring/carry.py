@@ -10,7 +10,7 @@ from labelwright.features.extract import ArrayFeatures, ColumnFeatures, DictFeat
 from labelwright.features.layered import LayeredFeatures
 from labelwright.features.vocabulary import Vocabulary
 from labelwright.modelfile import rounded
-from labelwright.scoring.parameters import REACH, Cells, Trained
+from labelwright.scoring.parameters import REACH, Cells, Trained, renamed, states_in
 from labelwright.structures.states import StateSpace
 
 Array = NDArray[Any]
@@ -36,17 +36,20 @@ def carry_over(before: Trained, now: Trained, shake: bool = False) -> Array:
         old = np.append(old_weights[old_parts[name]], 0)[number]
         weights[parts[name]] = np.where(number < 0, start, old + np.where(shaken, start, 0))
 
+    def any_split(column: Array, reach: int) -> Array:
+        return np.asarray(np.logical_or.reduce([split[state] for state in states_in(column, reach, S)]))
+
     for name, cells in parameters.cells.items():
         if name not in old_parameters.cells:
             continue
-        column = mapped_columns(cells.column, REACH[name], states, S, old_S)
+        column = renamed(cells.column, REACH[name], states, old_S)
         number = old_cells(old_parameters.cells[name], Cells(cells.ptr, column), features)
-        carry(name, number, _any_state(cells.column, REACH[name], split))
+        carry(name, number, any_split(cells.column, REACH[name]))
     for name, reach in (("transitions", 1), ("triples", 2)):
         if name in parts and name in old_parts:
             every = parameters.codes_of(name, np.arange(parts[name].stop - parts[name].start))
-            old = old_parameters.places(name, mapped_columns(every, reach, states, S, old_S))
-            carry(name, old, _any_state(every, reach, split))
+            old = old_parameters.places(name, renamed(every, reach, states, old_S))
+            carry(name, old, any_split(every, reach))
     return weights
 
 
@@ -62,26 +65,6 @@ def old_cells(old: Cells, new: Cells, features: Array) -> Array:
     order = np.argsort(known, kind="stable")
     number = order[np.minimum(np.searchsorted(known, wanted, sorter=order), len(order) - 1)]
     return np.where(known[number] == wanted, number, -1)
-
-
-def _any_state(column: Array, reach: int, chosen: Array) -> Array:
-    """Whether one of the states of each state, pair or triple (reach 0, 1, 2) is among the chosen [S]."""
-    any_chosen, rest = np.zeros(len(column), np.bool_), column
-    for _ in range(reach + 1):
-        any_chosen |= chosen[rest % len(chosen)]
-        rest = rest // len(chosen)
-    return any_chosen
-
-
-def mapped_columns(column: Array, reach: int, states: Array, S: int, old_S: int) -> Array:
-    """The numbers in another space of states, pairs or triples of states (reach 0, 1, 2), by those of the states [S];
-    -1 where one of the states has none there."""
-    rest, old_column, factor = column, np.zeros(len(column), np.int64), 1
-    for _ in range(reach + 1):
-        old = states[rest % S]
-        old_column = np.where((old < 0) | (old_column < 0), -1, old_column + old * factor)
-        rest, factor = rest // S, factor * old_S
-    return old_column
 
 
 def _old_states(old: StateSpace, new: StateSpace) -> Array:
@@ -151,28 +134,20 @@ def merged_weights(before: Trained, now: Trained, target: Array, share: Array) -
     every_feature = np.arange(before.extractor.n_features)
 
     def put(name: str, column: Array, reach: int, number: Array) -> None:
-        part = before.weights[old.slices[name]].astype(np.float64) * _shares(column, reach, share)
+        shares = np.multiply.reduce([share[state] for state in states_in(column, reach, S)])
+        part = before.weights[old.slices[name]].astype(np.float64) * shares
         weights[new.slices[name]] = np.bincount(number, part, new.slices[name].stop - new.slices[name].start)
 
     for name, cells in old.cells.items():
-        column = mapped_columns(cells.column, REACH[name], target, S, new_S)
+        column = renamed(cells.column, REACH[name], target, new_S)
         put(name, cells.column, REACH[name], old_cells(new.cells[name], Cells(cells.ptr, column), every_feature))
     for name, reach in (("transitions", 1), ("triples", 2)):
         if name in old.slices:
             every = old.codes_of(name, np.arange(S ** (reach + 1)))
-            put(name, every, reach, new.places(name, mapped_columns(every, reach, target, S, new_S)))
+            put(name, every, reach, new.places(name, renamed(every, reach, target, new_S)))
     entropy = np.bincount(target, -share * np.log(np.maximum(share, 1e-300)), new_S)
     weights[new.slices["transitions"]] += np.tile(entropy, new_S)
     return weights.astype(before.weights.dtype)
-
-
-def _shares(column: Array, reach: int, share: Array) -> Array:
-    """The product of the shares of the states of each state, pair or triple (reach 0, 1, 2)."""
-    product, rest = np.ones(len(column)), column
-    for _ in range(reach + 1):
-        product *= share[rest % len(share)]
-        rest = rest // len(share)
-    return product
 
 
 # -- a smaller model --------------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ plain triples [S, S, S].
 """
 
 import itertools
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -65,6 +66,24 @@ class Parameters(NamedTuple):
         return codes
 
 
+def states_in(column: Array, reach: int, n_states: int) -> Iterator[Array]:
+    """The states of states, pairs or triples of states (reach 0, 1, 2), the last ones first."""
+    for _ in range(reach + 1):
+        yield column % n_states
+        column = column // np.asarray(n_states, column.dtype)
+
+
+def renamed(column: Array, reach: int, names: Array, n_names: int) -> Array:
+    """Numbers of states, pairs or triples of states (reach 0, 1, 2) with names [S] in place of the states; -1 where one
+    of them has none (-1)."""
+    codes, factor = np.zeros(len(column), np.int64), 1
+    for state in states_in(column, reach, len(names)):
+        name = names[state]
+        codes = np.where((name < 0) | (codes < 0), -1, codes + name * factor)
+        factor *= n_names
+    return codes
+
+
 class Before(NamedTuple):
     """A model before it grows: its cells stay."""
 
@@ -72,21 +91,13 @@ class Before(NamedTuple):
     space: StateSpace  # whose labels the grown model has too
     number: NDArray[np.int64]  # [F]  the numbers of its features in the grown model
 
-    def present(self, kind: str) -> NDArray[np.int64]:
-        """The features (by their new numbers) that have cells of this kind."""
-        return self.number[np.diff(self.parameters.cells[kind].ptr) > 0]
-
     def label_cells(self, kind: str, labels: tuple[str, ...]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The feature and the code (label, pair, triple of labels) of every cell of this kind [W of this kind], by the
         numbers of the grown model."""
-        ptr, rest = self.parameters.cells[kind]
+        ptr, column = self.parameters.cells[kind]
         place = {label: i for i, label in enumerate(labels)}
         label_of = np.array([place[label] for label in self.space.labels], np.int64)[self.space.label_of]  # [S]
-        codes, factor = np.zeros(len(rest), np.int64), 1
-        for _ in range(REACH[kind] + 1):
-            codes += label_of[rest % len(label_of)] * factor
-            rest, factor = rest // np.int32(len(label_of)), factor * len(labels)
-        return np.repeat(self.number, np.diff(ptr)), codes
+        return np.repeat(self.number, np.diff(ptr)), renamed(column, REACH[kind], label_of, len(labels))
 
 
 def united(
@@ -115,11 +126,6 @@ def _behind(
     following[1:] = np.where((codes[:-1] < 0) | (gold[1:] < 0), -1, codes[:-1] * n_labels + gold[1:])
     following[offsets[:-1][offsets[:-1] < len(gold)]] = -1
     return following
-
-
-def _all_cells(n_features: int, n_codes: int) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    ptr = np.arange(n_features + 1, dtype=np.int64) * n_codes
-    return ptr, np.tile(np.arange(n_codes, dtype=np.int32), n_features)
 
 
 def _expand(ptr: NDArray[np.int64], codes: NDArray[np.int32], states_of: list[NDArray[np.int32]]) -> Cells:
@@ -165,15 +171,12 @@ def make_parameters(
                 f"{MAX_CELLS:,} weights; use cells='observed' or a larger min_count"
             )
         if cells == "all":
-            ptr, column = _all_cells(n_features, n_codes)
-            present = np.zeros(n_features, np.bool_)
-            present[incidence.key_feature] = True
-            present[incidence.token_feature] = True
+            present = np.zeros(n_features, np.bool_)  # a feature of another kind has no cells here
+            present[incidence.key_feature] = present[incidence.token_feature] = True
             if before is not None:
-                present[before.present(name)] = True
-            if not present.all():  # a feature of another kind has no cells here
-                ptr = offsets_from(np.where(present, n_codes, 0))
-                column = np.tile(np.arange(n_codes, dtype=np.int32), int(present.sum()))
+                present[before.number[np.diff(before.parameters.cells[name].ptr) > 0]] = True
+            ptr = offsets_from(np.where(present, n_codes, 0))
+            column = np.tile(np.arange(n_codes, dtype=np.int32), int(present.sum()))
         else:
             ptr, column = observed_cells(incidence, n_features, codes[0], n_codes)
             for further in codes[1:]:

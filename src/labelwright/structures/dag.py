@@ -289,8 +289,7 @@ def entropy(graph: Dag, scores: Any) -> float:
     scores : of the arcs [A], in log space
     """
     arcs = _possible(graph, scores)
-    into, out = np.empty((2, graph.n_nodes))
-    return float(kernels.entropy(*graph[:2], graph.sources, arcs, into, out))
+    return kernels.entropy(graph.source, graph.sources, arcs)
 
 
 def sample(graph: Dag, scores: Any, n: int, random_state: Any = None) -> list[Array]:

@@ -102,15 +102,10 @@ class SegmentSpace(NamedTuple):
 
     def labels_of(self, segments: Segments) -> list[str]:
         """The labels of one sentence."""
-        labels: list[str] = []
-        spelt = spelling(self)
-        kinds = segments.kind.tolist()
-        lengths = (segments.end - segments.start).tolist()
+        kinds, lengths = segments.kind.tolist(), (segments.end - segments.start).tolist()
         around = zip([-1, *kinds[:-1]], kinds, [*kinds[1:], -1], lengths, strict=True)
-        for before, kind, after, length in around:
-            arguments = self.types[kind], kind < self.n_long, length, before == kind, after == kind
-            labels += [spelt.get(label, label) for label in _written(self.scheme, *arguments)]
-        return labels
+        written = (self.written(kind, n, before == kind, after == kind) for before, kind, after, n in around)
+        return [label for labels in written for label in labels]
 
 
 @functools.lru_cache(maxsize=1 << 14, typed=True)

@@ -104,17 +104,11 @@ class Graph(NamedTuple):
         return int(of_blocks[has_sources].max(initial=0))
 
     @property
-    def names(self) -> tuple[Array, Array, Array, Array]:
-        """The label of each node [Q], the label before it [Q] (-1: none; of first order -2), the first node of each
-        label [L+1] (order 1), and where the arcs from each node are numbered from [Q]."""
-        n_labels = len(self.contexts.opening)
-        before = np.full(self.n_nodes, -2)
-        if self.order == 2:
-            before = np.where(self.previous < 0, -1, self.label_of_state[self.previous])
-        first = np.searchsorted(self.label_of_state, np.arange(n_labels + 1))
-        arrays = self.label_of_node, before, first, self.contexts.base
-        label, before, first, base = (np.ascontiguousarray(x, np.int64) for x in arrays)
-        return label, before, first, base
+    def label_before(self) -> Array:
+        """The label before that of each node [Q]: -1 where there is none; of first order -2."""
+        if self.order == 1:
+            return np.full(self.n_nodes, -2)
+        return np.where(self.previous < 0, -1, self.label_of_state[self.previous]).astype(np.int64)
 
     @property
     def ends(self) -> tuple[Array, Array]:

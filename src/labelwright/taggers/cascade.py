@@ -333,7 +333,6 @@ class Cascade(Confidences, Tagger):
             layer._forget_run()
 
     def _progress_bar(self, title: str = "training") -> ProgressBar:
-        """A bar for `fit(progress=...)`, which shows joint training."""
         return ProgressBar(self.max_iter, self.tol, title)
 
     def _trouble(self) -> str | None:
@@ -505,8 +504,8 @@ class Cascade(Confidences, Tagger):
                 raise OptionError(f"against: no layer has a label {given!r}")
             return having
         if given is not None and not isinstance(given, Mapping):
-            got = type(given).__name__
-            raise OptionError(f"{word}: expected {{layer: ...}}, one of {', '.join(layers)}, got {got}")
+            expected = f"expected {{layer: ...}}, one of {', '.join(layers)}"
+            raise OptionError(f"{word}: {expected}, got {type(given).__name__}")
         for name in given or ():
             if name not in layers:
                 raise OptionError(f"{word}: no layer {name!r}, expected one of {', '.join(layers)}")
@@ -551,23 +550,22 @@ class Cascade(Confidences, Tagger):
 
     def _readings(self, X: Any) -> Iterator[tuple[str, Any, Any]]:
         """Every layer with what it reads of sentences, the lowest first."""
-        read, last = self._input(X), list(self.layers_)[-1]
+        read = self._input(X)
         for name, layer in self.layers_.items():
             data = self._encoded(layer, read)
             yield name, layer, data
-            if name != last:
+            if name != [*self.layers_][-1]:
                 read = over(read, name, self._passed(layer, data))
 
     def _input(self, X: Any) -> Any:
-        """What the lowest layer reads."""
+        """What the lowest layer reads of sentences."""
         if isinstance(X, Corpus):
             names: Sequence[str] = self.inputs_
             if not set(names) <= set(X.names):  # under other names, as many
                 names = [name for name in X.input_names if name not in dict(self.layers)]
             if len(names) != len(self.inputs_):
-                raise CorpusError(
-                    f"{X.source}: the cascade reads the columns {','.join(self.inputs_)}, got {','.join(X.names)}"
-                )
+                reads = f"the cascade reads the columns {','.join(self.inputs_)}"
+                raise CorpusError(f"{X.source}: {reads}, got {','.join(X.names)}")
             X = X.select(names)
         elif kind_of(X) == "columns":
             X = Corpus.from_sequences(X, reads=self.inputs_)
@@ -597,11 +595,6 @@ class Cascade(Confidences, Tagger):
     def reads(self) -> InputSchema:
         lowest = next(iter(self._outputs.values())).reads()
         return InputSchema(lowest.kind, tuple(self.inputs_))
-
-    def input_of_lowest(self, X: Any) -> Any:
-        """What the lowest layer reads of sentences."""
-        self._check_fitted()
-        return self._input(X)
 
     def set_params(self, **parameters: Any) -> Self:
         """Change parameters by name, those of layers as in `pos__l2`.  What belongs to the run, as `pos__n_jobs` and
@@ -654,17 +647,14 @@ class Cascade(Confidences, Tagger):
         return "|".join(["cascade", f"passing:{self.passing}", *layers])
 
     def knows(self, words: Sequence[str]) -> list[bool] | None:
-        lowest: Tagger = next(iter(self._outputs.values()))
-        return lowest.knows(words)
+        known: list[bool] | None = next(iter(self._outputs.values())).knows(words)
+        return known
 
     def _compressed(self, prune: float, bits: int) -> Self:
         smaller = copy.copy(self)
-        smaller.layers_ = {
-            name: layer.compressed(prune, bits) if layer._sizes() else copy.copy(layer)
-            for name, layer in self.layers_.items()
-        }
-        records = {name: layer.training_ for name, layer in smaller.layers_.items()}
-        smaller.training_ = self.training_ | {"layers": records}
+        smaller._set_layers(
+            {n: each.compressed(prune, bits) if each._sizes() else copy.copy(each) for n, each in self.layers_.items()}
+        )
         return smaller
 
     def _sizes(self) -> dict[str, int]:
@@ -689,9 +679,9 @@ class Cascade(Confidences, Tagger):
             words = self.lexicon_.words
             tensors["lexicon.text"], tensors["lexicon.offsets"] = pack_strings(list(words))
             tensors["lexicon.had"], tensors["lexicon.had.offsets"] = pack_strings(list(words.values()))
-        own = {"inputs": list(self.inputs_), "layers": layers}
         records = {name: layer.training_ for name, layer in self.layers_.items()}
-        return tensors, header_of(self) | own | {"training": self.training_ | {"layers": records}}
+        own = {"inputs": list(self.inputs_), "layers": layers, "training": self.training_ | {"layers": records}}
+        return tensors, header_of(self) | own
 
     @classmethod
     def unpack(cls, tensors: Mapping[str, Array], header: Mapping[str, Any]) -> Self:

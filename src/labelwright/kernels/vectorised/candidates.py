@@ -54,7 +54,6 @@ def _rows(features, cell_ptr, cell_column, weights, bias, tokens, dtype):
 
 
 def label_rows(features, cell_ptr, cell_column, weights, bias, t0, t1, rows):
-    """The same for the tokens t0 <= t < t1."""
     tokens, model = np.arange(t0, t1), (cell_ptr, cell_column, weights, bias)
     for a, b in _blocks(features, cell_ptr, tokens, rows.shape[1]):
         rows[a:b] = _rows(features, *model, tokens[a:b], rows.dtype)
@@ -63,8 +62,6 @@ def label_rows(features, cell_ptr, cell_column, weights, bias, t0, t1, rows):
 def pick_labels(
     features, cell_ptr, cell_column, weights, bias, tokens, permitted, cutoff, most, row, sizes, labels, scores
 ):
-    """labels[i, :sizes[i]] = the labels (rising) of tokens[i] that are at most `cutoff` below its best one, `most` of
-    them at most; scores[i] = their scores.  Where `permitted` has rows, only labels of these."""
     for a, b in _blocks(features, cell_ptr, tokens, len(row)):
         part = tokens[a:b]
         rows = _rows(features, cell_ptr, cell_column, weights, bias, part, row.dtype)
@@ -94,7 +91,6 @@ def _spread(x, labels, largest, best, table, bound):
 
 
 def bounds_upto(rows, slot_ptr, slot_label, value, arc_place, pair_ptr, out, reach, upto, bound):
-    """bound[t, y] = an upper bound on the score of every path up to label y at t (see `missed_bounds`)."""
     T, L = rows.shape
     missed = missed_raw = -np.inf
     labels, more = np.empty(0, np.int64), np.empty(0)
@@ -120,8 +116,6 @@ def bounds_upto(rows, slot_ptr, slot_label, value, arc_place, pair_ptr, out, rea
 
 
 def add_bounds_after(rows, slot_ptr, slot_label, value, arc_place, pair_ptr, into, reach, ahead, bound):
-    """bound[t, y] += an upper bound on what can follow label y at t; minus infinity for candidates.  Returns the
-    largest."""
     T, L = rows.shape
     after = np.zeros(L)
     highest = missed = missed_raw = -np.inf
@@ -150,7 +144,6 @@ def add_bounds_after(rows, slot_ptr, slot_label, value, arc_place, pair_ptr, int
 
 
 def mass_bound(rows, slot_ptr, slot_label, pairs, place, pair_ptr, all_ptr, all_label, reach):
-    """log of an upper bound on the sum over all labellings of a sentence, of order 1."""
     T, L = rows.shape
     log_z = other = 0.0
     labels, old = np.empty(0, np.int64), np.empty(0)

@@ -132,12 +132,10 @@ def _is_trusted(scale, sums, itemsize):
 
 
 def exponentiate32(x, top, width):
-    """x[t, :width] = exp(x - its maximum), the rest of the row 0, top[t] = the maximum (float32)."""
     _exponentiate(x, top, width, _LOWEST)
 
 
 def exponentiate64(x, top, width):
-    """As exponentiate32, in float64."""
     _exponentiate(x, top, width, None)
 
 
@@ -157,7 +155,6 @@ def _exponentiate(x, top, width, lowest):
 
 
 def exponentiate_arcs(arc, E, top):
-    """E [T or 1, A] = exp(arc - top), top [T or 1] = the maximum of a row; with a row per token, the first is 0."""
     begin = 1 if len(arc) > 1 else 0
     E[:begin] = 0
     top[:begin] = 0
@@ -168,8 +165,6 @@ def exponentiate_arcs(arc, E, top):
 
 
 def pair_nodes(state, edge, used, plain, node_state, node):
-    """node [T, Q] of order 2 = the score of its state (row of `state`) + plain [Q] + the scores of pairs of states
-    (rows of `edge`, of the nodes used [U]; -1: none)."""
     n = len(plain)
     state.take(node_state[:n], axis=1, out=node[:, :n], mode="clip")
     node[:, :n] += plain.astype(node.dtype)
@@ -179,7 +174,6 @@ def pair_nodes(state, edge, used, plain, node_state, node):
 
 
 def pair_counts(node, used, node_state, state, edge, plain):
-    """The adjoint of pair_nodes: fills state [T, S] and edge [T, U], and adds to plain [Q]."""
     counts = node[:, : len(plain)]
     order = np.argsort(node_state[: len(plain)], kind="stable")
     ordered = node_state[order]
@@ -191,15 +185,12 @@ def pair_counts(node, used, node_state, state, edge, plain):
 
 
 def spread_arcs(rows, used, base, out):
-    """out[t] = base, with rows[t, j] added at the place used[j] (-1: nowhere): arc scores [T, A] from those in use."""
     known = np.flatnonzero(used >= 0)
     out[:] = base
     out[:, used[known]] += rows[:, known]
 
 
 def spread_exponentials(rows, used, base, out):
-    """The same after exponentiation: out[t] = base * the exponential of 0 (behind the last column in use), and
-    base * rows[t, j] at the place used[j]."""
     known = np.flatnonzero(used >= 0)
     column = np.full(out.shape[1], len(used))
     column[used[known]] = known
@@ -208,7 +199,6 @@ def spread_exponentials(rows, used, base, out):
 
 
 def gather_arcs(arcs, used, rows):
-    """rows[t, j] = arcs[t, used[j]], and 0 behind: the adjoint of spread_arcs."""
     n = len(used)
     rows[:, :n] = arcs.take(np.maximum(used, 0), axis=1) * (used >= 0)
     rows[:, n:] = 0

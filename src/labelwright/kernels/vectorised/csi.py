@@ -1,24 +1,14 @@
 """The best labellings of many sentences in NumPy: only the recurrence of kernels.csi goes token by token, for all
-sentences that have so many tokens."""
-
-from typing import Any
+sentences that have so many tokens.  Compiled code answers a request of one sentence in half of the time."""
 
 import numpy as np
-from numpy.typing import NDArray
 
 from labelwright.kernels.csi import TIE, arcs_of, sizes_of, targets_of
 
-Array = NDArray[Any]
 ARCS = 1 << 19  # of the sentences that are searched together
 
 
-def best_labellings(
-    proposals: Any, begin: int, stop: int, allowed: Any, scratch: Any, value: Array, labels: Array, scores: Array
-) -> None:
-    """labels [T] of the sentences begin:stop, and scores [N]; minus infinity where no labelling is allowed.
-
-    Of labellings that tie it takes, token by token from the left, the first candidate that attains the best score.
-    allowed (start [L], arc [L, L], end [L]) says what may follow what, empty: everything; value is not needed here."""
+def best_labellings(proposals, begin, stop, allowed, scratch, value, labels, scores):
     offsets, n_arcs = proposals.offsets, sizes_of(proposals)[1]
     lengths = np.diff(offsets)
     scores[begin:stop] = 0.0
@@ -30,7 +20,7 @@ def best_labellings(
         waiting = waiting[n:]
 
 
-def _label(proposals: Any, allowed: Any, sentences: Array, labels: Array, scores: Array) -> None:
+def _label(proposals, allowed, sentences, labels, scores):
     """The best labellings of some sentences, the longest first."""
     sizes, offsets = proposals.sizes, proposals.offsets
     made = arcs_of(proposals, allowed, offsets[sentences], offsets[sentences + 1])

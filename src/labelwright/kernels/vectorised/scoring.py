@@ -24,13 +24,11 @@ def _parts(ptr, at_once):
 
 
 def score_keys(weights, cell_ptr, cell_column, ptr, feature, value, table, k0, k1):
-    """table[k, :] = sum of the weight rows of key k's features, for k0 <= k < k1."""
     table[k0:k1] = 0
     _add_features(weights, cell_ptr, cell_column, ptr, feature, value, k0, k1, table[k0:k1])
 
 
 def score_tokens(weights, cell_ptr, cell_column, keys, table, ptr, feature, value, t0, t1, node):
-    """node[t - t0, :] += rows of token t's keys + weight rows of its own features, for t0 <= t < t1."""
     for group in keys[t0:t1].T:
         present = group >= 0
         if present.all():
@@ -118,7 +116,6 @@ def _add_cells(weights, cells, a, b, rows):
 
 
 def score_key_rows(weights, cells, dense, lists, table, k0, k1):
-    """table[k, :] = the sum of key k's weights and rows of dense features, for k0 <= k < k1."""
     rows = table[k0:k1]
     rows[:] = 0
     _add_rows(dense, lists, k0, k1, rows)
@@ -126,7 +123,6 @@ def score_key_rows(weights, cells, dense, lists, table, k0, k1):
 
 
 def score_rows(weights, keys, table, cells, dense, lists, rows):
-    """rows[t, :] = the sum of token t's keys, weights and rows of dense features."""
     n = max(1, _NUMBERS // rows.shape[1])
     for a in range(0, len(rows), n):
         b = min(a + n, len(rows))
@@ -152,7 +148,6 @@ def _cells_of(cell_ptr, feature):
 
 
 def spread_cells(weights, cell_ptr, cell_column, feature, rows, i0, i1):
-    """rows[i, :] = the weights of feature[i] in their columns, 0 elsewhere, for i0 <= i < i1."""
     cell, sizes = _cells_of(cell_ptr, feature[i0:i1])
     part = rows[i0:i1]
     part[:] = 0
@@ -161,20 +156,17 @@ def spread_cells(weights, cell_ptr, cell_column, feature, rows, i0, i1):
 
 
 def gather_cells(rows, cell_ptr, cell_column, feature, gradient, i0, i1):
-    """The adjoint of spread_cells: the gradient of each weight += its place in rows."""
     cell, sizes = _cells_of(cell_ptr, feature[i0:i1])
     place = np.repeat(np.arange(i1 - i0) * rows.shape[1], sizes) + cell_column[cell]
     gradient[cell] += rows[i0:i1].reshape(-1).take(place)
 
 
 def pool_rows(item, ptr, owner, value, rows, table, i0, i1):
-    """table[item[i], :] += sum of value * rows[owner, :] over the owners of that item, for i0 <= i < i1."""
     if i1 > i0:
         table[item[i0:i1]] += _sums(rows, owner, ptr[i0 : i1 + 1], value)
 
 
 def collect(feature, ptr, owner, value, rows, cell_ptr, cell_column, gradient, i0, i1):
-    """gradient[c] += sum over the owners (keys or tokens) of feature[i] of value * rows[owner, column of c]."""
     if i0 == i1:
         return
     flat, width = rows.reshape(-1), rows.shape[1]
@@ -193,10 +185,6 @@ def collect(feature, ptr, owner, value, rows, cell_ptr, cell_column, gradient, i
 
 
 def value_gradient(weights, cells, slot_of_cell, dense, lists, slot_of_row, t0, t1, rows, gradient):
-    """gradient[slot] += the derivative by the value of a token's own feature, for t0 <= t < t1: its weights times the
-    row rows[t - t0].
-
-    Slots outside `gradient` hold values that never change."""
     for ptr, slots in ((cells.ptr, slot_of_cell), (lists.ptr, slot_of_row)):
         begin, end = int(ptr[t0]), int(ptr[t1])
         slot = slots[begin:end]
@@ -214,7 +202,6 @@ def value_gradient(weights, cells, slot_of_cell, dense, lists, slot_of_row, t0, 
 
 
 def dots(basis, rows, begin, end, out):
-    """out[i, j] = basis[rows[i]] . basis[j] over begin..end."""
     out[:] = 0
     for a in range(begin, end, _BLOCK):
         part = basis[:, a : min(a + _BLOCK, end)]
@@ -222,19 +209,16 @@ def dots(basis, rows, begin, end, out):
 
 
 def combine(basis, coefficients, begin, end, out):
-    """out = sum_j coefficients[j] basis[j] over begin..end."""
     np.matmul(coefficients.astype(basis.dtype), basis[:, begin:end], out=out[begin:end])
 
 
 def advance(x, direction, step, begin, end, out):
-    """out = x + step * direction over begin..end."""
     here = slice(begin, end)
     np.multiply(direction[here], x.dtype.type(step), out=out[here])
     out[here] += x[here]
 
 
 def add_ridge(x, l2, gradient, direction, begin, end, out):
-    """gradient += l2 x; out = (x . x, gradient . direction) over begin..end."""
     out[:] = 0
     strength = x.dtype.type(l2)
     for a in range(begin, end, _AT_ONCE):
@@ -247,7 +231,6 @@ def add_ridge(x, l2, gradient, direction, begin, end, out):
 
 
 def differences(x, old_x, g, old_g, begin, end, s, y):
-    """s = x - old_x and y = g - old_g over begin..end."""
     here = slice(begin, end)
     np.subtract(x[here], old_x[here], out=s[here])
     np.subtract(g[here], old_g[here], out=y[here])
