@@ -53,7 +53,7 @@ BUDGETS = {  # the most lines and files of each package: raising one is a decisi
     ("corpus",): (5160, 20),
     ("features",): (4726, 15),
     ("structures",): (3300, 11),
-    ("kernels", "engine"): (8600, 42),  # with loops for the bounds of pruned labels: 10 times as fast
+    ("kernels", "engine"): (8612, 42),  # with loops for the bounds of pruned labels: 10 times as fast
     ("scoring",): (1305, 6),
     ("memory",): (1490, 7),
     ("answers", "decode"): (3180, 15),
@@ -64,7 +64,7 @@ BUDGETS = {  # the most lines and files of each package: raising one is a decisi
     ("search", "active"): (1830, 10),
     ("interchange", "compat"): (2790, 16),
     ("reproduce",): (1620, 9),
-    ("cli",): (6245, 23),
+    ("cli",): (6236, 23),
     ("top level",): (2020, 9),
 }
 DEEPEST = 4  # of our classes from an estimator to `object`
