@@ -52,7 +52,7 @@ def changes(node):
             yield "not", node, new.operand
         case ast.Name(id=name) if name in EXTREMES:
             yield "extreme", node, ast.Name(EXTREMES[name])
-        case ast.Return(value=ast.expr()):
+        case ast.Return(value=ast.expr() as value) if ast.unparse(value) != "None":
             yield "returned value", node.value, ast.Constant(None)
         case ast.Slice():
             for end in filter(None, (node.lower, node.upper)):

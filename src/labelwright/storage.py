@@ -39,7 +39,8 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
     if not path.parent.is_dir():
         raise FileNotFoundError(None, f"the folder {path.parent} does not exist")
     remove_abandoned(path)
-    with _temporary_sibling(path) as (fresh, file):
+    fresh, file = _locked_sibling(path)  # as long as it is open, so that other processes see that it is in use
+    try:
         yield file
         file.flush()
         os.fsync(file.fileno())
@@ -48,25 +49,14 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
         if path.exists():
             shutil.copymode(path, fresh)
         os.replace(fresh, path)
-    _sync_folder(path.parent)
-
-
-@contextmanager
-def _temporary_sibling(path: Path) -> Iterator[tuple[Path, BinaryIO]]:
-    """A new file beside `path`.  It is locked as long as it is open, so that other processes see that it is in use;
-    whatever happens, nothing is left of it under its name."""
-    fresh, file = _locked_sibling(path)
-    try:
-        try:
-            yield fresh, file
-        finally:
-            with suppress(OSError):  # the reason of a failure is more important
-                fresh.unlink(missing_ok=True)
     except BaseException:
+        with suppress(OSError):  # the reason of a failure is more important
+            fresh.unlink(missing_ok=True)
         with suppress(OSError):  # what is still buffered may not fit on the disk
             file.close()
         raise
     file.close()
+    _sync_folder(path.parent)
 
 
 def _locked_sibling(path: Path) -> tuple[Path, BinaryIO]:

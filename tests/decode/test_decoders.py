@@ -18,6 +18,7 @@ from labelwright.corpus import spans_of
 from labelwright.corpus.schemes import boundaries
 from labelwright.decode import DECODERS
 from labelwright.decode.exact import labellings
+from labelwright.decode.mbr import chunk_f1
 from labelwright.decode.paths import SLICE, best_paths, candidates
 from labelwright.decode.record import Decoding
 from labelwright.errors import OptionError
@@ -506,3 +507,7 @@ def test_mbr_where_every_probability_is_too_small_for_a_number(order):
     p = np.exp(np.array(met.log_weights) - max(met.log_weights))
     gains = [sum(q * np.mean(a == b) for q, b in zip(p, met.labels, strict=True)) for a in met.labels]
     assert case.codes(found.labels) == met.labels[int(np.argmax(gains))].tolist()
+
+
+def test_gains_of_labellings_with_and_without_chunks() -> None:
+    assert chunk_f1([["O", "O"], ["B-X", "O"], ["O", "O"]]).tolist() == [[1, 0, 1], [0, 1, 0], [1, 0, 1]]

@@ -3,7 +3,6 @@
 import copy
 import itertools
 import json
-import pickle
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +16,7 @@ from labelwright import CRF, LatentCRF, Span
 from labelwright.cli import main
 from labelwright.corpus import builtin_corpus, convert, read_columns, spans_of, validate, write_columns
 from labelwright.decode import DECODERS
-from labelwright.errors import LabelwrightError, OptionError
+from labelwright.errors import OptionError
 from labelwright.inspection import use as inspection
 from labelwright.kernels import compiled
 from labelwright.scoring import assembly
@@ -247,30 +246,6 @@ def test_sgd_comes_near_the_optimum(template, constraints):
         assert b[t] == pytest.approx(a[t], abs=0.03)
 
 
-class StopError(Exception):
-    pass
-
-
-@pytest.mark.parametrize("settings", [{}, {"optimizer": "sgd"}, {"l1": 0.1}], ids=["lbfgs", "sgd", "owlqn"])
-def test_a_run_that_goes_on_from_its_checkpoint_is_the_undisturbed_run(tmp_path, settings):
-    words = {"max_iter": 12, "tol": 0, "random_state": 1} | settings
-    calm = crf(**words).fit(X, Y)
-    seen = []
-
-    def interrupt(record, limit):
-        seen.append(record)
-        if len(seen) == 5:
-            raise StopError
-
-    place = tmp_path / "run.checkpoint"
-    with pytest.raises(StopError):
-        crf(**words).fit(X, Y, checkpoint=place, checkpoint_every=0, progress=interrupt)
-    resumed = crf(**words).fit(X, Y, checkpoint=place, checkpoint_every=0, resume=True)
-    assert resumed.weights_.tobytes() == calm.weights_.tobytes()
-    with pytest.raises(LabelwrightError, match="other data or other settings"):
-        crf(**words, order=1, template=ARCS).fit(X, Y, checkpoint=place, resume=True)
-
-
 def test_warm_start():
     model = crf(warm_start=True, tol=1e-7).fit(X, Y)
     first = model.training_["loss"]
@@ -345,14 +320,6 @@ def test_dicts_and_arrays():
 # --- what is refused --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("order", [0, 3, -1, True, "2", None, 1.5, [2]], ids=repr)
-@pytest.mark.parametrize("make", [crf, latent], ids=["plain", "latent"])
-def test_other_orders_are_refused(make, order):
-    with pytest.raises(OptionError, match=r"^order: expected 1 or 2, got ") as caught:
-        make(order=order).fit(X, Y)
-    assert "\n" not in str(caught.value)
-
-
 @pytest.mark.parametrize("template", [TRIPLES, "U:%x[0,0]\nT", "T:%x[0,0]"])
 def test_lines_for_three_labels_need_the_second_order(template):
     with pytest.raises(OptionError, match=r"^template: T lines are features on three labels; use order=2$"):
@@ -369,20 +336,6 @@ def test_too_many_triples_are_refused_before_training(monkeypatch):
 
 
 # --- files and copies -------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.cases(3)
-def test_files_and_copies_keep_everything(model, tmp_path):
-    data = [*X, NEW]
-    model.save(tmp_path / "model")
-    for again in (labelwright.load(tmp_path / "model"), pickle.loads(pickle.dumps(model)), copy.deepcopy(model)):
-        assert type(again) is type(model)
-        assert (again.order, again._space.graph.order, again._parameters.order) == (2, 2, 2)
-        assert again.predict_marginals(data, latent=True) == model.predict_marginals(data, latent=True)
-        assert again.predict_nbest(data) == model.predict_nbest(data)
-        assert again.decode(data, constraints="scheme") == model.decode(data, constraints="scheme")
-        assert again.describe()["triples"] == model.describe()["triples"]
-    assert "|order:2|" in labelwright.modelfile.read(tmp_path / "model")[1]["signature"]
 
 
 def test_a_look_inside(model):

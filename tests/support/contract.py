@@ -25,7 +25,7 @@ BAD_SETTINGS: dict[str, list[Any]] = {
     "n_jobs": [0, "two"],
     "max_iter": [0, 2.5],
     "random_state": [-1],
-    "order": [3],
+    "order": [0, 3, True, "2", 1.5],
     "l1": [-1.0],
     "l2": [-1.0, "much", float("nan")],
     "min_count": [0],

@@ -119,17 +119,6 @@ def test_a_search_cut_short(model):
     assert len(model.decode([NEW], time_limit=0)[0].labels) == 4
 
 
-def test_what_cannot_be_satisfied_is_said(model):
-    impossible = {"forced": [["O", "I-NP"]], "constraints": "scheme"}
-    asks = [model.predict_nbest, model.predict_marginals, model.predict_spans]
-    asks += [
-        lambda x, d=d, **words: model.decode(x, d, **words) for d in ("exact", "ldi", "mbr", "viterbi", "marginal")
-    ]
-    for ask in asks:
-        with pytest.raises(OptionError, match="sentence 0: no labelling satisfies"):
-            ask([["the", "dog"]], **impossible)
-
-
 @pytest.mark.parametrize(
     ("decoder", "options", "message"),
     [
@@ -279,15 +268,3 @@ def test_files_keep_everything(kind, tmp_path):
     assert again.history_ == model.history_
     again.fit(X, Y)  # a loaded model can be trained again
     assert again.weights_.tobytes() == model.weights_.tobytes()
-
-
-def test_scikit_learn_tools():
-    from sklearn.base import clone
-    from sklearn.model_selection import GridSearchCV
-
-    model = LatentCRF(2, template=STATES, n_jobs=1, max_iter=30, random_state=0)
-    fresh = clone(model.fit(X, Y))
-    assert not hasattr(fresh, "weights_")
-    assert fresh.get_params() == model.get_params()
-    search = GridSearchCV(fresh, {"n_latent": [1, 2], "l2": [0.1, 1e6]}, cv=2, error_score="raise").fit(X * 2, Y * 2)
-    assert search.best_params_["l2"] == 0.1

@@ -10,6 +10,7 @@ FULL = {
     "sentences": 3, "tokens": 9, "iterations": 2, "loss": 1.5, "seconds": 0.1, "stopped": "converged",
     "labelwright": "0.1", "of a plugin": {"anything": [1, None]},
 }  # fmt: skip
+CALIBRATED = {"temperature": 1.0, "sentences": 3, "log_likelihood_per_token": -1.0}
 
 
 def header(training, history=()):
@@ -34,6 +35,8 @@ def test_a_record_is_returned_as_it_is():
         ({"best_dev": None}, "best_dev: expected a number"),
         ({"columns": ["word", 1]}, "columns: expected a list of strings"),
         ({"calibration": {"temperature": 1.0}}, "header: training: calibration: 'sentences' is missing"),
+        ({"calibration": CALIBRATED | {"left_out": []}}, "calibration: left_out: expected an object"),
+        ({"calibration": CALIBRATED | {"left_out": {"unknown": "x"}}}, "left_out: unknown: expected a whole number"),
         ({"convergence": {"separable": 1.0, "mistake_bound": 3.0}}, "convergence: 'theorem' is missing"),
         ({"rounds": [{"states": {"O": 2}}]}, "rounds: expected a round that was kept"),
         ({"restarts": [{"loss": 1.0}]}, r"restarts\[0\]: 'merit' is missing"),

@@ -59,10 +59,6 @@ COUNTERS = ("latent_paths", "label_paths", "mass", "expansions")
 MET = COUNTERS[:3]  # by LDI
 
 
-def decoding_of(o: Any) -> dict[str, Any]:
-    return {name: value for name, value in o.given.items() if name in NAMES}
-
-
 def flag(name: str) -> str:
     """A decoder's option as it is written on the command line."""
     return f"--{name.replace('_', '-')}"
@@ -86,11 +82,12 @@ class Choice(NamedTuple):
         return lambda batch: batch.under(self.rules, words)
 
 
-def chosen(model: Any, decoding: Mapping[str, Any]) -> dict[str, Choice]:
+def chosen(model: Any, o: Any) -> dict[str, Choice]:
     """The decoder of every output of a model with its options, after a check that they go together.
 
     A decoder that is named holds for every layer of a cascade; options without one go to the layers whose own decoder
     takes them.  Constraints hold in the layers that have chunks."""
+    decoding = {name: value for name, value in o.given.items() if name in NAMES}
     outputs, scheme = model._outputs, decoding.get("constraints")
     chunked = {name for name, tagger in outputs.items() if tagger.scheme_ is not None}
     if scheme is not None and not chunked and len(outputs) > 1:

@@ -135,7 +135,7 @@ def scored_on(o: Any) -> Tested:
     model_path, gold_path = (o.gold, o.predicted) if files.is_model(o.gold) else (o.predicted, o.gold)
     model = files.load_model(model_path, o.n_jobs, attributes=True)
     model = how.uncalibrated(model, "uncalibrated" in o.given)
-    choices = how.chosen(model, how.decoding_of(o))
+    choices = how.chosen(model, o)
     for name, tagger in model._outputs.items() if "oracle" in o.given else ():
         with how.of_layer(name):
             if ORACLE not in tagger.can:

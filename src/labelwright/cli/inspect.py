@@ -208,7 +208,8 @@ def _of_training(facts: Facts, turn: str) -> Iterator[Row]:
     training, scheme, probabilistic = facts["training"], facts.get("scheme"), facts.get("probabilistic", True)
     if "imported_from" in training:
         yield "imported from", str(training["imported_from"])
-    read = next(iter(training.get("layers", {}).values()), training)
+    of_layers = "layers" in facts  # only then the record of training has checked ones of layers, and of joint training
+    read = next(iter(training["layers"].values())) if of_layers else training
     sizes = [counted(read[f"{what}s"], what) for what in ("sentence", "token") if f"{what}s" in read]
     if sizes:  # lattices have no tokens
         yield "trained on", ", ".join(sizes)
@@ -225,7 +226,7 @@ def _of_training(facts: Facts, turn: str) -> Iterator[Row]:
     if "calibration" in training or not probabilistic:
         calibrated = "calibration" if probabilistic and "feature_weights" not in facts else "confidence"
         yield calibrated, calibration_text(training.get("calibration"))
-    joint = training.get("joint")
+    joint = training.get("joint") if of_layers else None
     if joint is not None:
         losses = f"loss {facts['history'][0]['loss']:,.1f} → {joint['loss']:,.1f}"
         yield "together", f"{counted(joint['iterations'], 'iteration')}, {losses}; {joint['stopped']}"

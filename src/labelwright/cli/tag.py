@@ -153,7 +153,7 @@ class Tagging:
 
     def __init__(self, model: Any, o: Any, entities: "EntityWriter | None"):
         self.model, self.o, self.entities = model, o, entities
-        self.choices = how.chosen(model, how.decoding_of(o))
+        self.choices = how.chosen(model, o)
         self.tallies = {name: how.Tally() for name in model._outputs} if o.verbose else {}
         self.unsummed = 0  # sentences whose probabilities under the rules are not known
         self._check()

@@ -2,6 +2,7 @@
 
 import functools
 import importlib
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +16,13 @@ from labelwright.parallel import computed_once
 FAST_MATH = {"reassoc", "contract", "nsz", "arcp"}
 
 
+class _Thread(threading.local):
+    in_numpy = False  # does a kernel run as NumPy here?  Those that it calls then do so, too, and want no machine code
+
+
+_thread = _Thread()
+
+
 class Kernel:
     """A function over arrays that runs compiled or as NumPy, as the engine has decided."""
 
@@ -25,7 +33,7 @@ class Kernel:
         choice.on_switch(self.restart)
 
     def __call__(self, *arguments: Any) -> Any:
-        return self._run(*arguments)
+        return self.vectorised(*arguments) if _thread.in_numpy else self._run(*arguments)
 
     def restart(self) -> None:
         """Find out at the next call which way to run."""
@@ -40,8 +48,12 @@ class Kernel:
 
     def _run_vectorised(self, *arguments: Any) -> Any:
         """Numbers overflow, and divide by zero, as silently as in machine code."""
-        with np.errstate(all="ignore"):
-            return self.vectorised(*arguments)
+        _thread.in_numpy = True
+        try:
+            with np.errstate(all="ignore"):
+                return self.vectorised(*arguments)
+        finally:
+            _thread.in_numpy = False
 
     @computed_once
     def dispatcher(self) -> Any:

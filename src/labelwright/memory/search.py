@@ -269,17 +269,7 @@ TRIED_METRICS: dict[str, tuple[dict[str, Any], ...]] = {
 SEARCHED = ("k", "metric", "weights", "votes", "mvdm_threshold")
 
 # The value of the grid that one outside it is most like: settings with that value are tried with it.
-LIKE: dict[str, Callable[[Any], Any]] = {
-    "k": lambda k: 3,
-    "metric": lambda metric: (
-        "mvdm"
-        if {"mvdm", "jeffrey", "jensen-shannon"} & {*([metric] if isinstance(metric, str) else metric)}
-        else "overlap"
-    ),
-    "weights": lambda weights: "none",
-    "votes": lambda votes: "none",
-    "mvdm_threshold": lambda threshold: 2,
-}
+LIKE = {"k": 3, "weights": "none", "votes": "none", "mvdm_threshold": 2}
 
 
 def memory_settings(prefix: str = "") -> list[dict[str, Any]]:
@@ -309,5 +299,9 @@ def settings_with(algorithm: str, given: Mapping[str, Any]) -> list[dict[str, An
         if name in given:
             wanted = given[name]
             same = [setting for setting in tried if setting.get(name) == wanted]
-            tried = same or [s | {name: wanted} for s in tried if s.get(name) == LIKE[name](wanted)]
+            like = LIKE.get(name)
+            if name == "metric":
+                compared = {"mvdm", "jeffrey", "jensen-shannon"} & {*([wanted] if isinstance(wanted, str) else wanted)}
+                like = "mvdm" if compared else "overlap"
+            tried = same or [setting | {name: wanted} for setting in tried if setting.get(name) == like]
     return tried

@@ -95,10 +95,6 @@ def _stability(averaging: str, work: Work) -> Result:
     return {"scores": scores, "low": min(late), "high": max(late), "seconds": seconds, "shown": shown}
 
 
-def _compared(work: Work) -> Result:
-    return {"pairs": work.differences(parts_of(work).test.y, {name: name for name in work.task.systems})}
-
-
 def steps(work: Work) -> list[Step]:
     task = work.task
     steps = [
@@ -109,7 +105,9 @@ def steps(work: Work) -> list[Step]:
     steps += [Step(name, system["minutes"], partial(_tested, name)) for name, system in task.systems.items()]
     for averaging in ("avg", "mavg") if task.stability else ():
         steps.append(Step(f"stability of {averaging}", task.minutes * 10, partial(_stability, averaging)))
-    return [*steps, Step("significance", 1.5, _compared)]
+    names = {name: name for name in task.systems}
+    compared = Step("significance", 1.5, lambda work: {"pairs": work.differences(parts_of(work).test.y, names)})
+    return [*steps, compared]
 
 
 # -- findings ---------------------------------------------------------------------------------------------------------

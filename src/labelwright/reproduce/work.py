@@ -28,6 +28,7 @@ AS_PUBLISHED, OURS = "as published", "ours"
 VARIANTS = (AS_PUBLISHED, OURS)
 QUICK = (300, 100, 100)  # sentences to train on, for development and to test on, in a quick run
 SHARED = ("work.py", "measured.py")  # files on which the results of every experiment depend
+WORDED = ("texts", "notes", "table", "figure")  # parts of a task on which no result depends
 
 Result = dict[str, Any]  # of a step: whatever JSON holds; "shown" is what progress shows of it
 
@@ -203,7 +204,8 @@ class Work:
         for name in self.experiment.corpora:
             files += sorted(path for path in Path(self.corpora or "", name).iterdir() if path.is_file())
         templates = {name: made(2) for name, made in BUILTIN.items()}
-        facts = f"{labelwright.__version__} {self.quick} {self.task} {templates}"
+        settings = {name: value for name, value in vars(self.task).items() if name not in WORDED} if self.task else {}
+        facts = f"{labelwright.__version__} {self.quick} {settings} {templates}"
         return _hash([facts.encode(), *(path.read_bytes() for path in files)]).encode()
 
     def _place(self, part: str, name: str, suffix: str) -> Path:

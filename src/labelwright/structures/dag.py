@@ -5,7 +5,7 @@ without arcs do not count, and a score of minus infinity forbids an arc.
 
 A *labelled* graph has labels on its arcs: every path is a labelling, and every arc reads at most one token.
 
-    chain lattice     begin -> (0, q) -> (1, q) -> ... -> end   the arc into (t, q) reads token t with the label of q
+    chain lattice     begin -> (0, q) -> (1, q) -> ...          the arc into (t, q) reads token t with the label of q
     segment graph     a segment of d tokens is d arcs through nodes of its own; the last one has its score
     proposals         as decode.csi lays them out: a node is what the tokens before have chosen
     pruned labels     a node for each candidate of a token
@@ -545,9 +545,10 @@ def labelled_graph(graph: Dag, score: Array, label: Array, token: Array, whole: 
 
 
 def graph_of_lattice(lattice: Lattice) -> LabelledGraph:
-    """The paths of a chain lattice; the arcs to the end read nothing."""
-    chain = from_chain(lattice)
-    Q = lattice.graph.n_nodes
-    label = np.append(lattice.graph.label_of_node, -1).astype(np.int64)[np.minimum(chain.node, Q)]
-    scores = np.where(chain.node < Q, chain.scores, -np.inf)  # rows may be padded
-    return labelled_graph(chain.dag, scores, label, chain.token)
+    """The paths of a chain lattice, up to its last nodes."""
+    chain, Q = from_chain(lattice), lattice.graph.n_nodes
+    on = np.flatnonzero((chain.node >= 0) & (chain.node < Q))  # without the arcs to the end; rows may be padded
+    last = chain.dag.n_nodes - 1 - lattice.node.shape[1]
+    graph = chain.dag._replace(source=chain.dag.source[on], target=chain.dag.target[on], sinks=last + np.arange(Q))
+    label = lattice.graph.label_of_node.astype(np.int64)[chain.node[on]]
+    return labelled_graph(graph, chain.scores[on], label, chain.token[on])

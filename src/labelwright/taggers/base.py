@@ -18,7 +18,7 @@ from labelwright.corpus.schemes import same_rules
 from labelwright.corpus.token_records import listed
 from labelwright.decode import DECODERS, RULED_DECODERS
 from labelwright.decode.record import MOST, Decoding, check_decoder, check_whole
-from labelwright.errors import NotFittedError, OptionError
+from labelwright.errors import OptionError
 from labelwright.inspection.explanation import Asked, Explanation
 from labelwright.structures.passing import Passed
 from labelwright.taggers.arguments import (
@@ -97,9 +97,6 @@ class Tagger(Estimator):
         constraints: str | None = None,
     ) -> list[R]:
         """question(batch) for all sentences, a block at a time, over threads: the answers in order."""
-        raise NotImplementedError
-
-    def _is_fitted(self) -> bool:
         raise NotImplementedError
 
     @property
@@ -283,12 +280,6 @@ class Tagger(Estimator):
         if capability in (FORCED, RULES):
             return f"{name} takes no {'known labels' if capability == FORCED else 'rules'}"
         return f"{name} has probabilities" if capability == CONFIDENCE else f"{name} has no {capability}"
-
-    def _check_fitted(self) -> None:
-        if not self._is_fitted():
-            raise NotFittedError(
-                f"this {type(self).__name__} is not trained yet: call fit, or labelwright.load a model file"
-            )
 
     # -- labels -------------------------------------------------------------------------------------------------------
 

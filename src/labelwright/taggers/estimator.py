@@ -208,8 +208,14 @@ class Estimator:
             models[part].set_params(**changed)
         return self
 
-    def _check_fitted(self) -> None:
+    def _is_fitted(self) -> bool:
         raise NotImplementedError
+
+    def _check_fitted(self) -> None:
+        if not self._is_fitted():
+            raise NotFittedError(
+                f"this {type(self).__name__} is not trained yet: call fit, or labelwright.load a model file"
+            )
 
     def score(self, X: Any, y: Any = None, *, scoring: Scoring = None) -> float:
         """F1 of chunks or entities (micro average) where the labels make some, else the token accuracy; or what a

@@ -16,7 +16,7 @@ from labelwright.corpus.offsets import offsets_from
 from labelwright.corpus.spans import Span, labels_of
 from labelwright.decode.record import MOST, check_whole
 from labelwright.engine.choice import expect, expect_much
-from labelwright.errors import CorpusError, NotFittedError
+from labelwright.errors import CorpusError
 from labelwright.evaluate import Report, evaluate
 from labelwright.features.attributes import Collected, DictFeatures
 from labelwright.features.incidence import Incidence
@@ -308,12 +308,6 @@ class LatticeModel(Weighted, Estimator):
         self.training_ = record_of(self._trained, sizes, [monitor], monitor)
 
     # -- what was learnt ----------------------------------------------------------------------------------------------
-
-    def _check_fitted(self) -> None:
-        if not self._is_fitted():
-            raise NotFittedError(
-                f"this {type(self).__name__} is not trained yet: call fit, or labelwright.load a model file"
-            )
 
     def describe(self, top: int = 5) -> dict[str, Any]:
         """What the model has learnt, ready for JSON.

@@ -19,7 +19,7 @@ from labelwright.corpus.tabular import frame_names
 from labelwright.corpus.token_records import listed
 from labelwright.decode.record import check_whole
 from labelwright.engine.choice import expect
-from labelwright.errors import CorpusError, ModelFileError, NotFittedError, OptionError
+from labelwright.errors import CorpusError, ModelFileError, OptionError
 from labelwright.features.sources import Given
 from labelwright.inspection import facts
 from labelwright.inspection.explanation import Asked, Evidence
@@ -205,7 +205,7 @@ class MemoryBased(Estimator):
         classes : taken for scikit-learn's sake
         sample_weight : how many times each row counts
         """
-        if not hasattr(self, "data_"):
+        if not self._is_fitted():
             return self.fit(X, y, sample_weight)
         self._check_parameters()
         new = self._rows(X)
@@ -268,9 +268,8 @@ class MemoryBased(Estimator):
             )
         return given
 
-    def _check_fitted(self) -> None:
-        if not hasattr(self, "index_"):
-            raise NotFittedError(f"this {type(self).__name__} is not trained yet: call fit")
+    def _is_fitted(self) -> bool:
+        return hasattr(self, "index_")
 
     # -- answers ------------------------------------------------------------------------------------------------
 

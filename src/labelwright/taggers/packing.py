@@ -290,12 +290,12 @@ def read_pruned(tensors: TensorReader, header: HeaderReader) -> Trained:
     parts = ("state.weights", len(cells.column)), ("transitions", len(second))
     weights = np.concatenate([tensors.weights(name, np.float32, size) for name, size in parts])
     pruning = Pruning(
-        tensors.weights("pruning.weights", np.float32, len(cells.column)),
-        tensors.weights("pruning.bias", np.float32, L),
-        fields.number("cutoff", 0.0, LARGEST_WEIGHT),
-        fields.whole("most", 1, L),
-        fields.number("share", 0.0, 1.0),
-        fields.number("prior", 0.0, LARGEST_WEIGHT) if "prior" in fields else 0.0,
+        weights=tensors.weights("pruning.weights", np.float32, len(cells.column)),
+        bias=tensors.weights("pruning.bias", np.float32, L),
+        cutoff=fields.number("cutoff", 0.0, LARGEST_WEIGHT),
+        most=fields.whole("most", 1, L),
+        share=fields.number("share", 0.0, 1.0),
+        prior=fields.number("prior", 0.0, LARGEST_WEIGHT) if "prior" in fields else 0.0,
     )
     space = label_space(labels)
     if "space.arc" in tensors:
@@ -481,6 +481,7 @@ TRAINING: dict[str, Check] = {
             {
                 "temperature*": real,
                 "sentences*": whole,
+                "left_out": each(whole),
                 **dict.fromkeys(("log_likelihood_per_token*", "seconds"), real),
                 "method": text,
             }
