@@ -63,7 +63,7 @@ BUDGETS = {  # the most lines and files of each package: raising one is a decisi
     ("inspection", "evaluate"): (3640, 17),
     ("search", "active"): (1825, 10),
     ("interchange", "compat"): (2775, 16),
-    ("reproduce",): (1615, 9),
+    ("reproduce",): (1619, 9),
     ("cli",): (6245, 23),
     ("top level",): (2150, 11),
 }
