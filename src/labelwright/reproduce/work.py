@@ -29,6 +29,7 @@ VARIANTS = (AS_PUBLISHED, OURS)
 QUICK = (300, 100, 100)  # sentences to train on, for development and to test on, in a quick run
 SHARED = ("work.py", "measured.py")  # files on which the results of every experiment depend
 WORDED = ("texts", "notes", "table", "figure")  # parts of a task on which no result depends
+ARM_CORES = {("0x41", "0xd0c"): "Neoverse N1", ("0x41", "0xd40"): "Neoverse V1", ("0x41", "0xd4f"): "Neoverse V2"}
 
 Result = dict[str, Any]  # of a step: whatever JSON holds; "shown" is what progress shows of it
 
@@ -282,10 +283,13 @@ def _hash(parts: Iterable[bytes]) -> str:
 
 
 def machine() -> str:
-    """The machine in words: processor (where Linux tells its name), cores, system, Python."""
+    """The machine in words: processor (where Linux tells its name or its number), cores, system, Python."""
     try:
-        names = re.findall(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text())
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
-        names = []
-    shown = ", ".join(filter(None, [*names[:1], platform.machine()]))
+        lines = []
+    facts = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+    made = (facts.get("CPU implementer", ""), facts.get("CPU part", ""))
+    kind = facts.get("model name") or ARM_CORES.get(made, platform.processor())
+    shown = ", ".join(filter(None, [kind, platform.machine()]))
     return f"{shown}, {os.cpu_count()} cores, {platform.system()}, Python {platform.python_version()}"
