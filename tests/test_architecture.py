@@ -51,7 +51,7 @@ SHARED_NAMES = {  # segments have features and learning of their own
 # The longest parameter list of a kernel.
 BUDGETS = {  # the most lines and files of each package: raising one is a decision; the aim is 51,700 lines, 237 files
     ("corpus",): (5160, 20),
-    ("features",): (4751, 15),
+    ("features",): (4760, 15),
     ("structures",): (3300, 11),
     ("kernels", "engine"): (8620, 42),  # with loops for the bounds of pruned labels: 10 times as fast
     ("scoring",): (1300, 6),
