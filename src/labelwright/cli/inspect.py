@@ -208,11 +208,9 @@ def _of_training(facts: Facts, turn: str) -> Iterator[Row]:
     training, scheme, probabilistic = facts["training"], facts.get("scheme"), facts.get("probabilistic", True)
     if "imported_from" in training:
         yield "imported from", str(training["imported_from"])
-    of_layers = "layers" in facts  # only then the record of training has checked ones of layers, and of joint training
-    read = next(iter(training["layers"].values())) if of_layers else training
-    sizes = [counted(read[f"{what}s"], what) for what in ("sentence", "token") if f"{what}s" in read]
-    if sizes:  # lattices have no tokens
-        yield "trained on", ", ".join(sizes)
+    read = next(iter(training["layers"].values())) if "layers" in facts else training  # else no file's word for it
+    if "sentences" in read:  # lattices have no tokens
+        yield "trained on", ", ".join(counted(read[n], n[:-1]) for n in ("sentences", "tokens") if n in read)
     length = [counted(training["iterations"], turn)] if "iterations" in training and turn else []
     if length and "stopped" not in training and "imported_from" not in training:
         yield "training", f"{length[0]} of partial_fit"
@@ -226,7 +224,7 @@ def _of_training(facts: Facts, turn: str) -> Iterator[Row]:
     if "calibration" in training or not probabilistic:
         calibrated = "calibration" if probabilistic and "feature_weights" not in facts else "confidence"
         yield calibrated, calibration_text(training.get("calibration"))
-    joint = training.get("joint") if of_layers else None
+    joint = training.get("joint") if "layers" in facts else None
     if joint is not None:
         losses = f"loss {facts['history'][0]['loss']:,.1f} → {joint['loss']:,.1f}"
         yield "together", f"{counted(joint['iterations'], 'iteration')}, {losses}; {joint['stopped']}"
