@@ -8,7 +8,8 @@ from oracles import Scores
 
 from labelwright.answers.chains import _span_transitions
 from labelwright.corpus.schemes import boundaries
-from labelwright.decode.paths import SuffixPool, best_paths
+from labelwright.decode import paths as paths_module
+from labelwright.decode.paths import best_paths
 from labelwright.engine.choice import compiled, using
 from labelwright.errors import OptionError
 from labelwright.kernels import clamped, inference
@@ -162,7 +163,7 @@ def test_nearly_equal_paths_are_not_searched_all_at_once(engine, monkeypatch, sc
     random = np.random.default_rng(0)
     node, arc = random.uniform(0, scale, (30, 1)).repeat(S, axis=1), np.full((1, S, S), random.uniform(0, scale))
     lattice, _ = lattice_of(node + random.normal(size=node.shape) * 1e-3, arc, 1)
-    monkeypatch.setattr(SuffixPool, "grown", lambda pool, size: pytest.fail("more than 184 suffixes"))
+    monkeypatch.setattr(paths_module, "doubled", lambda pool: pytest.fail("more than 184 suffixes"))
     paths, scores = best_paths(lattice, 2)
     assert len(np.unique(paths, axis=0)) == 2
     assert scores[0] >= scores[1]
@@ -173,7 +174,7 @@ def test_nearly_equal_paths_are_not_searched_all_at_once(engine, monkeypatch, sc
 def test_nearly_equal_paths_of_a_graph_are_not_searched_all_at_once(engine, monkeypatch, scale):
     random, step = np.random.default_rng(0), np.arange(40).repeat(2)
     scores = random.uniform(0, scale, 40).repeat(2) + random.normal(size=80) * 1e-3
-    monkeypatch.setattr(dag.ArcPool, "grown", lambda pool, size: pytest.fail("more than 228 suffixes"))
+    monkeypatch.setattr(dag, "doubled", lambda pool: pytest.fail("more than 228 suffixes"))
     paths, found = dag.best_paths(dag.dag(step, step + 1), scores, 3)
     assert len({tuple(path) for path in paths}) == 3
     assert found == pytest.approx([scores[path].sum() for path in paths], rel=1e-12)

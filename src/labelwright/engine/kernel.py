@@ -88,7 +88,7 @@ class Kernel:
                 raise
             return self.function
         twin: Callable[..., Any] = getattr(module, self.function.__name__, self.function)
-        return twin
+        return self.function if isinstance(twin, Kernel) else twin  # that module may only call this kernel
 
 
 class Unsigned:
