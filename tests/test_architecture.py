@@ -2,9 +2,11 @@
 
 import ast
 import importlib
+import re
 import subprocess
 import sys
 from collections import defaultdict
+from pathlib import Path
 
 import pytest
 import sources
@@ -243,3 +245,32 @@ def test_every_public_name_can_be_had():
         assert getattr(labelwright, name) is not None
     with pytest.raises(AttributeError, match="nonsense"):
         labelwright.nonsense  # noqa: B018
+
+
+def test_fit_and_predict_pass_the_files_that_the_documentation_names():
+    """At most 15 and 10 of them: an algorithm that can be read in one go."""
+    page = Path(__file__, "../../docs/architecture.md").resolve().read_text(encoding="utf-8")
+    _, fit, predict = page.partition("## One sentence")[2].partition("\n## ")[0].split("(X")
+    named = [re.findall(r"`(\w+/\w+\.py)`", part) for part in (fit, predict)]
+    X, y = [["the", "dog", "barks"]], [["B", "I", "O"]]
+    model, of_fit = _files_passed(lambda: labelwright.CRF(max_iter=3, n_jobs=1).fit(X, y))
+    _, of_predict = _files_passed(lambda: model.predict(X))
+    assert len(named[0]) <= 15
+    assert len(named[1]) <= 10
+    assert set(named[0]) <= of_fit
+    assert set(named[1]) <= of_predict
+
+
+def _files_passed(call):
+    """What a call returns, and the files whose functions it calls."""
+    root, passed = f"{labelwright.__path__[0]}/", set()
+
+    def note(frame, event, argument):
+        if frame.f_code.co_filename.startswith(root):
+            passed.add(frame.f_code.co_filename.removeprefix(root))
+
+    sys.setprofile(note)
+    try:
+        return call(), passed
+    finally:
+        sys.setprofile(None)
