@@ -237,7 +237,8 @@ class _Flow:
 
     def __init__(self, cp: Any, graph: LabelledGraph, labels: Sequence[str], reach: float):
         model, (loss, price, best) = cp.CpModel(), graph.losses()
-        self.kept = np.flatnonzero(loss <= reach + SLACK * (1 + abs(best)))  # rounding must not exclude the optimum
+        within = loss <= reach + SLACK * (1 + abs(best))  # rounding must not exclude the optimum
+        self.kept = np.flatnonzero(within & np.isfinite(loss))
         self.whole = len(self.kept) == np.isfinite(loss).sum()
         self.literals = [model.new_bool_var("") for _ in self.kept]
         self.priced = list(zip(self.literals, np.maximum(0.0, price[self.kept]).tolist(), strict=True))
