@@ -448,25 +448,29 @@ def _count(scratch, n, k):
 
 
 @literal_kernel
-def _vote(groups, scratch, n, farthest, voting, n_votes):
-    """Let n sorted rows vote (the votes of n_votes classes are cleared first); returns how many classes have votes.
+def vote_at(here, nearest, farthest, voting):
+    """The vote of an instance at a distance.  Exponential decay is taken over the vote at the nearest distance, which
+    leaves the shares as they are and never vanishes."""
+    if voting.scheme == 1:
+        return 1.0 / (here + EPSILON)
+    if voting.scheme == 2 and farthest > nearest:
+        return (farthest - here) / (farthest - nearest)
+    if voting.scheme == 3:
+        lost = here**voting.b - nearest**voting.b
+        return np.exp(-voting.a * lost) if here > nearest and lost < np.inf else np.float64(here == nearest)
+    return 1.0
 
-    Exponential decay is taken over the vote at the nearest distance, which leaves the shares as they are and never
-    vanishes."""
+
+@literal_kernel
+def _vote(groups, scratch, n, farthest, voting, n_votes):
+    """Let n sorted rows vote (the votes of n_votes classes are cleared first); returns how many classes have votes."""
     for j in range(n_votes):
         scratch.votes[scratch.voted[j]] = 0.0
     nearest, M, E = scratch.distance[0], groups.ptr.shape[0] - 1, groups.classes.shape[0]
     n_votes, j = 0, 0
     while j < n:
         here = scratch.distance[j]
-        vote = 1.0
-        if voting.scheme == 1:
-            vote = 1.0 / (here + EPSILON)
-        elif voting.scheme == 2 and farthest > nearest:
-            vote = (farthest - here) / (farthest - nearest)
-        elif voting.scheme == 3:
-            lost = here**voting.b - nearest**voting.b
-            vote = np.exp(-voting.a * lost) if here > nearest and lost < np.inf else np.float64(here == nearest)
+        vote = vote_at(here, nearest, farthest, voting)
         n_present = 0
         while j < n and scratch.distance[j] - here < EPSILON:
             last = -1 if scratch.row[j] == M else j - 1  # row M: all instances less those of the rows before

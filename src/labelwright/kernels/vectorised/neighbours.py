@@ -7,7 +7,7 @@ kernels.neighbours.  Compiled code is 8 to 10 times as fast for one sentence, 23
 import numpy as np
 
 from labelwright.kernels.arrays import ranges
-from labelwright.kernels.neighbours import EPSILON
+from labelwright.kernels.neighbours import EPSILON, vote_at
 from labelwright.kernels.values import NUMERIC, OVERLAP, value_distance
 from labelwright.kernels.vectorised.values import _numeric
 
@@ -102,14 +102,7 @@ def _vote(groups, scratch, n, farthest, voting, n_votes):
     while begin < n:
         here = distance[begin]
         end = begin + int(np.searchsorted(distance[begin:] - here, EPSILON))
-        vote = 1.0
-        if voting.scheme == 1:
-            vote = 1.0 / (here + EPSILON)
-        elif voting.scheme == 2 and farthest > nearest:
-            vote = (farthest - here) / (farthest - nearest)
-        elif voting.scheme == 3:
-            lost = here**voting.b - nearest**voting.b
-            vote = np.exp(-voting.a * lost) if here > nearest and lost < np.inf else float(here == nearest)
+        vote = vote_at(here, nearest, farthest, voting)
         same = rows[begin:end]
         present, count = counted(same[same < M])
         if same[-1] == M:  # all instances less those of the rows before
