@@ -5,7 +5,7 @@ import pytest
 
 import labelwright
 from labelwright import CRF, LatentCRF, LatentPerceptron, MemoryTagger, Perceptron, SemiCRF
-from labelwright.errors import CorpusError, ModelFileError, NotFittedError, OptionError
+from labelwright.errors import CorpusError, NotFittedError, OptionError
 from labelwright.taggers.crf import Likelihood
 from labelwright.taggers.linear import Noise
 
@@ -33,16 +33,6 @@ def test_numbers_that_float32_cannot_hold_are_refused(value):
         CRF().fit([[{"a": 1.0}, {"a": value}]], [["x", "y"]])
     with pytest.raises(CorpusError, match="sentence 0, token 1: feature 0 is"):
         CRF().fit([np.array([[1.0], [value]])], [["x", "y"]])
-
-
-def test_a_run_with_other_development_data_is_not_resumed(tmp_path):
-    where = tmp_path / "c"
-    settings = {"checkpoint": where, "checkpoint_every": 0.0}
-    CRF(n_jobs=1, max_iter=2).fit(X, Y, dev=(X[:1], Y[:1]), **settings)
-    for dev in ((X[1:2], Y[1:2]), None):
-        with pytest.raises(ModelFileError, match="other data or other settings"):
-            CRF(n_jobs=1, max_iter=4).fit(X, Y, dev=dev, resume=True, **settings)
-    CRF(n_jobs=1, max_iter=4).fit(X, Y, dev=(X[:1], Y[:1]), resume=True, **settings)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from tiny import ARCS, LABELS, NEW, STATES, TRIPLES, X, Y
 
 from labelwright import CRF, LatentCRF
 from labelwright.corpus import validate
-from labelwright.errors import CorpusError, LabelwrightError
+from labelwright.errors import CorpusError
 from labelwright.evaluate import evaluate
 from labelwright.features.extract import learn
 from labelwright.learn.objective import LogLikelihood
@@ -150,47 +150,6 @@ def test_restarts_from_a_trained_model_are_not_all_the_same():
     losses = [run["loss"] for run in new.training_["restarts"]]
     assert len(set(losses)) == 3
     assert losses[0] == one.training_["loss"]
-
-
-class StopError(Exception):
-    pass
-
-
-@pytest.mark.cases(3)
-@pytest.mark.parametrize(
-    "settings", [{}, {"l1": 0.2}, {"optimizer": "sgd"}, {"n_restarts": 2}], ids=["lbfgs", "owlqn", "sgd", "restarts"]
-)
-@pytest.mark.parametrize("order", [1, 2])
-@pytest.mark.parametrize("stop", [3, 19])
-def test_a_run_that_goes_on_from_its_checkpoint_is_the_undisturbed_run(tmp_path, settings, stop, order):
-    words = {"template": TRIPLES if order == 2 else ARCS, "order": order, "max_iter": 12, "tol": 0, "n_jobs": 1}
-    words |= {"random_state": 1} | settings
-    calm = LatentCRF(2, **words).fit(X, Y)
-    seen = []
-
-    def interrupt(record, limit):
-        seen.append(record)
-        if len(seen) == stop:
-            raise StopError
-
-    place = tmp_path / "run.checkpoint"
-    try:
-        LatentCRF(2, **words).fit(X, Y, checkpoint=place, checkpoint_every=0, progress=interrupt)
-    except StopError:
-        assert len(seen) == stop
-    resumed = LatentCRF(2, **words).fit(X, Y, checkpoint=place, checkpoint_every=0, resume=True)
-    assert resumed.weights_.tobytes() == calm.weights_.tobytes()
-    assert [r["loss"] for r in resumed.history_] == [r["loss"] for r in calm.history_]
-
-
-def test_a_checkpoint_of_another_seed_or_size_is_refused(tmp_path):
-    place = tmp_path / "run.checkpoint"
-    words = {"template": STATES, "max_iter": 3, "n_jobs": 1}
-    LatentCRF(2, random_state=0, **words).fit(X, Y, checkpoint=place, checkpoint_every=0)
-    others = [{"n_latent": 2, "random_state": 1}, {"n_latent": 3, "random_state": 0}]
-    for other in (LatentCRF(**more, **words) for more in [*others, {"n_latent": 2, "random_state": 0, "order": 2}]):
-        with pytest.raises(LabelwrightError, match="other data or other settings"):
-            other.fit(X, Y, checkpoint=place, resume=True)
 
 
 @pytest.mark.parametrize(("template", "order"), ORDERS)

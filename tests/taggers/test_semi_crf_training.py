@@ -151,13 +151,6 @@ def test_it_learns_and_stops_on_development_data(chunks):
     assert model.history_[-1]["loss"] < 0.2 * model.history_[0]["loss"]
 
 
-def test_a_run_can_be_resumed(chunks, tmp_path):
-    file = tmp_path / "checkpoint"
-    SemiCRF(max_iter=4).fit(chunks, checkpoint=file, checkpoint_every=0)
-    resumed = SemiCRF(max_iter=9).fit(chunks, checkpoint=file, checkpoint_every=0, resume=True)
-    np.testing.assert_array_equal(resumed.weights_, SemiCRF(max_iter=9).fit(chunks).weights_)
-
-
 def test_more_segmentations_than_a_float_can_count():
     T = 800
     sentence = ["a", "b"] * (T // 2)
