@@ -78,30 +78,6 @@ def test_training_ends_where_the_gradient_does(l1, l2, template, order):
     assert used.all() if l1 == 0 else 0.05 < share < 0.9
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("template", "order"), ORDERS)
-def test_sgd_lowers_the_loss(chunks, template, order):
-    small = chunks.take(slice(0, 60))
-    words = [[t[0] for t in s] for s in small.X]
-    settings = {"template": template, "order": order, "optimizer": "sgd", "max_iter": 8, "tol": 0}
-    model = LatentCRF(2, n_jobs=1, random_state=0, **settings)
-    model.fit(words, small.y)
-    losses = [record["loss"] for record in model.history_]
-    assert losses[-1] < losses[1] < losses[0]
-    assert model.score(words, small.y) > 0.8
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("template", "order"), ORDERS)
-def test_threads_change_no_weight(chunks, template, order):
-    small = chunks.take(slice(0, 120))
-    words = [[t[0] for t in s] for s in small.X]
-    settings = {"template": template, "order": order, "max_iter": 6, "random_state": 5}
-    one, two = (LatentCRF(4 - order, n_jobs=n, **settings).fit(words, small.y) for n in (1, 2))
-    assert one.weights_.tobytes() == two.weights_.tobytes()
-    assert one.predict_nbest(words[:20], n=3) == two.predict_nbest(words[:20], n=3)
-
-
 @pytest.mark.parametrize("optimizer", ["lbfgs", "sgd"])
 def test_seeds(optimizer):
     def trained(seed):

@@ -1,4 +1,4 @@
-"""Training that is killed, interrupted, finished or prolonged, and resumed: always to the very same model."""
+"""Training that is killed, interrupted or prolonged and resumed, or done by several threads: to the very same model."""
 
 import signal
 from functools import partial
@@ -10,6 +10,7 @@ import labelwright
 from labelwright import CRF, Cascade, LatentCRF, LatentPerceptron, Perceptron, SemiCRF
 from labelwright.corpus import builtin_corpus
 from labelwright.errors import ModelFileError
+from labelwright.learn import objective
 
 CORPUS = builtin_corpus(20, random_state=3, columns=["word", "pos", "chunk"])
 LOW, HIGH = "U1:%x[0,0]\nB", "U1:%x[0,0]\nUy:%y[0]\nB"
@@ -139,6 +140,14 @@ def test_a_signal_leaves_a_usable_model_and_a_checkpoint(run, tmp_path):
         model.save(tmp_path / "m")
         assert labelwright.load(tmp_path / "m").predict(X) == model.predict(X)
         assert learnt(fit(run, checkpoint=place, resume=True)) == learnt(whole)
+
+
+@pytest.mark.cases(8)
+@every_run
+def test_threads_change_no_bit(run, monkeypatch):
+    for name, size in {"BATCH_BYTES": 1 << 10, "ARC_BYTES": 1 << 11, "SHARD_BYTES": 1 << 12}.items():
+        monkeypatch.setattr(objective, name, size)  # so that there are many pieces of work
+    assert learnt(fit(run, settings={"n_jobs": 3})) == learnt(fit(run))
 
 
 def test_the_second_signal_stops_at_once():
