@@ -287,7 +287,7 @@ def test_bad_files(run, model: Path, tmp_path: Path) -> None:
     (tmp_path / "latin.txt").write_bytes(b"ok\n\xe9t\xe9\n")
     code, _, err = run("tag", model, tmp_path / "latin.txt", "--text")
     assert (code, err.count("\n")) == (2, 1)
-    assert "latin.txt:2: byte 0xe9 is not UTF-8; convert the file first" in err
+    assert "latin.txt:2: byte 1 of the line (0xe9) is not UTF-8; convert the file first" in err
     (tmp_path / "empty").mkdir()
     assert (
         "is a folder, expected a file, or a folder with .txt and .ann files of BRAT"
