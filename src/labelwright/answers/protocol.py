@@ -38,94 +38,73 @@ class Scored(Protocol):
     @property
     def decoders(self) -> tuple[str, ...]:
         """The names that `decode` takes."""
-        ...
 
     def __len__(self) -> int:
         """The number of tokens."""
-        ...
 
     def decode(self, decoder: str, **options: Any) -> Decoding:
         """The labelling that a decoder finds."""
-        ...
 
     def best(self, n: int, max_expansions: int | None = None) -> Ranked:
         """Up to n labellings in order; on a search that stops early, those that are proven (at least one)."""
-        ...
 
     def log_z(self) -> float:
         """The logarithm of the summed weight of all labellings; minus infinity where there is none."""
-        ...
 
     def log_z_of(self, permitted: Array) -> float:
         """The same of the labellings that have only permitted labels [T, L]."""
-        ...
 
     def tempered(self, temperature: float) -> "Scored":
         """The same sentence with its scores divided by a temperature, as logarithms of probabilities."""
-        ...
 
     def marginals(self) -> Array:
         """P(label at t) [T, L]."""
-        ...
 
     def weight_of(self, codes: Array) -> float:
         """The weight of one labelling [T]."""
-        ...
 
     def spans_in(self, labels: list[str]) -> list[Span]:
         """The spans of a labelling; none where the labels make no spans."""
-        ...
 
     @property
     def span_types(self) -> tuple[str, ...]:
         """The types that a span may have."""
-        ...
 
     def span(self, span: Span) -> float:
         """The probability that exactly this span is in the labelling."""
-        ...
 
     def entropy(self) -> float:
         """The entropy of all labellings in nats."""
-        ...
 
     def likely_spans(self, least: float) -> list[Span]:
         """All spans at least as probable as `least`, in order; none where the labels make no spans."""
-        ...
 
     def sample(self, n: int, rng: "np.random.Generator") -> Array:
         """n labellings [n, T], drawn from their probabilities."""
-        ...
 
     @property
     def fingerprint(self) -> Array:
         """Scores that tell this sentence from others: the seed of its samples."""
-        ...
 
     # -- under rules --------------------------------------------------------------------------------------------------
 
     @property
     def of_labels(self) -> str | None:
         """The scheme of its labels."""
-        ...
 
     @property
     def path_of_labelling(self) -> str:
         """What a labelling is worth: its "only" path, its "best" one, or the "sum" of several."""
-        ...
 
     @property
     def standing(self) -> SpanArcs | None:
         """The arcs of its graph that stand for spans; None: a span is made by the labels of neighbouring tokens."""
-        ...
 
     def labelled_graphs(self) -> Iterator[LabelledGraph]:
         """Its labellings as paths of a graph; then of larger ones, for rules that no labelling of the first keeps."""
-        ...
 
     def decode_ruled(self, ruled: Any, decoder: str, **options: Any) -> Decoding:
         """The best labelling that keeps rules."""
-        ...
 
 
 class NoSumsError(OptionError):

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from labelwright.corpus.offsets import offsets_from
+from labelwright.corpus.offsets import offsets_from, runs_of
 from labelwright.corpus.table import Corpus
 from labelwright.errors import OptionError
 from labelwright.features.extract import EXTRACTORS, ColumnFeatures, few_tokens, kind_of
@@ -104,10 +104,8 @@ class SegmentTexts:
             ends = self.phrases.index.find(words, offsets, longest, len(keys))
             row = np.flatnonzero(ends)
             ptr, node = self.phrases.ptr, ends[row]
-            sizes = ptr[node + 1] - ptr[node]
-            within = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-            feature = self.phrases.feature[np.repeat(ptr[node], sizes) + within]
-            row, node = np.repeat(row, sizes), np.repeat(node, sizes)
+            owner, place = runs_of(ptr[node], ptr[node + 1] - ptr[node])
+            row, node, feature = row[owner], node[owner], self.phrases.feature[place]
             if held is not None:
                 of_texts = feature >= len(self.dictionaries)
                 token = np.searchsorted(rows, row, side="right") - 1

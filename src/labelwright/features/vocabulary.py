@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from labelwright.corpus.offsets import offsets_from
+from labelwright.corpus.offsets import offsets_from, runs_of
 from labelwright.errors import CorpusError, ModelFileError, OptionError
 from labelwright.features.incidence import (
     NO_VALUES,
@@ -404,8 +404,7 @@ class Vocabulary:
         key_ptr = offsets_from(lengths)
         key_feature = np.empty(key_ptr[-1], np.int32)
         for key, ptr, feature in rows:
-            within = np.arange(len(feature)) - np.repeat(ptr[:-1], np.diff(ptr))
-            key_feature[np.repeat(key_ptr[key], np.diff(ptr)) + within] = feature
+            key_feature[runs_of(key_ptr[key], np.diff(ptr))[1]] = feature
         keys = np.empty((reading.n_tokens, len(shared)), np.int32)
         for g, (group, key) in enumerate(zip(shared, numbered, strict=True)):
             keys[:, g] = key[group.keys]
