@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from labelwright.answers.batch import Scored
+from labelwright.answers.chains import entropy_by_samples
 from labelwright.answers.graphs import GraphSentence
-from labelwright.answers.protocol import NoSumsError, Ranked, Scored, entropy_by_samples
 from labelwright.corpus.spans import Span
 from labelwright.decode import RULED_DECODERS
-from labelwright.decode.record import Decoding
+from labelwright.decode.record import Decoding, NoSumsError, Ranked
 from labelwright.errors import OptionError
 from labelwright.parallel import computed_once
 from labelwright.rules.formulas import Sentence
