@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from labelwright.answers.batch import Scored
-from labelwright.answers.chains import entropy_by_samples
+from labelwright.answers.chains import Chain, entropy_by_samples
 from labelwright.answers.graphs import GraphSentence
 from labelwright.corpus.spans import Span
 from labelwright.decode import RULED_DECODERS
@@ -35,7 +34,7 @@ class RuledSentence(GraphSentence):
 
     words : all sentences, for rules that read them; this is the one with this number"""
 
-    def __init__(self, base: Scored, rules: Any, words: Any, number: int):
+    def __init__(self, base: Chain | GraphSentence, rules: Any, words: Any, number: int):
         self.base, self.labels, self.number, self.T = base, base.labels, number, len(base)
         self.rules, self.words, self.of_labels = rules, words, base.of_labels
 
