@@ -189,7 +189,6 @@ class Chain(Known):
     standing = None  # no arc stands for a span
 
     def decode(self, decoder: str, *, number: int = 0, **options: Any) -> Decoding:
-        """The labelling that a decoder finds."""
         record = DECODERS[decoder](self.lattice, self.chains.space, self, **options)
         if record.score == -np.inf and self.sums.log_z == -np.inf:
             raise impossible(number)
@@ -239,7 +238,6 @@ class Chain(Known):
         return Chain(self.chains.tempered(temperature), self.n)
 
     def marginals(self) -> Array:
-        """P(label at t) [T, L]."""
         return label_marginals(self.sums.nodes, self.lattice.graph)
 
     def state_marginals(self) -> Array:
@@ -272,7 +270,6 @@ class Chain(Known):
         return entropy_by_samples(self, of_paths, within) if self.chains.space.latent else of_paths
 
     def likely_spans(self, least: float) -> list[Span]:
-        """All spans at least as probable as `least`, in order."""
         sums, spans = arc_sums(self.lattice, self.sums), list[Span]()
         for kind in self.span_types if self.chains.scheme is not None else ():
             found = spans_of_type(sums, self.chains.span_transitions(kind), least)

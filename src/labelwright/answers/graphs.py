@@ -106,7 +106,6 @@ class GraphSentence:
 
     @computed_once
     def _path(self) -> tuple[Array, float]:
-        """The best path, and its score."""
         return dag.best_path_of(self.graph, self.scores)
 
     def decode(self, decoder: str, *, number: int = 0, probabilities: bool = True, **options: Any) -> Decoding:
@@ -351,7 +350,6 @@ class ScoredLattice:
         return LatticePath(arcs, score, min(0.0, score - self.log_z()))
 
     def _on_lattice(self, path: Array) -> list[int]:
-        """The arcs of the lattice on a path of the graph."""
         arcs: list[int] = [arc for arc in self.arc[path].tolist() if arc >= 0]
         return arcs
 

@@ -66,7 +66,6 @@ class ProposalBlock:
 
     @property
     def sentences(self) -> "list[ProposalSentence | None]":
-        """The sentences; None where there are no tokens."""
         lengths = np.diff(self.candidates.offsets).tolist()
         return [ProposalSentence(self, n) if length else None for n, length in enumerate(lengths)]
 

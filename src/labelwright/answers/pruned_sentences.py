@@ -65,7 +65,6 @@ class PrunedChains:
 
     @computed_once
     def graphs(self) -> Graphs:
-        """The graphs of all sentences."""
         made, slots = self.scored
         return made.graphs(slots, self.scores.pairs)
 
@@ -114,11 +113,9 @@ class PrunedSentence(GraphSentence):
 
     @computed_once
     def lists(self) -> LabelLists:
-        """The candidates."""
         return self.chains.scored.chart.lists.of(self.begin, self.end)
 
     def _with_lists(self, lists: LabelLists) -> "PrunedSentence":
-        """The same sentence with other candidates."""
         chains = PrunedChains(self.chains.scores, lists, self.chains.first + self.begin, np.array([0, len(self)]))
         return PrunedSentence(chains, 0)
 

@@ -135,11 +135,8 @@ class RuledSentence(GraphSentence):
 
     @computed_once
     def _product(self) -> Product:
-        return self._whole(self.paths)
-
-    def _whole(self, paths: RuledPaths) -> Product:
         try:
-            return paths.whole()
+            return self.paths.whole()
         except TooLargeError:
             raise NoSumsError(
                 f"sentence {self.number}: the rules leave too many possibilities in {len(self)} tokens for "

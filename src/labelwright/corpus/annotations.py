@@ -243,7 +243,6 @@ def _shown(value: Any) -> str:
 
 
 def tasks_of(path: Source) -> list[dict[str, Any]]:
-    """The tasks of a Label Studio export."""
     source = name_of(path)
     text = read_bytes(path).removeprefix(BOM)
     tasks = parsed(text, source) if text.strip() else []

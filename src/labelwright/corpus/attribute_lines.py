@@ -50,7 +50,6 @@ class _Fields(dict[str, int]):
         self.forget()
 
     def forget(self) -> None:
-        """Forget all texts."""
         self.clear()
         self.attribute, self.value = array("i"), array("d")  # by number of the text
         self.n_valued = 0  # texts whose value is not 1

@@ -33,7 +33,6 @@ def read_parquet(
 
 
 def _arrow() -> tuple[Any, Any]:
-    """The modules of pyarrow."""
     try:
         import pyarrow
         from pyarrow import parquet

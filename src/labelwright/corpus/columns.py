@@ -171,11 +171,9 @@ class Waiting:
 
     @property
     def head(self) -> bytes:
-        """How the text begins."""
         return bytes(self._text[:16])
 
     def add(self, text: bytes, source: str) -> None:
-        """Add what was read."""
         newline = text.rfind(NEWLINE)
         if newline >= 0:  # no sentence ends where no line does
             begin, newline = max(self._cut, self._newline), newline + len(self._text)

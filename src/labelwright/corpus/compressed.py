@@ -209,7 +209,6 @@ class ByteStream:
         return b"".join(parts)
 
     def read_all(self) -> bytes:
-        """All that is left."""
         with self._explained():
             kind = 0 if self._owned is None else os.fstat(self._owned.fileno()).st_mode
             is_plain = self._codec is None and limit_of(held=False) is None

@@ -199,7 +199,6 @@ def format_of(name: str, data: bytes, named: bool = False) -> str:
 
 
 def _json_format(suffix: str, data: bytes) -> str | None:
-    """The format of a file of JSON."""
     of_json = suffix in (".jsonl", ".ndjson", ".json")
     first = first_object(data)
     if first is not None:
@@ -380,7 +379,6 @@ def read_words(paths: Iterable[str], format: str | None = None, columns: str | N
 
 
 def _words_of(piece: OpenFile, format: str | None, columns: str | None) -> Corpus:
-    """The words of a piece of a file."""
     if piece.format == "crfsuite":
         raise CorpusError(f"{piece.name}: holds attributes (CRFsuite's data), expected words; give text or columns")
     named = format is not None or columns is not None

@@ -101,6 +101,5 @@ def line_too_long(place: str) -> CorpusError:
 
 
 def too_long(place: str, length: int) -> CorpusError:
-    """The error about a value that is too long."""
     what = f"a value of {length:,} characters, expected at most {LONGEST_VALUE:,}"
     return CorpusError(f"{place}: {what}; shorten or remove it")

@@ -70,7 +70,6 @@ def allowed_in(corpus: Corpus, allowed: Allowed) -> Corpus:
 
 
 def _relabelled(corpus: Corpus, y: list[list[Any]]) -> Corpus:
-    """A corpus with other labels."""
     column = intern_labels(list(chain.from_iterable(y)), y, corpus.source)
     columns = [column if name == corpus.label else old for name, old in zip(corpus.names, corpus.columns, strict=True)]
     return replace(corpus, columns=tuple(columns), raw=None)

@@ -387,7 +387,6 @@ def _interned(flat: list[Any], values: list[Any], keys: list[Any]) -> Column:
 
 
 def _place(position: int, sentences: Sequence[Sequence[Any]]) -> str:
-    """Where a token of the flat list stands."""
     return place_of(position, offsets_from([len(sentence) for sentence in sentences]))
 
 

@@ -154,7 +154,6 @@ def listed(X: Any) -> Any:
 
 
 def json_lines(path: Source) -> JsonLines:
-    """The objects of a file of JSON lines."""
     source = name_of(path)
     lines = parse_json_lines(read_bytes(path), source, first_line_of(path))
     if not lines.objects:
@@ -239,7 +238,6 @@ def _listed(names: Names) -> list[str]:
 
 
 def _words(records: TokenRecords, names: Sequence[str]) -> str:
-    """The field with the tokens."""
     for name in (*names[:1], *WORDS):
         if name in records.names:
             return name
@@ -262,7 +260,6 @@ def _named(names: Iterable[str]) -> str:
 
 
 def _label(records: TokenRecords, given: str | None, words: str) -> str | None:
-    """The field with the labels."""
     if given is not None:
         return field_named(records, given)
     lists = records.lists

@@ -286,7 +286,6 @@ class SplitTexts(NamedTuple):
 
     @property
     def words(self) -> list[list[str]]:
-        """The tokens of every sentence."""
         return [
             [text[a:b] for a, b in tokens]
             for tokens, text in zip(self.places, map(self.texts.__getitem__, self.text_of), strict=True)

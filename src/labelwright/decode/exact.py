@@ -44,8 +44,6 @@ _NOTHING = Labellings([], [], -np.inf, 0, -np.inf, 0)
 
 
 class _Arcs(NamedTuple):
-    """Exponentials of arc scores."""
-
     E: Array  # [T|1, A]  exp(score - top)
     ET: Array  # [T|1, A]  each block transposed
     top: Array  # [T|1]

@@ -80,7 +80,6 @@ def judged(decoding: Decoding, known: Known, codes: NDArray[Any]) -> Decoding:
 
 
 def check_decoder(name: str, known: Collection[str]) -> None:
-    """Refuse the name of a decoder that there is not."""
     if name not in known:
         raise OptionError(f"decoder: expected one of {', '.join(known)}, got {name!r}")
 
@@ -94,7 +93,6 @@ def check_whole(name: str, value: Any, least: int, most: int | None = None) -> N
 
 
 def check_seconds(value: Any) -> None:
-    """Refuse what is not a length of time."""
     number = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
     if value is not None and not (number and value >= 0):
         raise OptionError(f"time_limit: expected 0 seconds or more, got {value!r}")

@@ -109,7 +109,6 @@ def _add(
 
 
 def _is_numbers(value: Any) -> bool:
-    """Is it an array or a list of numbers?"""
     if isinstance(value, np.ndarray):
         return value.dtype.kind in "fiub"
     return isinstance(value, list | tuple) and len(value) > 0 and all(isinstance(x, Real | np.bool_) for x in value)
@@ -298,7 +297,6 @@ class Collected:
         return max(map(len, islice(reversed(self.names), len(self.names) - n_names)), default=0)
 
     def _forget(self, n_names: int, n_strings: int) -> None:
-        """Forget the names of what could not be read."""
         while self._known.learns and len(self.names) > n_names:
             self.names.popitem()
         while self.string_names and len(self.string_names) > n_strings:

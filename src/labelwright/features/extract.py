@@ -138,7 +138,6 @@ class ColumnFeatures(Composed):
         return incidences, corpus.offsets
 
     def merged(self, new: Extractor) -> "ColumnFeatures":
-        """These features, then the further ones of the new extractor."""
         if isinstance(new, ColumnFeatures) and len(new.names) != len(self.names):
             names = ",".join(self.names)
             raise CorpusError(f"X: the model reads {len(self.names)} columns ({names}), got {len(new.names)}")

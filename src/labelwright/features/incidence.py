@@ -336,8 +336,6 @@ class Folder:
 
 
 class _Mapping(mmap.mmap):
-    """A file in memory."""
-
     folder: Folder
 
 

@@ -250,7 +250,6 @@ class Numbers(Part):
         return f"{line.name}:unknown" if unknown else f"{line.name}:{number}"
 
     def same_as(self, other: "Numbers") -> bool:
-        """Are the features the same?"""
         return self.lines == other.lines and self.first.tolist() == other.first.tolist()
 
     def tensors(self) -> dict[str, Array]:
@@ -264,7 +263,6 @@ class Numbers(Part):
 
     @classmethod
     def restore(cls, template: Template, tensors: TensorReader, header: HeaderReader, n_columns: int) -> "Numbers":
-        """The numbers of a model file, as its template reads them."""
         lines, scales, vectors = lines_of(template), {}, None
         if not lines:
             return NO_NUMBERS

@@ -63,16 +63,15 @@ class Phrases:
         nodes = np.repeat(np.arange(len(self.ptr) - 1), np.diff(self.ptr))
         return zip(nodes.tolist(), self.feature.tolist(), strict=True)
 
-    def by_owner(self, n: int) -> list[list[tuple[str, ...]]]:
-        """The phrases that have each of the first n features."""
-        owned: list[list[tuple[str, ...]]] = [[] for _ in range(n)]
+    def lists(self, names: Sequence[str]) -> dict[str, list[tuple[str, ...]]]:
+        """The phrases of dictionaries of these names, which are the first features."""
+        lists: dict[str, list[tuple[str, ...]]] = {name: [] for name in names}
         for node, feature in self.owned():
-            if feature < n:
-                owned[feature].append(self.text(node))
-        return owned
+            if feature < len(names):
+                lists[names[feature]].append(self.text(node))
+        return lists
 
     def tensors(self) -> dict[str, Array]:
-        """What a model file stores."""
         stored: dict[str, Array] = {name: getattr(self, name) for name in ("parent", "word", "ptr", "feature")}
         stored["text"], stored["offsets"] = pack_strings(self.words)
         return stored

@@ -72,7 +72,6 @@ class SegmentTexts(Part):
         return SegmentTexts.of(max(self.max_length, new.max_length), self.lists(), texts)
 
     def numbers_in(self, other: "SegmentTexts") -> Longs:
-        """The number of each feature in another part, or -1."""
         index = {name: number for number, name in enumerate(other.names)}
         return np.array([index.get(name, -1) for name in self.names], np.int64)
 
@@ -84,7 +83,7 @@ class SegmentTexts(Part):
 
     def lists(self) -> dict[str, list[Phrase]]:
         """The dictionaries, as they were given."""
-        return dict(zip(self.dictionaries, self.phrases.by_owner(len(self.dictionaries)), strict=True))
+        return self.phrases.lists(self.dictionaries)
 
     def incidence(self, words: Longs | None, offsets: Longs, first: int, held: HeldOut | None = None) -> Incidence:
         """The features of all candidates, counted from `first`: the length is a key, the others are token features.
@@ -169,7 +168,6 @@ class SegmentFeatures(Composed):
         return hold_out(self.texts.lists(), self.texts.phrases.index, entities, fold=False)
 
     def incidence(self, X: Any, offsets: Longs, held: HeldOut | None = None) -> Incidence:
-        """The features of all candidates."""
         words = self._word_numbers(X) if len(self.texts.phrases.feature) else None
         return self.texts.incidence(words, offsets, self.tokens.n_features, held)
 

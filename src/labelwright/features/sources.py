@@ -198,7 +198,7 @@ class Dictionaries:
 
     def lists(self) -> dict[str, list[Phrase]]:
         """The phrases of each dictionary, in lower case."""
-        return dict(zip(self.names, self.phrases.by_owner(len(self.names)), strict=True))
+        return self.phrases.lists(self.names)
 
     def tags(self, words: Sequence[str], codes: Array, offsets: Array, held: HeldOut | None = None) -> list[Array]:
         """The tag [T] of each token for each dictionary, as numbers of TAGS; codes [T] are those of words."""
@@ -364,7 +364,6 @@ class Sources(Part):
         return stored
 
     def header(self) -> dict[str, Any]:
-        """The names of the sources, where there are any."""
         return {"dictionaries": self.dictionaries.names, "clusters": list(self.clusters)} if self.order else {}
 
     @classmethod
@@ -452,7 +451,6 @@ class Lexicon:
 
 
 def read_lexicon(tensors: TensorReader) -> Lexicon:
-    """The lexicon of a model file."""
     words = distinct_strings(tensors, "lexicon")
     had = unpack_strings(tensors["lexicon.had"], tensors["lexicon.had.offsets"], f"{tensors.prefix}lexicon.had")
     if len(had) != len(words):

@@ -174,18 +174,17 @@ def _byte_searcher(regex: str) -> BoundedSearch:
 
 
 @lru_cache(maxsize=KEPT)
-def _affix(regex: str) -> Callable[[list[str], int], list[str]] | None:
-    """What reads the affixes that Wapiti spells ^.?.? and .?.?$: slices do so ten times faster, and templates are full
-    of them."""
+def _affix(regex: str) -> slice | None:
+    """The affix that Wapiti spells ^.?.? or .?.?$: slices are ten times faster, and templates are full of them."""
     if re.fullmatch(r"\^(\.\?)+", regex):
-        return _prefix
-    return _suffix if re.fullmatch(r"(\.\?)+\$", regex) else None
+        return slice(regex.count("?"))
+    return slice(-regex.count("?"), None) if re.fullmatch(r"(\.\?)+\$", regex) else None
 
 
 def _match(values: list[str], regex: str) -> list[str]:
     affix = _affix(regex)
     if affix is not None:
-        return affix(values, regex.count("?"))
+        return [value[affix] for value in values]
     search = _searcher(regex).over(values)
     return [search(value) or "" for value in values]
 
@@ -241,14 +240,6 @@ def _short_shape(values: list[str], _: object) -> list[str]:
     return [shorter[shape] for shape in shapes]
 
 
-def _prefix(values: list[str], length: int) -> list[str]:
-    return [value[:length] for value in values]
-
-
-def _suffix(values: list[str], length: int) -> list[str]:
-    return [value[-length:] for value in values]
-
-
 ASCII_LOWER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 
 READERS: dict[str, Callable[[list[str], Any], list[str]]] = {
@@ -261,8 +252,8 @@ READERS: dict[str, Callable[[list[str], Any], list[str]]] = {
     "match": _match,
     "lower_match": lambda values, regex: [match.lower() for match in _match(values, regex)],
     "test": lambda values, regex: _tested(_searcher(regex).over(values), values),
-    "prefix": _prefix,
-    "suffix": _suffix,
+    "prefix": lambda values, length: [value[:length] for value in values],
+    "suffix": lambda values, length: [value[-length:] for value in values],
     "shape": _shape,
     "short_shape": _short_shape,
     "byte_lower": lambda values, _: _byte_lower(values),

@@ -189,7 +189,6 @@ class Vocabulary(Part):
 
     @computed_once
     def _tables(self) -> dict[Table, int]:
-        """The number of each table in the index."""
         return {table: i for i, table in enumerate(self.rows)}
 
     @computed_once

@@ -32,7 +32,6 @@ class GraphExpectations:
         self.offsets = starts["state"]
 
     def precise(self) -> Any:
-        """The same for rows in float64."""
         return self
 
     def lay_out(self, sizes: Sizes) -> list[Shard]:
@@ -52,12 +51,10 @@ class GraphExpectations:
         return shards
 
     def transitions(self, weights: Array) -> Plain:
-        """The plain transitions under these weights."""
         plain: Plain = self.assembly.plain(weights)
         return plain
 
     def nothing(self, transitions: Plain) -> Counts:
-        """Counts of no sentences."""
         return Counts(0.0, np.empty(0), np.zeros(len(transitions.arc)))
 
     def observed(self, total: Counts, transitions: Plain, share: float) -> Counts:

@@ -268,7 +268,6 @@ class LabelledChains:
         return token, made._replace(path=self._path(token, made)) if kind == COMPLETE else made
 
     def _path(self, token: Array, data: Chains) -> Path:
-        """The paths of the labels of a batch."""
         node, plan = self._paths[token], data.plan
         flat = (np.arange(len(node)) * self.graph.width + node).astype(np.int32)
         arc = (self.graph.contexts.base[node[plan.before]] + node[plan.n_first :]).astype(np.int32)

@@ -72,16 +72,16 @@ class Checkpoints:
         """Those of a part."""
         return Checkpoints(f"{self.path}.{name}", self.every, self.resume, self.whole, is_part=True)
 
-    def start(self, number: int) -> "Checkpoints":
+    def start(self, number: int, fingerprint: str = "") -> "Checkpoints":
         """Those of a random start: the first one is the run itself."""
         path = self.path if number == 1 else f"{self.path}.{number}"
-        return Checkpoints(path, self.every, self.resume, self.whole, self.is_part)
+        made = Checkpoints(path, self.every, self.resume, self.whole, self.is_part)
+        made.fingerprint = fingerprint
+        return made
 
     def of(self, fingerprint: str) -> "Checkpoints":
         """The file of the run itself, written after its first second and then periodically."""
-        made = Checkpoints(self.path, self.every, self.resume, self.whole, self.is_part)
-        made.fingerprint = fingerprint
-        return made
+        return self.start(1, fingerprint)
 
     def due(self) -> bool:
         return time.monotonic() - self._last >= self._wait

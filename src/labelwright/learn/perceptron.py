@@ -55,7 +55,6 @@ class Averaged:
 
     @classmethod
     def begin(cls, weights: Array, rule: UpdateRule) -> Self:
-        """A run that begins from these weights."""
         return cls(weights, variances=np.full(len(weights) if rule.variance > 0 else 0, rule.variance))
 
     def mean(self) -> Array:
@@ -126,7 +125,6 @@ class Passes:
         return np.random.default_rng([self.seed, number]).permutation(self.n)
 
     def one_pass(self, run: Averaged, number: int) -> Outcome:
-        """One pass over all sentences."""
         order = self.order(number)
         rule = self.rule._replace(margin=self.rule.margin * (self.early if number < EARLY else 1.0))
         state = RunState(run.weights, run.sums, run.variances)

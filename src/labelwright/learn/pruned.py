@@ -191,7 +191,6 @@ class PrunedLikelihood:
         self.gold_pairs = np.bincount(self.chart.place[pair], minlength=len(parameters.sparse.second) + 2)
 
     def __call__(self, weights: Array, gradient: Array) -> float:
-        """Fill `gradient` and return the loss."""
         parts = self.parameters.slices
         slots = self._slot_scores(weights[parts["state"]]) + self.prior
         pairs = with_ends(weights[parts["transitions"]])

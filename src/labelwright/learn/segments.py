@@ -118,7 +118,6 @@ def carry_segments(before: Trained, now: Trained) -> Array:
 
 
 def _places(names: Sequence[str], old: Sequence[str]) -> Array:
-    """The place of each name among the old ones, or -1."""
     place = {name: number for number, name in enumerate(old)}
     return np.array([place.get(name, -1) for name in names], np.int64)
 
@@ -143,7 +142,6 @@ class SegmentAssembly:
         return Plain(np.empty(0), arc)
 
     def store_transitions(self, node: Array, arc: Array, weights: Array) -> None:
-        """The adjoint of `plain`."""
         weights[self.parts["transitions"]] = arc
 
 

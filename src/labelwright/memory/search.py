@@ -150,7 +150,6 @@ class Searcher:
 
     @property
     def n_bytes(self) -> int:
-        """What the search holds in memory."""
         return int(self.memory.n_bytes + sum(array.nbytes for array in self.postings))
 
     @computed_once

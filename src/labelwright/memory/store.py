@@ -52,7 +52,6 @@ class Memory(NamedTuple):
 
     @property
     def n_bytes(self) -> int:
-        """What the search holds in memory."""
         arrays = [*self.distances, *self.grouped, *self.groups, *self.trie, *self.code_of]
         return sum(a.nbytes for a in {id(a): a for a in arrays}.values())
 
@@ -187,7 +186,6 @@ class IGTree(NamedTuple):
 
     @property
     def n_bytes(self) -> int:
-        """What the tree holds in memory."""
         return sum(a.nbytes for a in self)
 
 

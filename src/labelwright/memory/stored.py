@@ -40,7 +40,6 @@ class Remembered(NamedTuple):
     searched: Memory | IGTree
 
     def tensors(self) -> dict[str, Array]:
-        """What a model file holds."""
         tensors = {"targets": self.targets, "codes": self.data.codes, "weights": self.weights}
         tensors |= {} if self.often is None else {"often": self.often}
         for name, values in [("seen", self.seen), *((f"values{i}", v) for i, v in enumerate(self.data.values))]:

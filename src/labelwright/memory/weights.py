@@ -163,7 +163,6 @@ def column_codes(metric: str, values: list[Any], counts: Contingency, threshold:
 
 
 def numbers_of(values: list[Any], place: str) -> Array:
-    """Values as numbers."""
     numbers = np.empty(len(values))
     for i, value in enumerate(values):
         try:

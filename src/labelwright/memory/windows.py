@@ -71,13 +71,11 @@ class Windows(NamedTuple):
         return read, offsets
 
     def header(self) -> dict[str, Any]:
-        """What a model file stores."""
         template = None if self.template is None else {"text": self.template.text, "name": self.template.name}
         described = {"kind": self.kind, "names": list(self.names), "inputs": list(self.inputs), "template": template}
         return described | self.sources.header()
 
     def tensors(self) -> dict[str, Array]:
-        """What a model file stores beside the header."""
         return {f"sources.{name}": array for name, array in self.sources.tensors().items()}
 
 
@@ -132,7 +130,6 @@ def _name(line: Pattern, inputs: Sequence[str]) -> str:
 
 
 def restored(tensors: TensorReader, header: HeaderReader) -> Windows:
-    """The windows that a model file describes."""
     kind, names, inputs = header.one_of("kind", tuple(READ)), header.names("names"), header.names("inputs")
     if kind != "columns":
         return Windows(kind, tuple(names), tuple(inputs))
