@@ -220,6 +220,7 @@ class Trained(NamedTuple):
     scheme: str | None = None  # of the labels, where they follow one
     segments: SegmentSpace | None = None  # of a segment model
     pruning: Pruning | None = None  # of a model with many labels: what chooses the candidates of a token
+    reads: Any = None  # of a model of lattices: what the sentences are
 
     @property
     def total_weights(self) -> Array:

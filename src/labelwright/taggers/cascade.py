@@ -26,18 +26,7 @@ from labelwright.learn.lbfgs import minimised
 from labelwright.learn.monitor import EVERY, Checkpoints, Monitor, ProgressBar, Record
 from labelwright.modelfile import HeaderReader, TensorReader, pack_strings
 from labelwright.parallel import Workers
-from labelwright.settings import (
-    REQUIRED,
-    AtLeast,
-    Below,
-    Default,
-    OfTheRun,
-    OneOf,
-    RecipeOnly,
-    chosen,
-    declared,
-    settings_of,
-)
+from labelwright.settings import REQUIRED, AtLeast, Below, Default, OfTheRun, OneOf, RecipeOnly, settings_of
 from labelwright.structures.passing import Passed, certain, joined, mixed, over
 from labelwright.taggers import registry
 from labelwright.taggers.arguments import Forced, labelled_pair, listed_weights
@@ -54,7 +43,7 @@ from labelwright.taggers.base import (
     Confidences,
     Tagger,
 )
-from labelwright.taggers.declared import LOG_LINEAR
+from labelwright.taggers.declared import LOG_LINEAR, chosen, declared
 from labelwright.taggers.estimator import InputSchema, Summary, untrained
 from labelwright.taggers.kinds import Shares
 from labelwright.taggers.layers import (
@@ -238,7 +227,7 @@ class Cascade(Confidences, Tagger):
         X, gold = labelled_layers(X, y, list(self.layers_), partial=True)
         grown, read = dict[str, Any](), self._input(X)
         for name, model in self.layers_.items():
-            if not hasattr(model, "partial_fit"):
+            if "partial_fit" not in model._training_options:
                 raise OptionError(f"partial_fit: the layer {name} is a {type(model).__name__}, which cannot; fit again")
             grown[name] = copy.copy(model).partial_fit(read, gold[name], sample_weight=sample_weight)
             if len(grown) < len(self.layers_):
@@ -397,16 +386,10 @@ class Cascade(Confidences, Tagger):
     ) -> None:
         """Maximise the shares of all layers' likelihoods, from where each alone has arrived."""
         models, workers = list(self.layers_.values()), Workers(self.n_jobs)
-        bar = ProgressBar(self.max_iter, self.tol) if progress is None and self.verbose else None
-        if bar is not None:
-            bar.lines = True
         dev, checkpoint = None if development is None else partial(self._score_with, *development), None
         if places is not None:
             labels = [] if development is None else [development[1], self.predict(development[0])]
             checkpoint = places.of(joint_fingerprint(self.get_params(deep=False), self.layers_, versions, labels))
-        monitor = Monitor(
-            self.max_iter or 1000, self.tol, dev=dev, dev_from=0, progress=progress or bar, checkpoint=checkpoint
-        )
         start = np.concatenate([model.weights_ for model in models])
 
         def optimise(state: dict[str, Array] | None) -> Array:
@@ -415,9 +398,10 @@ class Cascade(Confidences, Tagger):
             problem = Joint(made, sizes, [float(getattr(model, "l2", 0.0)) for model in models])
             return minimised(problem, start, 0.0, 0.0, monitor, workers, state)
 
-        weights = monitor.run(optimise, start)
-        if bar is not None:
-            bar.close()
+        watched: dict[str, Any] = {"dev": dev, "dev_from": 0, "checkpoint": checkpoint}
+        with self._shown(progress) as told:
+            monitor = Monitor(self.max_iter or 1000, self.tol, **watched, progress=told)
+            weights = monitor.run(optimise, start)
         self.layers_ = self._with_weights(weights).layers_
         self.history_ = [dict(record) for record in monitor.history]
         reason = "interrupted" if monitor.interrupted else monitor.reason

@@ -1,11 +1,16 @@
-"""Settings that several taggers share, each declared here once; constructors choose some and give them an order."""
+"""Settings of taggers in tables, of which constructors are made; those that several taggers share are declared here.
 
+_declared = chosen("order l2", COMMON | declared(l2=(float, 1.0, "penalty l2/2 |w|^2", AtLeast(0))))
+"""
+
+import inspect
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any, get_args
 
 from labelwright.features.template import Template
 from labelwright.settings import (
     NOT_NEGATIVE,
+    REQUIRED,
     Above,
     AtLeast,
     AtMost,
@@ -14,6 +19,7 @@ from labelwright.settings import (
     Default,
     Flag,
     Group,
+    Help,
     NotInherited,
     Number,
     OfTheRun,
@@ -21,7 +27,6 @@ from labelwright.settings import (
     OnlyWith,
     PythonOnly,
     Signed,
-    declared,
 )
 from labelwright.taggers.kinds import (
     LabelPairs,
@@ -36,6 +41,55 @@ from labelwright.taggers.kinds import (
     WeightsByLabel,
     WordClusters,
 )
+
+Table = Mapping[str, inspect.Parameter]
+
+
+def declared(**settings: tuple[Any, ...]) -> dict[str, inspect.Parameter]:
+    """A table of settings: the type, the default, the sentence and the markers of each."""
+    return {
+        name: _parameter(name, default, Annotated[plain, *markers, Help(text)])
+        for name, (plain, default, text, *markers) in settings.items()
+    }
+
+
+def _parameter(name: str, default: Any = REQUIRED, annotation: Any = inspect.Parameter.empty) -> inspect.Parameter:
+    return inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default, annotation=annotation)
+
+
+def chosen(names: str, table: Table, **defaults: Any) -> Table:
+    """These settings of a table in this order, some of them with another default."""
+    changed = {}
+    for name, default in defaults.items():
+        plain, *markers = get_args(table[name].annotation)
+        kept = [marker for marker in markers if not isinstance(marker, Default)]  # which is of the other default
+        changed[name] = _parameter(name, default, Annotated[plain, *kept])
+    return {name: changed.get(name, table[name]) for name in names.split()}
+
+
+def constructor(settings: Table) -> Any:
+    """The `__init__` that takes these settings and stores them.
+
+    >>> class Tagger:
+    ...     __init__ = constructor(declared(l2=(float, 1.0, "penalty"), order=(int, 1, "Markov order")))
+    >>> vars(Tagger(order=2))
+    {'l2': 1.0, 'order': 2}
+    """
+    signature = inspect.Signature(list(settings.values()))
+
+    def __init__(self: Any, *values: Any, **named: Any) -> None:  # noqa: N807
+        try:
+            given = signature.bind(*values, **named)
+        except TypeError as error:
+            raise TypeError(f"{type(self).__name__}.__init__() {error}") from None
+        given.apply_defaults()
+        vars(self).update(given.arguments)
+
+    __init__.__signature__ = inspect.Signature([_parameter("self"), *settings.values()])  # type: ignore[attr-defined]
+    return __init__
+
+
+# -- settings of several taggers --------------------------------------------------------------------------------------
 
 FEATURES, TRAINING = "Features", "Training"
 OF_FEATURES, OF_TRAINING, SIGNED = Group(FEATURES), Group(TRAINING), Signed()

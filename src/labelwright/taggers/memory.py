@@ -39,20 +39,20 @@ from labelwright.memory.search import SEARCHED, VOTES, Searcher, settings_with
 from labelwright.memory.store import Answers, IGTree, Memory
 from labelwright.memory.stored import HEAVIEST, Remembered, read_remembered
 from labelwright.memory.weights import METRICS, WEIGHTS, numbers_of
-from labelwright.memory.windows import NO_VECTORS, Windows, restored, windows
+from labelwright.memory.windows import NO_VECTORS, restored, windows
 from labelwright.modelfile import HeaderReader, TensorReader, check_distinct, check_indices
 from labelwright.parallel import Workers
-from labelwright.settings import AtLeast, Flag, OneOf, OnlyWith, Signed, chosen, declared
+from labelwright.settings import AtLeast, Flag, OneOf, OnlyWith, Signed
 from labelwright.structures.proposals import Distributions, check_order, gram_name, ngram_classes, propose
 from labelwright.taggers.arguments import BALANCED, instance_weights, token_weights
 from labelwright.taggers.base import NEIGHBOURS
+from labelwright.taggers.declared import chosen, declared
 from labelwright.taggers.estimator import Estimator, InputSchema, Summary
 from labelwright.taggers.kinds import Decay, NameByColumn, NameOrNumbers
-from labelwright.taggers.ngram import NGRAM, NgramModel, Proposed, remembered
+from labelwright.taggers.ngram import NGRAM, NgramTagger, Proposed, remembered
 from labelwright.taggers.packing import (
     REMEMBERED,
     Packed,
-    check_calibration,
     check_token_labels,
     constructed,
     header_of,
@@ -395,7 +395,7 @@ class MemoryBased(Estimator):
         return tags
 
 
-class MemoryTagger(NgramModel):
+class MemoryTagger(NgramTagger):
     """Memory-based tagging: label n-grams from nearest neighbours, made one labelling by constraint satisfaction.
 
     The settings of MemoryBased say how neighbours are found (`metric` and `weights` by column: the lines of the
@@ -406,12 +406,11 @@ class MemoryTagger(NgramModel):
     [['D', 'N']]
     """
 
-    can: ClassVar[frozenset[str]] = NgramModel.can | {NEIGHBOURS}
+    can: ClassVar[frozenset[str]] = NgramTagger.can | {NEIGHBOURS}
     _training_options: ClassVar[frozenset[str]] = frozenset({"search", "sample_weight", "partial_fit"})
     _searched: ClassVar[tuple[str, ...]] = SEARCHED
+    compares_symbols: ClassVar[bool] = True  # type: ignore[misc]
     learner_: MemoryBased
-    windows_: Windows
-    template: Any
     k: int
     votes: str
     decay: tuple[float, float]
@@ -544,8 +543,7 @@ class MemoryTagger(NgramModel):
             raise tensors.refuse("seen", "a class for each of the n-grams")
         if len(model.windows_.names) != model.learner_.n_features_in_:
             raise described.refuse("names", f"names of {model.learner_.n_features_in_} columns")
-        model.training_, _ = read_record(header, REMEMBERED)
-        check_calibration(HeaderReader(model.training_, "header: training"), np.ones(1))
+        model.training_, _ = read_record(header, REMEMBERED, weights=np.ones(1))
         return model
 
     def _features_read(self) -> tuple[str, Mapping[str, str] | None]:

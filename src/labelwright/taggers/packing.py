@@ -92,9 +92,6 @@ def constructed(kind: type[Any], header: HeaderReader, **given: Any) -> Any:
     """An untrained model with the settings of a header; those in `given` are taken as they are.  Files of earlier
     versions name files and say how many threads run, too."""
     fields, declared = header.part("parameters"), settings_of(kind)
-    for name, read in (("random_state", fields.whole), ("template", fields.text)):  # models check them when needed
-        if fields.get(name) is not None:
-            read(name)
     stored = {
         name: tuple(value) if isinstance(value, list) and isinstance(declared[name].default, tuple) else value
         for name, value in storable(fields, kind).items()
@@ -319,12 +316,14 @@ def read_record(
     needed: Sequence[str] = (),
     of_iteration: Sequence[str] = ("loss",),
     of_layers: bool = False,
+    weights: Array | None = None,
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """The record of training, and that of its iterations.
 
     needed : what it must hold, unless it is empty (a model that was not trained), or of another program and has none
     of_iteration : what the record of each iteration must hold
-    of_layers : whether it is that of a cascade, which is never empty and holds scores of several layers"""
+    of_layers : whether it is that of a cascade, which is never empty and holds scores of several layers
+    weights : those of a tagger, which its calibration must leave finite"""
     training = header.part("training")
     for name in ("training", "history"):
         header.check_plain(name, but=("loss", "norm", "merit"))
@@ -334,6 +333,8 @@ def read_record(
         _require(training, needed)
     if "stopped" in training and needed:
         _require(training, TIMED)
+    if weights is not None:
+        check_calibration(training, weights)
     history = header.parts("history")
     for record in history:
         _require(record, of_iteration)
