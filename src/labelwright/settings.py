@@ -197,28 +197,14 @@ class Bounds:
 ANY = Bounds()
 
 
-class Whole(Kind):
-    """A whole number."""
-
-    metavar = "N"
-
-    def __init__(self, bounds: Bounds = ANY):
-        self.bounds, self.expected = bounds, f"a whole number{bounds}"
-
-    def accepts(self, value: Any) -> bool:
-        return isinstance(value, Integral) and not isinstance(value, bool) and self.bounds.holds(int(value))
-
-    def from_text(self, text: str) -> int:
-        return int(text)
-
-
 class Number(Kind):
     """A number."""
 
+    expected = "a number"
     metavar = "X"
 
     def __init__(self, bounds: Bounds = ANY):
-        self.bounds, self.expected = bounds, f"a number{bounds}"
+        self.bounds, self.expected = bounds, f"{self.expected}{bounds}"
 
     def accepts(self, value: Any) -> bool:
         plain = isinstance(value, Integral) or not isinstance(value, Rational)  # no file holds a fraction
@@ -226,6 +212,19 @@ class Number(Kind):
 
     def from_text(self, text: str) -> float:
         return float(text)
+
+
+class Whole(Number):
+    """A whole number."""
+
+    expected = "a whole number"
+    metavar = "N"
+
+    def accepts(self, value: Any) -> bool:
+        return isinstance(value, Integral) and not isinstance(value, bool) and self.bounds.holds(int(value))
+
+    def from_text(self, text: str) -> int:
+        return int(text)
 
 
 NOT_NEGATIVE = Number(Bounds(AtLeast(0)))

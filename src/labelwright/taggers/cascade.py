@@ -26,7 +26,18 @@ from labelwright.learn.lbfgs import minimised
 from labelwright.learn.monitor import EVERY, Checkpoints, Monitor, ProgressBar, Record
 from labelwright.modelfile import HeaderReader, TensorReader, pack_strings
 from labelwright.parallel import Workers
-from labelwright.settings import REQUIRED, AtLeast, Below, Default, OfTheRun, OneOf, RecipeOnly, settings_of
+from labelwright.settings import (
+    NOT_NEGATIVE,
+    REQUIRED,
+    AtLeast,
+    Below,
+    Default,
+    Kind,
+    OfTheRun,
+    OneOf,
+    RecipeOnly,
+    settings_of,
+)
 from labelwright.structures.passing import Passed, certain, joined, mixed, over
 from labelwright.taggers import registry
 from labelwright.taggers.arguments import Forced, labelled_pair, listed_weights
@@ -45,7 +56,6 @@ from labelwright.taggers.base import (
 )
 from labelwright.taggers.declared import LOG_LINEAR, chosen, declared
 from labelwright.taggers.estimator import InputSchema, Summary, untrained
-from labelwright.taggers.kinds import Shares
 from labelwright.taggers.layers import (
     LayerRun,
     LayerTables,
@@ -58,7 +68,7 @@ from labelwright.taggers.layers import (
     stacks,
 )
 from labelwright.taggers.packing import TIMED, Packed, constructed, header_of, read_record
-from labelwright.wording import counted, either
+from labelwright.wording import counted, either, shown
 
 Array = NDArray[Any]
 R = TypeVar("R")
@@ -76,6 +86,19 @@ REFUSED = {  # arguments and settings of other taggers, and what to do instead
     "allowed_labels": "a cascade has labels in each layer; write them in the file, as in NN|VB",
     "unmarked": "a cascade has labels in each layer; write _ in the file where they are unknown",
 }
+
+
+class Shares(Kind):
+    """A number of 0 or more for each of some layers."""
+
+    expected = "a table of numbers by layer"
+
+    def complaint(self, value: Any) -> str | None:
+        if not isinstance(value, Mapping):
+            return f"expected {self.expected}, got {shown(value, 60)}"
+        wrong = next((name for name, share in value.items() if not NOT_NEGATIVE.accepts(share)), None)
+        return None if wrong is None else f"{wrong}: expected a number of 0 or more, got {shown(value[wrong], 60)}"
+
 
 # fmt: off
 CASCADE = LOG_LINEAR | declared(

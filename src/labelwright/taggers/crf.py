@@ -323,11 +323,6 @@ class LatentCRF(LinearTagger):
     split_rounds: int
     merge_share: float
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        if self.merge_share > 1:
-            raise OptionError(f"merge_share: expected a share of 0 to 1, got {self.merge_share!r}")
-
     def _latent_states(self, labels: Sequence[str], more: bool = False) -> list[int]:
         """All states; or, before they are learnt, one for each label."""
         most = super()._latent_states(labels, more)

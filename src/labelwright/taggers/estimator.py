@@ -54,9 +54,9 @@ class Estimator:
     A setting is declared once, in a table or in the constructor's signature; see labelwright.settings."""
 
     _declared: ClassVar[Table]  # of which the constructor is made; a class may also have one of its own
+    if TYPE_CHECKING:
 
-    def __init__(self, *values: Any, **named: Any):
-        """Store the settings."""
+        def __init__(self, *values: Any, **named: Any): ...
 
     # What the command line asks a class; the answers of a tagger that is learnt at once, from one label column.
     training_: dict[str, Any]  #: the record of training: sizes, seconds, why it ended

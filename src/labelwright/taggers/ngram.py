@@ -33,7 +33,7 @@ from labelwright.inspection.explanation import Asked, Evidence, Explanation, exp
 from labelwright.inspection.ngram_evidence import Predictions, ProposedSentence
 from labelwright.memory.windows import NO_VECTORS, Windows, offsets_of, windows
 from labelwright.parallel import Workers, sentence_ranges
-from labelwright.settings import REQUIRED, AtLeast, AtMost, Bounds, Choice, Default, RecipeOnly, Signed, Whole
+from labelwright.settings import REQUIRED, Bounds, Choice, Default, Kind, Limit, RecipeOnly, Signed, Whole
 from labelwright.structures import proposals
 from labelwright.structures.passing import Layered, Passed, likely
 from labelwright.structures.passing import certain as passed_labels
@@ -61,7 +61,6 @@ from labelwright.taggers.base import (
     Tagger,
 )
 from labelwright.taggers.declared import COMMON, chosen, declared
-from labelwright.taggers.kinds import WholeNumbers
 from labelwright.taggers.linear import with_arrays
 from labelwright.wording import shown
 
@@ -77,10 +76,7 @@ class OddNumber(Whole):
     expected = f"an odd number, 1 to {LONGEST}"
 
     def __init__(self) -> None:
-        self.bounds = Bounds(AtLeast(1), AtMost(LONGEST))
-
-    def accepts(self, value: Any) -> bool:
-        return super().accepts(value) and value % 2 == 1
+        super().__init__(Bounds(Limit("", lambda value: 1 <= value <= LONGEST and value % 2 == 1)))
 
 
 class Inference(Choice):
@@ -98,6 +94,15 @@ class NameOrFunction(Choice):
     def complaint(self, value: Any) -> str | None:
         wrong = None if callable(value) else super().complaint(value)
         return wrong and f"expected {self.expected}, or a function of confidences and lengths, got {shown(value, 60)}"
+
+
+class WholeNumbers(Kind):
+    """A list of whole numbers."""
+
+    expected = "a list of whole numbers"
+
+    def accepts(self, value: Any) -> bool:
+        return hasattr(value, "__iter__") and not isinstance(value, str | Mapping)
 
 
 # fmt: off
