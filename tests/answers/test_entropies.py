@@ -65,39 +65,11 @@ def test_likely_spans_are_those_of_all_labellings(model):
             assert span.probability == pytest.approx(expected[span[:3]])
 
 
-def test_known_labels_leave_no_doubt(model):
-    known = [labels[:3] for labels in Y[:1]]
-    assert model.sequence_entropies([X[0][:3]], forced=known) == pytest.approx([0], abs=1e-6)
-
-
 def test_entropies_of_tokens(model):
     batch = model.scored(SHORT)
     for rows, entropies in zip(batch.marginals(), batch.token_entropies(), strict=True):
         expected = [-sum(p * np.log(p) for p in row.values() if p > 0) for row in rows]
         assert entropies.tolist() == pytest.approx(expected)
-
-
-def test_an_estimate_is_the_same_again_and_alone():
-    model = MODELS["latent"].fit(X, Y)
-    together = model.sequence_entropies(SHORT)
-    assert together == [model.sequence_entropies([sentence])[0] for sentence in SHORT]
-
-
-def test_an_estimate_has_no_bias():
-    model = MODELS["latent"].fit(X, Y)
-    pairs = [sentence[t : t + 2] for sentence in X[:12] for t in range(0, len(sentence) - 1, 2)]
-    errors = []
-    for sentence, found in zip(pairs, model.sequence_entropies(pairs), strict=True):
-        p = enumerated(model, sentence)[1]
-        errors.append(found + p @ np.log(p))
-    assert len(errors) > 40
-    assert abs(np.mean(errors)) < 3 * np.std(errors) / len(errors) ** 0.5 < 0.01
-
-
-def test_sentences_without_tokens_and_labels_without_spans():
-    pos = CRF(**WEAK).fit(X, CORPUS.column("pos"))
-    assert pos.sequence_entropies([[]]) == [0.0]
-    assert pos.likely_spans([[], X[0]]) == [[], []]
 
 
 def test_what_is_refused():

@@ -1,7 +1,6 @@
 """Inference over class n-grams against a slow reading of the paper that enumerates all candidate sequences."""
 
 import itertools
-import json
 from collections import Counter
 
 import numpy as np
@@ -9,7 +8,6 @@ import pytest
 from drawn import drawn
 from hypothesis import given
 from hypothesis import strategies as st
-from plain_python import answers_both_ways
 
 from labelwright.corpus.schemes import allowed, validate
 from labelwright.decode.csi import INFERENCE, best_labellings, csi, inference_named, none, oracle, satisfied, vote
@@ -475,38 +473,3 @@ def test_names_of_inference():
         inference_named("oracle")
     with pytest.raises(OptionError, match="expected one of none, vote, csi, got 'viterbi'"):
         inference_named("viterbi")
-
-
-PROGRAM = """
-import json, sys
-import numpy as np
-from labelwright.corpus.schemes import allowed
-from labelwright.decode.csi import best_labellings, csi
-from labelwright.decode.csi import vote
-from labelwright.structures.proposals import from_probabilities
-from labelwright.structures.proposals import ngram_classes
-from labelwright.structures.proposals import propose
-from labelwright.kernels import compiled
-rng = np.random.default_rng(1)
-answers = []
-for n in (1, 3, 5):
-    offsets = np.array([0, 4, 4, 5, 11])
-    table, classes = ngram_classes(rng.integers(0, 3, 11), offsets, n)
-    made = propose(from_probabilities(rng.integers(0, 4, (11, len(table))) + 0.5), table, offsets, "squared")
-    for permitted in ((), (allowed(["O", "B-X", "B-Y"], "iob2"),)):
-        found = csi(made, *permitted)
-        answers.append([found.labels.tolist(), found.scores.tolist()])
-        answers.append([best_labellings(made, s, 5, *permitted)[1] for s in range(4)])
-    answers += [vote(made).labels.tolist(), made.domains.tolist(), made.weights.tolist()]
-json.dump({"compiled": compiled(), "answers": answers}, sys.stdout)
-"""
-
-
-@pytest.mark.slow
-def test_plain_python_gives_the_same_answers():
-    compiled, plain = answers_both_ways(PROGRAM)
-    assert len(compiled) > 100
-    assert compiled == pytest.approx(plain, abs=1e-9)
-    assert json.dumps([x for x in compiled if isinstance(x, int)]) == json.dumps(
-        [x for x in plain if isinstance(x, int)]
-    )

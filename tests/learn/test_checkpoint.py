@@ -1,12 +1,11 @@
 """Checkpoints: when they are written, what they hold, which files belong to a run."""
 
 import os
-import warnings
 
 import numpy as np
 import pytest
 
-from labelwright import CRF, LatentCRF, LatentPerceptron, modelfile
+from labelwright import CRF, modelfile
 from labelwright.errors import ModelFileError, OptionError
 from labelwright.learn import monitor as checkpoints
 from labelwright.learn.monitor import KEPT, LIMIT, Checkpoints, Monitor, checkpoint_files, remove_checkpoints
@@ -165,46 +164,3 @@ def test_what_no_check_has_foreseen_is_one_line_too(tmp_path, monkeypatch):
     monkeypatch.setattr("labelwright.learn.monitor._read_record", fail)
     with pytest.raises(ModelFileError, match=r"c: the file does not fit together \(KeyError: .*\); delete it to start"):
         CRF(n_jobs=1).fit(X, Y, checkpoint=place, resume=True)
-
-
-class KilledError(Exception):
-    """Instead of a signal."""
-
-
-class Count:
-    """Progress that counts iterations, and ends the training at one of them."""
-
-    def __init__(self, at=0):
-        self.at, self.n = at, 0
-
-    def __call__(self, record, limit):
-        self.n += 1
-        if self.n == self.at:
-            raise KilledError
-
-
-@pytest.mark.cases(2)
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: LatentCRF(2, n_restarts=3, max_iter=5, n_jobs=1, random_state=0),
-        lambda: LatentCRF(2, start="split-merge", split_rounds=1, max_iter=4, n_jobs=1, random_state=0),
-        lambda: LatentPerceptron(2, start="split", n_restarts=2, max_iter=4, all_passes=True, n_jobs=1, random_state=0),
-        lambda: LatentPerceptron(2, start="likelihood", max_iter=4, all_passes=True, n_jobs=1, random_state=0),
-    ],
-)
-def test_starts_and_stages_are_resumed(tmp_path, make):
-    whole, count = make(), Count()
-    whole.fit(X, Y, progress=count)
-    for at in (1, count.n // 2, count.n):
-        place = {"checkpoint": tmp_path / f"{at}", "checkpoint_every": 0}
-        with pytest.raises(KilledError):
-            make().fit(X, Y, progress=Count(at), **place)
-        rest = Count()
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            resumed = make().fit(X, Y, progress=rest, resume=True, **place)
-        np.testing.assert_array_equal(resumed.weights_, whole.weights_)
-        assert rest.n <= count.n - at + 1
-        for name in ("convergence", "rounds", "restarts"):
-            assert resumed.training_.get(name) == whole.training_.get(name)

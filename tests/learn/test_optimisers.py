@@ -1,7 +1,6 @@
 """L-BFGS, OWL-QN and SGD: SciPy's optimum, zeros where L1 wants them, and runs that go on after an accident."""
 
 import itertools
-import signal
 import time
 
 import numpy as np
@@ -10,7 +9,7 @@ from problems import ARCS, STATES, Problem, dicts, words
 from scipy.optimize import minimize
 
 from labelwright import CRF
-from labelwright.errors import ModelFileError, OptionError
+from labelwright.errors import OptionError
 from labelwright.learn.lbfgs import minimised, pseudo_gradient
 from labelwright.learn.monitor import Monitor
 from labelwright.learn.objective import LogLikelihood
@@ -141,33 +140,12 @@ def test_averaged_weights_are_the_mean_of_the_last_third_of_the_passes(order, ma
     np.testing.assert_allclose(mean.weights_, np.mean(after[-averaged:], axis=0), atol=1e-6)
 
 
-@pytest.mark.parametrize("stop", [1, 4, 5, 6, None])
-def test_an_averaged_run_that_goes_on_from_its_checkpoint_is_the_undisturbed_run(tmp_path, stop):
-    """Whether it stopped before the mean begins, within it, or when all passes were done."""
-    X, y = words(30, seed=2)
-    settings = {"template": STATES, "optimizer": "sgd", "averaging": "avg", "max_iter": 6, "random_state": 3}
-    calm = CRF(n_jobs=1, **settings).fit(X, y)
-    seen = []
-
-    def interrupt(record, limit):
-        seen.append(record)
-        if len(seen) == stop:
-            raise KeyboardInterrupt
-
-    where = {"checkpoint": tmp_path / "c", "checkpoint_every": 0.0}
-    try:
-        CRF(n_jobs=1, **settings).fit(X, y, progress=interrupt, **where)
-    except KeyboardInterrupt:
-        assert len(seen) == stop
-    resumed = CRF(n_jobs=1, **settings).fit(X, y, resume=True, **where)
-    assert resumed.weights_.tobytes() == calm.weights_.tobytes()
-
-
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         ({"averaging": "avg"}, "averaging: 'avg' is about the passes of SGD; use optimizer='sgd'"),
         ({"averaging": "last", "optimizer": "sgd"}, "averaging: expected one of none, avg, got 'last'"),
+        ({"l1": 1.0, "optimizer": "sgd"}, "l1: .*"),
     ],
 )
 def test_bad_averaging_is_refused(words, message):
@@ -197,122 +175,6 @@ KINDS = {
 }
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("template", [STATES, ARCS])
-def test_threads_give_the_same_weights(kind, template):
-    X, y = words(700, seed=10, longest=12)
-    weights = [CRF(template=template, n_jobs=n, **KINDS[kind]).fit(X, y).weights_.tobytes() for n in (1, 2, 3)]
-    assert weights[0] == weights[1] == weights[2]
-
-
-class AccidentError(Exception):
-    """What kills a run in these tests."""
-
-
-def killed_and_resumed(settings, X, y, kill_at, file):
-    """A CRF whose training was killed at this iteration, then resumed from the checkpoint."""
-
-    def crash(record, limit):
-        if record["iteration"] == kill_at:
-            raise AccidentError
-
-    with pytest.raises(AccidentError):
-        CRF(**settings).fit(X, y, checkpoint=file, checkpoint_every=0, progress=crash)
-    return CRF(**settings).fit(X, y, checkpoint=file, checkpoint_every=3600, resume=True)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_run_killed_at_any_iteration_resumes_to_the_same_weights(kind, tmp_path):
-    X, y = words(60, seed=11)
-    settings = {"template": ARCS, "n_jobs": 1, "tol": 0, **KINDS[kind]}
-    whole = CRF(**settings).fit(X, y)
-    for kill_at in range(1, settings["max_iter"] + 1, 1 if kind == "sgd" else 4):
-        resumed = killed_and_resumed(settings, X, y, kill_at, tmp_path / f"{kill_at}.checkpoint")
-        assert resumed.weights_.tobytes() == whole.weights_.tobytes()
-        assert [r["loss"] for r in resumed.history_] == [r["loss"] for r in whole.history_]
-
-
-@pytest.mark.cases(2)
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_run_may_be_prolonged(kind, tmp_path):
-    X, y = words(60, seed=11)
-    settings = {"template": STATES, "n_jobs": 1, "tol": 0, **KINDS[kind]}
-    file = tmp_path / "run.checkpoint"
-    CRF(**{**settings, "max_iter": 4}).fit(X, y, checkpoint=file, checkpoint_every=0)
-    longer = CRF(**settings).fit(X, y, checkpoint=file, resume=True)
-    assert longer.weights_.tobytes() == CRF(**settings).fit(X, y).weights_.tobytes()
-
-
-def test_resuming_a_finished_run_changes_nothing(tmp_path):
-    X, y = words(60, seed=11)
-    file = tmp_path / "run.checkpoint"
-    model = CRF(template=STATES, n_jobs=1)
-    first = model.fit(X, y, checkpoint=file, checkpoint_every=0).weights_.tobytes()
-    again = CRF(template=STATES, n_jobs=1).fit(X, y, checkpoint=file, checkpoint_every=0, resume=True)
-    assert again.weights_.tobytes() == first
-    assert "converged" in again.training_["stopped"]
-
-
-@pytest.mark.slow
-def test_resume_keeps_the_best_weights_on_development_data(tmp_path):
-    X, y = words(60, seed=11)
-    dev = words(30, seed=12)
-    settings = {"template": STATES, "n_jobs": 1, "tol": 0, "l2": 0.01, "max_iter": 60}
-    whole = CRF(**settings).fit(X, y, dev=dev)
-    assert any("dev" in record for record in whole.history_)
-    for kill_at in range(1, len(whole.history_), 7):
-
-        def crash(record, limit, kill_at=kill_at):
-            if record["iteration"] == kill_at:
-                raise AccidentError
-
-        file = tmp_path / f"{kill_at}.checkpoint"
-        with pytest.raises(AccidentError):
-            CRF(**settings).fit(X, y, dev=dev, checkpoint=file, checkpoint_every=0, progress=crash)
-        resumed = CRF(**settings).fit(X, y, dev=dev, checkpoint=file, checkpoint_every=0, resume=True)
-        assert resumed.weights_.tobytes() == whole.weights_.tobytes()
-    again = CRF(**settings).fit(X, y, dev=dev, checkpoint=file, checkpoint_every=0, resume=True)
-    assert again.weights_.tobytes() == whole.weights_.tobytes()
-    assert len(again.history_) == len(whole.history_)
-
-
-def test_checkpoints_of_other_runs_are_refused(tmp_path):
-    X, y = words(30, seed=11)
-    file = tmp_path / "run.checkpoint"
-    CRF(template=STATES, n_jobs=1, max_iter=3).fit(X, y, checkpoint=file, checkpoint_every=0)
-    others = [
-        (words(30, seed=12), {}),
-        ((X, [list(reversed(s)) for s in y]), {}),
-        ((X, y), {"l2": 2.0}),
-        ((X, y), {"template": ARCS}),
-        ((X, y), {"cells": "all"}),
-        ((X, y), {"optimizer": "sgd"}),
-    ]
-    for data, changed in others:
-        with pytest.raises(ModelFileError, match="other data or other settings"):
-            CRF(**{"template": STATES, "n_jobs": 1, **changed}).fit(*data, checkpoint=file, resume=True)
-    CRF(template=STATES, n_jobs=2, max_iter=4, verbose=1).fit(X, y, checkpoint=file, resume=True)
-
-
-def test_damaged_and_foreign_checkpoints_are_refused(tmp_path):
-    X, y = words(30, seed=11)
-    file = tmp_path / "run.checkpoint"
-    CRF(template=STATES, n_jobs=1, max_iter=3).fit(X, y).save(file)
-    with pytest.raises(ModelFileError, match="not a checkpoint"):
-        CRF(template=STATES).fit(X, y, checkpoint=file, resume=True)
-    file.write_bytes(file.read_bytes()[:-10])
-    with pytest.raises(ModelFileError, match=r"run\.checkpoint"):
-        CRF(template=STATES).fit(X, y, checkpoint=file, resume=True)
-
-
-def test_resume_without_a_checkpoint_starts_anew(tmp_path):
-    X, y = words(30, seed=11)
-    model = CRF(template=STATES, n_jobs=1, max_iter=3).fit(X, y, checkpoint=tmp_path / "none", resume=True)
-    assert model.training_["iterations"] == 3
-
-
 def test_the_loss_never_rises_and_the_record_is_complete():
     X, y = words(60, seed=11)
     model = CRF(template=ARCS, n_jobs=1).fit(X, y)
@@ -323,34 +185,6 @@ def test_the_loss_never_rises_and_the_record_is_complete():
     assert model.training_["sentences"] == 60
     assert model.training_["weights"] == len(model.weights_)
     assert "converged" in model.training_["stopped"]
-
-
-def test_first_interrupt_ends_the_iteration_and_leaves_a_usable_model(tmp_path):
-    X, y = words(60, seed=11)
-
-    def interrupt(record, limit):
-        if record["iteration"] == 5:
-            signal.raise_signal(signal.SIGINT)
-
-    before = signal.getsignal(signal.SIGINT)
-    file = tmp_path / "run.checkpoint"
-    settings = {"template": STATES, "n_jobs": 1, "max_iter": 20, "tol": 0}
-    model = CRF(**settings).fit(X, y, progress=interrupt, checkpoint=file, checkpoint_every=1e9)
-    assert signal.getsignal(signal.SIGINT) is before
-    assert model.training_["stopped"] == "interrupted"
-    assert model.training_["iterations"] == 5
-    assert len(model.predict(X)) == 60
-    resumed = CRF(**settings).fit(X, y, checkpoint=file, resume=True)
-    assert resumed.weights_.tobytes() == CRF(**settings).fit(X, y).weights_.tobytes()
-
-
-def test_second_interrupt_stops_at_once():
-    def interrupt(record, limit):
-        signal.raise_signal(signal.SIGINT)
-        signal.raise_signal(signal.SIGINT)
-
-    with pytest.raises(KeyboardInterrupt):
-        CRF(template=STATES, n_jobs=1).fit(*words(10, seed=1), progress=interrupt)
 
 
 WEAK = {"lbfgs": {"l2": 1e-4}, "owlqn": {"l1": 1e-3, "l2": 1e-4}}
@@ -403,17 +237,6 @@ def test_owlqn_learns_curvature_under_a_weak_penalty(seed):
     problem(weights, gradient)
     assert np.abs(pseudo_gradient(weights, gradient, l1)).max() < 1e-6
     assert (weights == 0).any()
-
-
-@pytest.mark.cases(1)
-@pytest.mark.parametrize("kind", WEAK)
-def test_a_run_resumes_to_the_same_weights_in_either_precision(kind, tmp_path):
-    X, y = words(6, seed=1)
-    settings = {"template": ARCS, "n_jobs": 1, "tol": 1e-10, "max_iter": 400, **WEAK[kind]}
-    whole = CRF(**settings).fit(X, y)
-    for kill_at in range(1, len(whole.history_), 1 + len(whole.history_) // 4):
-        resumed = killed_and_resumed(settings, X, y, kill_at, tmp_path / f"{kill_at}.checkpoint")
-        assert resumed.weights_.tobytes() == whole.weights_.tobytes()
 
 
 @pytest.mark.cases(2)

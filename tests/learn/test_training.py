@@ -5,9 +5,7 @@ import pytest
 
 import labelwright
 from labelwright import CRF, LatentCRF, LatentPerceptron, MemoryTagger, Perceptron, SemiCRF
-from labelwright.errors import CorpusError, ModelFileError, NotFittedError, OptionError
-from labelwright.taggers.crf import Likelihood
-from labelwright.taggers.linear import Noise
+from labelwright.errors import CorpusError, OptionError
 
 X = [["the", "dog", "barks"], ["a", "bird"], ["birds", "sing"], ["the", "bird", "sings"]]
 Y = [["B-NP", "I-NP", "O"], ["B-NP", "I-NP"], ["B-NP", "O"], ["B-NP", "I-NP", "O"]]
@@ -35,16 +33,6 @@ def test_numbers_that_float32_cannot_hold_are_refused(value):
         CRF().fit([np.array([[1.0], [value]])], [["x", "y"]])
 
 
-def test_a_run_with_other_development_data_is_not_resumed(tmp_path):
-    where = tmp_path / "c"
-    settings = {"checkpoint": where, "checkpoint_every": 0.0}
-    CRF(n_jobs=1, max_iter=2).fit(X, Y, dev=(X[:1], Y[:1]), **settings)
-    for dev in ((X[1:2], Y[1:2]), None):
-        with pytest.raises(ModelFileError, match="other data or other settings"):
-            CRF(n_jobs=1, max_iter=4).fit(X, Y, dev=dev, resume=True, **settings)
-    CRF(n_jobs=1, max_iter=4).fit(X, Y, dev=(X[:1], Y[:1]), resume=True, **settings)
-
-
 @pytest.mark.parametrize(
     ("dev", "words"),
     [(5, "dev: expected a pair"), ((X,), "dev: expected a pair"), ((X, Y[:2]), "dev: y: 2 sentences, but X has 4")],
@@ -67,34 +55,6 @@ def test_labels_that_are_no_chunks_have_no_spans():
     assert CRF(n_jobs=1).fit(letters, sounds).predict_spans(letters) == [[], [], []]
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("l2", "1"),
-        ("l2", -1.0),
-        ("l1", float("nan")),
-        ("tol", None),
-        ("max_iter", 1.5),
-        ("max_iter", 0),
-        ("min_count", 1.5),
-        ("min_count", True),
-        ("random_state", -1),
-        ("random_state", np.random.RandomState(0)),
-        ("order", 3),
-        ("order", None),
-    ],
-)
-def test_parameters_of_the_wrong_kind_are_named(name, value):
-    with pytest.raises(OptionError, match=f"^{name}: expected"):
-        CRF(**{name: value}).fit(X, Y)
-
-
-def test_every_line_for_three_labels_is_refused():
-    for template in ("U:%x[0,0]\nT", "U:%x[0,0]\nT:%x[0,0]"):
-        with pytest.raises(OptionError, match="T lines"):
-            CRF(template=template).fit(X, Y)
-
-
 def test_sentences_without_tokens_and_generators():
     rows = [[(word, word[0]) for word in sentence] for sentence in X]
     model = CRF(n_jobs=1).fit(iter(rows), Y)
@@ -109,24 +69,6 @@ def test_options_that_a_decoder_does_not_take_are_named():
     model = CRF(n_jobs=1).fit(X, Y)
     with pytest.raises(OptionError, match="decoder viterbi: no option 'alpha', expected probabilities"):
         model.decode(X, alpha=0.5)
-
-
-def test_latent_states_grow_by_splitting_those_of_a_trained_model(monkeypatch):
-    plain = CRF(n_jobs=1).fit(X, Y)
-    monkeypatch.setattr(Likelihood, "noise", Noise(0.01, 0.0))
-    copies = LatentCRF(n_latent=3, n_jobs=1, max_iter=1).fit(X, Y, init=plain)
-    # Equal copies give every path of a labelling its old score, so a labelling of T tokens weighs 3^T times as much.
-    assert copies.history_[0]["loss"] == pytest.approx(
-        plain.history_[-1]["loss"] + 0.5 * 2 * float(plain.weights_[:-9] @ plain.weights_[:-9])
-        + 0.5 * 8 * float(plain.weights_[-9:] @ plain.weights_[-9:]),
-        rel=1e-5,
-    )  # fmt: skip
-    monkeypatch.undo()
-    grown = LatentCRF(n_latent=3, n_jobs=1, random_state=0).fit(X, Y, init=copies)
-    assert grown.predict(X) == Y
-    assert grown.training_["loss"] < grown.history_[0]["loss"]
-    with pytest.raises(NotFittedError):
-        LatentCRF(n_jobs=1).fit(X, Y, init=CRF())
 
 
 class Renamed(CRF):

@@ -9,7 +9,6 @@ import pytest
 from cases import LATE64, cases, examples, few, many
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from plain_python import answers_both_ways
 
 import labelwright
 from labelwright.decode.record import MOST
@@ -434,28 +433,3 @@ def test_large_scores_that_never_meet_are_fine():
     assert found.log_z == 1e308
     assert found.arcs.tolist() == [1.0, 0.0, 1.0, 0.0]
     assert best_path(graph, [1e308, 1e308, 0.0, -np.inf])[0].tolist() == [0, 2]
-
-
-# --- without compiled code --------------------------------------------------------------------------------------------
-
-PROGRAM = """
-import json
-from labelwright.structures.dag import *
-from labelwright.kernels import compiled
-graph, scores = dag([0, 0, 1, 1, 2, 0], [1, 2, 2, 3, 3, 3]), [0.5, -0.25, 1.0, 0.0, -float("inf"), 2.0]
-mean, cov = covariance(graph, scores, [1.0, 2.0, 3.0, 4.0, 5.0, 6.0])
-paths, found = best_paths(graph, scores, 9)
-print(json.dumps({"compiled": compiled(), "answers": [
-    sums(graph, scores).log_z, sums(graph, scores).arcs.tolist(), best_path(graph, scores)[0].tolist(), mean,
-    cov.tolist(), [p.tolist() for p in paths], found.tolist(), entropy(graph, scores),
-    [p.tolist() for p in sample(graph, scores, 30, 1)],
-    sums(dag([0] * 3 + [1] * 3, [1] * 3 + [2] * 3), [0.0] * 6).log_z,
-]}))
-"""
-
-
-@pytest.mark.slow
-def test_plain_python_gives_the_same_answers():
-    compiled, plain = answers_both_ways(PROGRAM)
-    assert len(compiled) > 50
-    np.testing.assert_allclose(compiled, plain, rtol=1e-12)

@@ -21,27 +21,45 @@ from labelwright.errors import CorpusError, LabelwrightError, NotFittedError, Op
 from taggers import NEW, QUESTIONS, Case, answered, answers, ask, layers
 
 # Values that a setting of this name must refuse, in whatever tagger it is.
+NAN, INF = float("nan"), float("inf")
 BAD_SETTINGS: dict[str, list[Any]] = {
     "n_jobs": [0, "two"],
     "max_iter": [0, 2.5],
-    "random_state": [-1],
-    "order": [0, 3, True, "2", 1.5],
-    "l1": [-1.0],
-    "l2": [-1.0, "much", float("nan")],
-    "min_count": [0],
-    "tol": [-1.0],
+    "random_state": [-1, np.random.RandomState(0)],
+    "order": [0, 3, True, "2", 1.5, None],
+    "l1": [-1.0, NAN],
+    "l2": [-1.0, "much", NAN],
+    "min_count": [0, 1.5, True],
+    "tol": [-1.0, None],
     "cells": ["some"],
     "optimizer": ["newton"],
-    "n_latent": [0],
-    "n_restarts": [0],
-    "averaging": ["mean"],
-    "max_length": [0],
+    "n_latent": [0, -1, True, False, 2.0, 2.5, "3", None, [2, 2], {}, {"O": 2}],
+    "n_restarts": [0, 1.5],
+    "averaging": ["mean", None],
+    "update": ["mira"],
+    "reset_every": [0, 2.5],
+    "margin": [-1.0, "1", True, NAN],
+    "aggressiveness": [-0.5, 0, 0.0, INF],
+    "cost": ["hamming"],
+    "slack": ["cubic", None],
+    "variance": [0],
+    "gamma": [-1.0, INF],
+    "epsilon": [-0.1],
+    "start": ["zero", None],
+    "merge_share": [1.5],
+    "constraints": ["bio9"],
+    "forbidden_transitions": [["A B"]],
+    "entity_rate": [0, 1, -0.1, 15, "some"],
+    "prune_labels": [0.0, "some"],
+    "max_length": [0, 65537],
     "k": [0],
     "metric": ["euclid"],
     "weights": ["heavy"],
     "votes": ["loud"],
     "ngram": [2],
     "inference": ["guess"],
+    "weighting": ["best"],
+    "unreachable": ["ignore"],
     "passing": ["everything"],
     "cut": [1.5],
     "template": ["U:%nonsense[0]"],
@@ -138,9 +156,10 @@ def bad_settings_are_refused_in_one_line(case: Case, folder: Path) -> None:
     for name in known.keys() & BAD_SETTINGS.keys():
         for value in BAD_SETTINGS[name]:
             tagger = case.make().set_params(**{name: value})
-            with pytest.raises((OptionError, TemplateError), match=rf"^{name}\b") as error:
-                tagger.fit(case.X, case.y)
-            one_line(error)
+            for learn, named in {"fit": name, "partial_fit": f"({name}|partial_fit)"}.items():
+                with pytest.raises((OptionError, TemplateError), match=rf"^{named}\b") as error:
+                    getattr(tagger, learn, tagger.fit)(case.X, case.y)
+                one_line(error)
 
 
 # -- copies ------------------------------------------------------------------------------------------------------------

@@ -7,11 +7,11 @@ import signal
 import numpy as np
 import pytest
 from oracles import spans_by_hand
-from problems import ARCS, EVERYTHING, STATES, Truth, words
+from problems import STATES, Truth, words
 from small_models import MODELS, trained
 
 import labelwright
-from labelwright import CRF, Cascade, LatentCRF, MemoryTagger, NgramTagger, Perceptron, SemiCRF, Span
+from labelwright import CRF, Cascade, MemoryTagger, NgramTagger, Perceptron, SemiCRF, Span
 from labelwright.answers.calibrated import Calibration, MonotoneMap
 from labelwright.corpus import Corpus
 from labelwright.corpus.generated import builtin_corpus
@@ -20,8 +20,6 @@ from labelwright.errors import CorpusError, ModelFileError, OptionError
 from labelwright.taggers import calibrating
 
 NEW = ["aa", "new", "b", "c"]
-KINDS = [(STATES, 1, 1), (ARCS, 1, 2), (STATES, 2, 1), (EVERYTHING, 2, 2)]
-NAMES = ["order 1", "order 1 latent", "order 2", "order 2 latent"]
 MAP = {"said": [0.3, 0.8], "right": [0.2, 0.6]}
 SINGLE = [name for name, (make, _) in MODELS.items() if "probability" in make().can and "cascade" not in name]
 
@@ -29,14 +27,6 @@ SINGLE = [name for name, (make, _) in MODELS.items() if "probability" in make().
 def with_temperature(model, temperature, **maps):
     model._set_calibration({"temperature": temperature, **maps})
     return model
-
-
-@pytest.fixture(params=KINDS, ids=NAMES)
-def model(request):
-    template, order, sizes = request.param
-    settings = {"template": template, "order": order, "n_jobs": 1, "max_iter": 10}
-    make = CRF(**settings) if sizes == 1 else LatentCRF(sizes, random_state=0, **settings)
-    return make.fit(*words(12, 5))
 
 
 @pytest.fixture(scope="module")
@@ -52,50 +42,6 @@ def fitted(entities):
 
 
 # --- by enumeration ---------------------------------------------------------------------------------------------------
-
-
-def test_all_probabilities_are_those_of_scores_divided_by_the_temperature(model):
-    truth = Truth(model, NEW).tempered(2.5)
-    labels = model.predict([NEW])[0]
-    with_temperature(model, 2.5)
-    (record,) = model.decode([NEW])
-    assert record.labels == labels
-    assert record.log_probability == pytest.approx(truth[tuple(labels)], abs=1e-9)
-    assert model.sequence_log_probabilities([NEW], [labels])[0] == record.log_probability
-    for row, p in model.predict_nbest([NEW], 4)[0]:
-        assert p == pytest.approx(math.exp(truth[tuple(row)]), abs=1e-9)
-    for t, row in enumerate(model.predict_marginals([NEW])[0]):
-        for label, p in row.items():
-            assert p == pytest.approx(sum(math.exp(q) for y, q in truth.items() if y[t] == label), abs=1e-9)
-    (span,) = model.span_probabilities([NEW], [[Span(0, 2, "X")]])[0]
-    assert span.probability == pytest.approx(
-        sum(math.exp(q) for y, q in truth.items() if (0, 2, "X") in spans_by_hand(y)), abs=1e-9
-    )
-
-
-def test_at_least_one(model):
-    for temperature in (None, 0.5):
-        truth = Truth(model, NEW).tempered(temperature or 1.0)
-        if temperature:
-            with_temperature(model, temperature)
-        wanted = sum(math.exp(q) for y, q in truth.items() if spans_by_hand(y))
-        assert model.occurrence_probabilities([NEW, []], "X") == [pytest.approx(wanted, abs=1e-9), 0.0]
-        assert model.occurrence_probabilities([NEW], ["X"])[0] == pytest.approx(wanted, abs=1e-9)
-    assert model.occurrence_probabilities([NEW], "X", forced=[["O", None, "B-X", None]]) == [1.0]
-    with pytest.raises(OptionError, match=r"^types: no type 'Y' in this model, expected one of X$"):
-        model.occurrence_probabilities([NEW], "Y")
-    with pytest.raises(OptionError, match=r"^types: expected one at least$"):
-        model.occurrence_probabilities([NEW], [])
-
-
-def test_labellings_that_agree_with_sets_of_labels(model):
-    truth = Truth(model, NEW).tempered(1.0)
-    partial = [None, {"O", "B-X"}, ["I-X"], None]
-    wanted = sum(math.exp(q) for y, q in truth.items() if y[1] in partial[1] and y[2] == "I-X")
-    found = model.sequence_log_probabilities([NEW, [], ["b"]], [partial, [], [{"unknown"}]])
-    assert math.exp(found[0]) == pytest.approx(wanted, abs=1e-9)
-    assert found[1:] == [0.0, -math.inf]
-    assert model.sequence_log_probabilities([NEW], [[None] * 4])[0] == pytest.approx(0.0, abs=1e-9)
 
 
 @pytest.mark.parametrize("name", SINGLE)

@@ -76,12 +76,6 @@ def test_a_share_of_nothing_leaves_a_layer_to_the_one_above():
     assert right(alone) < right(together)
 
 
-def test_the_result_does_not_depend_on_threads():
-    one, two = (cascade("joint").set_params(n_jobs=n).fit(X, Y) for n in (1, 2))
-    for name in Y:
-        assert (one.layers_[name].weights_ == two.layers_[name].weights_).all()
-
-
 def test_a_corpus_with_columns_named_like_the_layers():
     corpus = Corpus.from_sequences(
         [[(w, p, c) for w, p, c in zip(*rows, strict=True)] for rows in zip(X, POS, CHUNK, strict=True)]

@@ -8,7 +8,7 @@ from tiny import ARCS, LABELS, NEW, STATES, TRIPLES, X, Y
 
 from labelwright import CRF, LatentCRF
 from labelwright.corpus import validate
-from labelwright.errors import CorpusError, LabelwrightError
+from labelwright.errors import CorpusError
 from labelwright.evaluate import evaluate
 from labelwright.features.extract import learn
 from labelwright.learn.objective import LogLikelihood
@@ -78,30 +78,6 @@ def test_training_ends_where_the_gradient_does(l1, l2, template, order):
     assert used.all() if l1 == 0 else 0.05 < share < 0.9
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("template", "order"), ORDERS)
-def test_sgd_lowers_the_loss(chunks, template, order):
-    small = chunks.take(slice(0, 60))
-    words = [[t[0] for t in s] for s in small.X]
-    settings = {"template": template, "order": order, "optimizer": "sgd", "max_iter": 8, "tol": 0}
-    model = LatentCRF(2, n_jobs=1, random_state=0, **settings)
-    model.fit(words, small.y)
-    losses = [record["loss"] for record in model.history_]
-    assert losses[-1] < losses[1] < losses[0]
-    assert model.score(words, small.y) > 0.8
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("template", "order"), ORDERS)
-def test_threads_change_no_weight(chunks, template, order):
-    small = chunks.take(slice(0, 120))
-    words = [[t[0] for t in s] for s in small.X]
-    settings = {"template": template, "order": order, "max_iter": 6, "random_state": 5}
-    one, two = (LatentCRF(4 - order, n_jobs=n, **settings).fit(words, small.y) for n in (1, 2))
-    assert one.weights_.tobytes() == two.weights_.tobytes()
-    assert one.predict_nbest(words[:20], n=3) == two.predict_nbest(words[:20], n=3)
-
-
 @pytest.mark.parametrize("optimizer", ["lbfgs", "sgd"])
 def test_seeds(optimizer):
     def trained(seed):
@@ -150,47 +126,6 @@ def test_restarts_from_a_trained_model_are_not_all_the_same():
     losses = [run["loss"] for run in new.training_["restarts"]]
     assert len(set(losses)) == 3
     assert losses[0] == one.training_["loss"]
-
-
-class StopError(Exception):
-    pass
-
-
-@pytest.mark.cases(3)
-@pytest.mark.parametrize(
-    "settings", [{}, {"l1": 0.2}, {"optimizer": "sgd"}, {"n_restarts": 2}], ids=["lbfgs", "owlqn", "sgd", "restarts"]
-)
-@pytest.mark.parametrize("order", [1, 2])
-@pytest.mark.parametrize("stop", [3, 19])
-def test_a_run_that_goes_on_from_its_checkpoint_is_the_undisturbed_run(tmp_path, settings, stop, order):
-    words = {"template": TRIPLES if order == 2 else ARCS, "order": order, "max_iter": 12, "tol": 0, "n_jobs": 1}
-    words |= {"random_state": 1} | settings
-    calm = LatentCRF(2, **words).fit(X, Y)
-    seen = []
-
-    def interrupt(record, limit):
-        seen.append(record)
-        if len(seen) == stop:
-            raise StopError
-
-    place = tmp_path / "run.checkpoint"
-    try:
-        LatentCRF(2, **words).fit(X, Y, checkpoint=place, checkpoint_every=0, progress=interrupt)
-    except StopError:
-        assert len(seen) == stop
-    resumed = LatentCRF(2, **words).fit(X, Y, checkpoint=place, checkpoint_every=0, resume=True)
-    assert resumed.weights_.tobytes() == calm.weights_.tobytes()
-    assert [r["loss"] for r in resumed.history_] == [r["loss"] for r in calm.history_]
-
-
-def test_a_checkpoint_of_another_seed_or_size_is_refused(tmp_path):
-    place = tmp_path / "run.checkpoint"
-    words = {"template": STATES, "max_iter": 3, "n_jobs": 1}
-    LatentCRF(2, random_state=0, **words).fit(X, Y, checkpoint=place, checkpoint_every=0)
-    others = [{"n_latent": 2, "random_state": 1}, {"n_latent": 3, "random_state": 0}]
-    for other in (LatentCRF(**more, **words) for more in [*others, {"n_latent": 2, "random_state": 0, "order": 2}]):
-        with pytest.raises(LabelwrightError, match="other data or other settings"):
-            other.fit(X, Y, checkpoint=place, resume=True)
 
 
 @pytest.mark.parametrize(("template", "order"), ORDERS)

@@ -11,7 +11,6 @@ from drawn import drawn
 from hypothesis import given
 from hypothesis import strategies as st
 from lattices import Enumerated, random_lattices
-from plain_python import answers_both_ways
 from problems import as_tokens, differences
 from sklearn.base import clone
 
@@ -305,22 +304,3 @@ def test_it_is_an_estimator():
 def test_what_is_refused_in_one_line(X, y, error):
     with pytest.raises(CorpusError, match=error):
         LatticeCRF(n_jobs=1).fit(X, y)
-
-
-@pytest.mark.slow
-def test_both_engines_give_the_same_answers():
-    program = """
-import json, sys
-sys.path.insert(0, "tests/support")
-from lattices import random_lattices
-from labelwright import LatticeCRF
-from labelwright.engine import choice
-X, y = random_lattices(10, seed=5)
-answers = []
-for transitions in (False, True):
-    model = LatticeCRF(transitions, n_jobs=1, tol=1e-9).fit(X, y)
-    answers += [model.training_["loss"], model.predict_marginals(X), [d.score for d in model.decode(X)]]
-print(json.dumps({"compiled": choice.compiled(), "answers": answers}))
-"""
-    compiled, plain = answers_both_ways(program)
-    assert compiled == pytest.approx(plain, abs=1e-4)

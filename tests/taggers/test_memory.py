@@ -10,7 +10,6 @@ from drawn import drawn
 from hypothesis import example, given
 from hypothesis import strategies as st
 from memory_twin import Twin, decide, grouped
-from plain_python import answers_both_ways
 from sklearn.base import clone, is_classifier
 from sklearn.model_selection import GridSearchCV, cross_val_score
 
@@ -426,35 +425,3 @@ def test_faults_of_questions():
         MemoryBased(metric="numeric").fit([[1], [2]], ["A", "B"]).predict([["x"]])
     with pytest.raises(LabelwrightError, match="no parameter"):
         model.set_params(neighbours=3)
-
-
-PROGRAM = """
-import json, sys
-from labelwright import MemoryBased
-from labelwright.kernels import compiled
-rows = [["ab"[i % 2], "cde"[i % 3], "fghi"[i * i % 4], i % 5] for i in range(40)]
-labels = ["ABC"[(i % 2 + i % 3 + (i % 7 == 0)) % 3] for i in range(40)]
-queries = rows[:9] + [["?", "c", "f", 9.5]]
-answers = []
-for words in (
-    {},
-    {"k": 3, "metric": "mvdm", "votes": "inverse-distance"},
-    {"k": 5, "metric": "jeffrey", "votes": "inverse-linear", "weights": "chi-squared"},
-    {"k": 2, "metric": "jensen-shannon", "mvdm_threshold": 12, "votes": "exponential-decay"},
-    {"k": 2, "metric": ["overlap", "mvdm", "overlap", "numeric"], "weights": "none"},
-    {"algorithm": "igtree"},
-):
-    model = MemoryBased(n_jobs=1, **words).fit(rows, labels)
-    answers.append([model.predict(queries).tolist(), model.predict_proba(queries).tolist()])
-    if model.algorithm == "ib1":
-        answers.append([[[x.instance, x.distance] for x in found] for found in model.neighbours(queries)])
-json.dump({"compiled": compiled(), "answers": answers}, sys.stdout)
-"""
-
-
-@pytest.mark.slow
-def test_plain_python_gives_the_same_answers():
-    compiled, plain = answers_both_ways(PROGRAM)
-    assert len(compiled) > 300
-    for a, b in zip(compiled, plain, strict=True):
-        assert a == (pytest.approx(b, rel=1e-9, abs=1e-12) if isinstance(b, float) else b)

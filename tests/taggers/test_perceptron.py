@@ -5,12 +5,12 @@ import itertools
 import numpy as np
 import oracles
 import pytest
-from problems import ARCS, LABELS, NOISY, SIMPLE, STATES, TRIPLES, Problem, names_of, words
-from tiny import NEW, X, Y
+from problems import ARCS, LABELS, NOISY, SIMPLE, STATES, Problem, names_of, words
+from tiny import X, Y
 
 from labelwright import LatentCRF, LatentPerceptron, Perceptron
 from labelwright.corpus import synthetic_hmm
-from labelwright.errors import CorpusError, NotFittedError, OptionError
+from labelwright.errors import NotFittedError, OptionError
 from labelwright.evaluate import evaluate
 from labelwright.kernels.perceptron import UpdateRule
 from labelwright.learn.perceptron import Averaged, Passes
@@ -222,14 +222,6 @@ def test_training_ends_at_a_mean_loss_below_epsilon(update):
         assert model.weights_.tobytes() == Perceptron(**settings | {"max_iter": last}).fit(*train).weights_.tobytes()
 
 
-def test_latent_states_learn_what_a_perceptron_cannot():
-    """Every third label is B, and no word tells: two states of A can count."""
-    x, y = [["x"] * 9] * 5, [["A", "A", "B"] * 3] * 5
-    settings = {"template": SIMPLE, "max_iter": 100, "margin": 0, "n_jobs": 1, "random_state": 2}
-    assert LatentPerceptron(2, **settings).fit(x, y).predict(x) == y
-    assert Perceptron(**settings).fit(x, y).predict(x) != y
-
-
 LATENT = {"template": STATES, "max_iter": 15, "margin": 1.0, "n_jobs": 1, "random_state": 2}
 
 
@@ -327,17 +319,6 @@ def test_without_shuffling_sentences_are_taken_in_their_order():
     np.testing.assert_allclose(model.weights_, expected[-1].weights, atol=1e-4)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("make", [Perceptron, LatentPerceptron])
-def test_threads_change_no_weight(chunks, make):
-    small = chunks.take(slice(0, 80))
-    dev = chunks.take(slice(80, 120))
-    one, two = (make(n_jobs=n, max_iter=3, random_state=5).fit(small, dev=dev) for n in (1, 2))
-    assert one.weights_.tobytes() == two.weights_.tobytes()
-    assert one.temperature_ == two.temperature_
-    assert one.predict_nbest(dev, n=3) == two.predict_nbest(dev, n=3)
-
-
 def test_restarts_keep_the_best_on_development_data():
     train, dev = words(20, 1), words(30, 2)
     settings = {"template": STATES, "max_iter": 4, "n_jobs": 1, "random_state": 0}
@@ -388,48 +369,6 @@ def test_training_may_begin_from_a_perceptron_or_from_its_own_last_fit(monkeypat
 # --- what is refused --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("averaging", "mean"),
-        ("averaging", None),
-        ("update", "mira"),
-        ("reset_every", 0),
-        ("reset_every", 2.5),
-        ("margin", -1.0),
-        ("margin", "1"),
-        ("margin", True),
-        ("margin", float("nan")),
-        ("aggressiveness", -0.5),
-        ("aggressiveness", 0),
-        ("aggressiveness", 0.0),
-        ("aggressiveness", float("inf")),
-        ("cost", "hamming"),
-        ("slack", "cubic"),
-        ("slack", None),
-        ("variance", 0),
-        ("gamma", -1.0),
-        ("gamma", float("inf")),
-        ("epsilon", -0.1),
-        ("max_iter", 0),
-        ("random_state", -1),
-        ("order", 3),
-        ("cells", "some"),
-        ("min_count", 0),
-        ("n_latent", 0),
-        ("start", "zero"),
-        ("start", None),
-        ("n_restarts", 0),
-    ],
-)
-@pytest.mark.parametrize("method", ["fit", "partial_fit"])
-def test_parameters_of_the_wrong_kind_are_named(name, value, method):
-    make = LatentPerceptron if name in ("n_latent", "n_restarts", "start") else Perceptron
-    with pytest.raises(OptionError, match=f"^{name}: expected") as error:
-        getattr(make(**{name: value}), method)(X, Y)
-    assert "\n" not in str(error.value)
-
-
 @pytest.mark.parametrize("method", ["fit", "partial_fit"])
 def test_values_that_four_bytes_cannot_add_up_are_refused(method):
     for value in (2e15, -1e30):
@@ -444,14 +383,3 @@ def test_updates_that_are_as_large_as_needed_need_a_margin(update):
         Perceptron(update=update, margin=0).fit(X, Y)
     assert Online(Perceptron(update=update)).rule().margin == 1.0
     assert Online(Perceptron()).rule().margin == 0.0
-
-
-def test_other_mistakes_of_the_caller_are_named():
-    with pytest.raises(CorpusError, match="sentence 0, token 1: I-X cannot follow O"):
-        Perceptron(constraints="iob2").fit([["a", "b"]], [["O", "I-X"]])
-    with pytest.raises(OptionError, match="T lines are features on three labels; use order=2"):
-        Perceptron(template=TRIPLES).fit(X, Y)
-    with pytest.raises(OptionError, match="n_latent: no number for the label 'B-NP'"):
-        LatentPerceptron({"O": 1}).fit(X, Y)
-    with pytest.raises(NotFittedError):
-        Perceptron().predict([NEW])

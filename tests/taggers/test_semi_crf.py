@@ -1,12 +1,11 @@
 """The answers of a SemiCRF against enumeration of all segmentations, for every label scheme; and what it refuses."""
 
-import itertools
 import tracemalloc
 
 import numpy as np
 import pytest
 from cascades import passed_up
-from plain_python import answers_both_ways
+from enumerated import check_answers
 from segmentations import NEW, SCHEMES, TEMPLATE, Enumerated, X, labelled, random_model
 
 from labelwright import SemiCRF, Span
@@ -25,44 +24,15 @@ def model(request):
 # --- answers ----------------------------------------------------------------------------------------------------------
 
 
-def check_answers(model, sentence, truth, **restriction):
-    (best,) = model.decode([sentence], **restriction)
-    assert tuple(best.labels) == truth.labels[0]
-    assert best.score == pytest.approx(truth.scores[0], abs=1e-5)
-    assert best.log_probability == pytest.approx(np.log(truth.p[0]), abs=1e-5)
-    assert (best.exact, best.gap) == (True, 0.0)
-
-    (ranked,) = model.predict_nbest([sentence], n=7, **restriction)
-    assert [tuple(labels) for labels, _ in ranked] == truth.labels[:7]
-    np.testing.assert_allclose([p for _, p in ranked], truth.p[:7], atol=1e-5)
-
-    found = model.sequence_log_probabilities([sentence] * len(truth.labels), truth.labels)
-    if not restriction:
-        np.testing.assert_allclose(np.exp(found), truth.p, atol=1e-5)
-        assert np.sum(np.exp(found)) == pytest.approx(1.0)
-
-    (marginals,) = model.predict_marginals([sentence], **restriction)
-    for t, row in enumerate(marginals):
-        assert list(row) == model.classes_
-        for label, p in row.items():
-            expected = sum(q for y, q in zip(truth.labels, truth.p, strict=True) if y[t] == label)
-            assert p == pytest.approx(expected, abs=1e-5)
-
-    spans = truth.spans()
-    outside = "O" if model.scheme_ else None
-    (predicted,) = model.predict_spans([sentence], **restriction)
-    assert [span[:3] for span in predicted] == [s for s in truth.segments[0] if s[2] != outside]
-    asked = [Span(*s) for s in itertools.product(range(4), range(1, 5), model.segments_.types) if s[0] < s[1]]
-    asked = [span for span in asked if span.end <= len(sentence) and span.type != outside]
-    (probable,) = model.span_probabilities([sentence], [asked], **restriction)
-    for span in [*predicted, *probable]:
-        assert span.probability == pytest.approx(spans[span[:3]], abs=1e-5)
+def check(model, sentence, permitted=None, **restriction):
+    truth = Enumerated(model, sentence, permitted)
+    check_answers(model, sentence, dict(zip(truth.labels, truth.p.tolist(), strict=True)), 1e-5, **restriction)
 
 
 @pytest.mark.cases(14)
 @pytest.mark.parametrize("sentence", [NEW, X[0], X[1], ["a"], ["zzz"], X[4]])
 def test_every_answer_agrees_with_enumeration(model, sentence):
-    check_answers(model, sentence, Enumerated(model, sentence))
+    check(model, sentence)
 
 
 @pytest.mark.cases(1)
@@ -81,7 +51,7 @@ def test_every_answer_agrees_with_enumeration_under_forced_labels(model):
             with pytest.raises(OptionError, match=r"^sentence 0: no labelling satisfies the forced labels"):
                 model.decode([NEW], forced=[forced])
             continue
-        check_answers(model, NEW, Enumerated(model, NEW, free), forced=[forced])
+        check(model, NEW, free, forced=[forced])
 
 
 @pytest.mark.cases(1)
@@ -95,33 +65,6 @@ def test_samples_are_as_frequent_as_they_are_probable(model):
     for labels, p in zip(truth.labels, truth.p, strict=True):
         assert abs(shares.get(labels, 0.0) - p) < 4.5 * np.sqrt(p * (1 - p) / n) + 1 / n
     assert model.sample([NEW[:3]], n, random_state=1) == [found]
-
-
-@pytest.mark.slow
-def test_what_is_never_written_has_no_probability(model):
-    written = set(Enumerated(model, NEW[:3]).labels)
-    others = [y for y in itertools.product(model.classes_, repeat=3) if y not in written]
-    if model.scheme_ != "io" and model.scheme_ is not None:
-        assert others
-    for y in [*others, ("?", "?", "?")]:
-        assert model.sequence_log_probabilities([NEW[:3]], [y]) == [-np.inf]
-
-
-def test_sentences_without_tokens(model):
-    data = [[], NEW, []]
-    assert model.predict(data)[0] == []
-    assert model.predict([]) == []
-    assert model.predict_nbest(data)[2] == [([], 1.0)]
-    assert model.predict_marginals([[]]) == [[]]
-    assert model.predict_spans(data)[0] == []
-    assert model.sequence_log_probabilities(data, [[], model.predict([NEW])[0], []])[::2] == [0.0, 0.0]
-
-
-def test_encoded_data_serve_every_question(model):
-    data = model.encode(X)
-    assert model.predict(data) == model.predict(X)
-    assert model.predict_spans(data) == model.predict_spans(X)
-    assert model.score(data, labelled(model.scheme_)) == model.score(X, labelled(model.scheme_))
 
 
 # --- errors -----------------------------------------------------------------------------------------------------------
@@ -290,30 +233,3 @@ def test_questions_that_cannot_be_answered(model):
         other = "iob2" if model.scheme_ != "iob2" else "bioes"
         with pytest.raises(OptionError, match=f"^constraints: the labels follow {model.scheme_}, got '{other}'"):
             model.decode([NEW], constraints=other)
-
-
-# --- without compiled code --------------------------------------------------------------------------------------------
-
-PROGRAM = """
-import json, sys
-from labelwright import SemiCRF, load
-from labelwright.kernels import compiled
-X = [["the", "dog", "barks"], ["a", "bird"], ["birds", "sing"], []]
-y = [["B-NP", "I-NP", "O"], ["B-NP", "I-NP"], ["B-NP", "O"], []]
-if compiled():
-    dictionaries = {"d": ["the dog"]}
-    SemiCRF("U:%x[0,0]\\nU:%x[-1,0]", dictionaries=dictionaries, max_iter=4, n_jobs=1).fit(X, y).save(sys.argv[1])
-model = load(sys.argv[1])
-print(json.dumps({"compiled": compiled(), "answers": [
-    model.predict(X), model.predict_nbest(X, n=3), model.predict_marginals(X), model.predict_spans(X),
-    model.sequence_log_probabilities(X, y),
-]}))
-"""
-
-
-@pytest.mark.slow
-def test_plain_python_gives_the_same_answers(tmp_path):
-    compiled, plain = answers_both_ways(PROGRAM, str(tmp_path / "model"))
-    assert len(compiled) == len(plain) > 50
-    for a, b in zip(compiled, plain, strict=True):
-        assert a == (pytest.approx(b, rel=1e-4) if isinstance(b, float) else b)

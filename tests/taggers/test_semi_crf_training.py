@@ -117,16 +117,6 @@ def test_rare_texts_are_left_out():
     assert [name for name in names if name.startswith("text=")] == ["text=a b", "text=c"]
 
 
-@pytest.mark.cases(1)
-@pytest.mark.parametrize("words", [{}, {"l1": 0.05}])
-def test_the_number_of_threads_changes_no_bit(chunks, words):
-    found = [SemiCRF(max_iter=8, n_jobs=n, **words).fit(chunks) for n in (1, 2)]
-    np.testing.assert_array_equal(*(model.weights_ for model in found))
-    assert found[0].history_[-1]["loss"] == found[1].history_[-1]["loss"]
-    marginals = [model.predict_marginals(chunks) for model in found]
-    assert marginals[0] == marginals[1]
-
-
 def test_pieces_of_work_change_nothing(chunks, monkeypatch):
     whole, _ = objective(SemiCRF(), None, X=chunks)
     monkeypatch.setattr("labelwright.learn.objective.SHARD_BYTES", 40_000)
@@ -149,13 +139,6 @@ def test_it_learns_and_stops_on_development_data(chunks):
     assert model.score(dev) > 0.9
     assert model.training_["best_dev"] > 0.85
     assert model.history_[-1]["loss"] < 0.2 * model.history_[0]["loss"]
-
-
-def test_a_run_can_be_resumed(chunks, tmp_path):
-    file = tmp_path / "checkpoint"
-    SemiCRF(max_iter=4).fit(chunks, checkpoint=file, checkpoint_every=0)
-    resumed = SemiCRF(max_iter=9).fit(chunks, checkpoint=file, checkpoint_every=0, resume=True)
-    np.testing.assert_array_equal(resumed.weights_, SemiCRF(max_iter=9).fit(chunks).weights_)
 
 
 def test_more_segmentations_than_a_float_can_count():

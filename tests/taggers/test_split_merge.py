@@ -3,13 +3,10 @@
 import numpy as np
 import pytest
 from problems import ARCS, EVERYTHING, SIMPLE, STATES, Truth, words
-from tiny import X, Y
 
 import labelwright
 from labelwright import CRF, LatentCRF
 from labelwright.corpus import synthetic_hmm
-from labelwright.errors import OptionError
-from labelwright.learn.monitor import Monitor
 from labelwright.scoring.carry import carry_over
 from labelwright.taggers.crf import Rounds
 from labelwright.taggers.linear import Run
@@ -160,73 +157,9 @@ def test_it_trains_with_all_settings_and_survives_a_file(tmp_path, more):
     again = labelwright.load(tmp_path / "m")
     assert again.predict(X) == model.predict(X)
     assert again.training_["rounds"] == model.training_["rounds"]
+    begun = LatentCRF(4, **settings).fit(X, y, init=CRF(template=STATES, n_jobs=1).fit(X, y))
+    assert set(begun.training_["rounds"][0]["states"].values()) == {1}
+    assert "loss" not in begun.training_["rounds"][0]
     if "optimizer" not in more:
         model.partial_fit(X[:3], y[:3])
         assert dict(zip(model._space.labels, np.diff(model._space.first).tolist(), strict=True)) == sizes
-
-
-def test_threads_change_nothing_and_a_crf_is_split_further():
-    X, y = words(30, 3)
-    settings = {"template": STATES, "start": "split-merge", "split_rounds": 2, "max_iter": 5, "random_state": 1}
-    one, two = (LatentCRF(4, n_jobs=n, **settings).fit(X, y) for n in (1, 2))
-    np.testing.assert_array_equal(one.weights_, two.weights_)
-    crf = CRF(template=STATES, n_jobs=1).fit(X, y)
-    begun = LatentCRF(4, n_jobs=1, **settings).fit(X, y, init=crf)
-    assert set(begun.training_["rounds"][0]["states"].values()) == {1}
-    assert "loss" not in begun.training_["rounds"][0]
-
-
-class Interrupted(Monitor):
-    """Ctrl-C after some iterations of all stages together."""
-
-    left = 0
-
-    def report(self, **values):
-        type(self).left -= 1
-        self.interrupted = type(self).left == 0
-        super().report(**values)
-
-
-@pytest.mark.cases(1)
-@pytest.mark.parametrize("after", [3, 8, 9, 20])
-def test_an_interrupted_run_is_resumed_to_the_same_model(tmp_path, monkeypatch, after):
-    data = words(20, 3)
-    settings = {"template": STATES, "start": "split-merge", "split_rounds": 1, "max_iter": 6, **SETTINGS}
-    whole = LatentCRF(2, **settings).fit(*data)
-    place = tmp_path / "run.checkpoint"
-    for module in ("crf", "linear"):
-        monkeypatch.setattr(f"labelwright.taggers.{module}.Monitor", Interrupted)
-    Interrupted.left = after
-    model = LatentCRF(2, **settings)
-    model.fit(*data, checkpoint=place).save(tmp_path / "m")
-    left = labelwright.load(tmp_path / "m")
-    assert left.training_["stopped"] == "interrupted"
-    assert left.training_["iterations"] > 0
-    assert left.predict(data[0]) == model.predict(data[0])
-    assert len(list(tmp_path.glob("run.checkpoint*"))) > 0
-    resumed = LatentCRF(2, **settings).fit(*data, checkpoint=place, resume=True)
-    np.testing.assert_array_equal(resumed.weights_, whole.weights_)
-    assert resumed.training_["rounds"] == whole.training_["rounds"]
-
-
-def test_a_signal_between_two_stages_leaves_a_model(tmp_path, monkeypatch):
-    def interrupted(*given):
-        raise KeyboardInterrupt
-
-    data = words(20, 3)
-    settings = {"template": STATES, "start": "split-merge", "split_rounds": 1, "max_iter": 6, **SETTINGS}
-    whole = LatentCRF(2, **settings).fit(*data)
-    with monkeypatch.context() as patched:
-        patched.setattr("labelwright.taggers.crf.Rounds.merge", interrupted)
-        model = LatentCRF(2, **settings).fit(*data, checkpoint=tmp_path / "run.checkpoint")
-    assert model.training_["stopped"] == "interrupted"
-    assert model.training_["iterations"] > 0
-    resumed = LatentCRF(2, **settings).fit(*data, checkpoint=tmp_path / "run.checkpoint", resume=True)
-    np.testing.assert_array_equal(resumed.weights_, whole.weights_)
-
-
-def test_wrong_settings_are_named():
-    with pytest.raises(OptionError, match=r"^merge_share: expected a share of 0 to 1, got 1.5"):
-        LatentCRF(start="split-merge", merge_share=1.5).fit(X, Y)
-    with pytest.raises(OptionError, match=r"^start: expected"):
-        LatentCRF(start="split").fit(X, Y)
