@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from labelwright.kernels.common import runs_of, trusted_range
+from labelwright.kernels.common import runs_of
 
 _LOWEST = np.float32(-87.0)  # the logarithm of the smallest float32 that is normal
 
@@ -18,27 +18,26 @@ def _messages(psi, E, blocks):
     alpha, beta, into = np.empty((3, *psi.shape), psi.dtype)
     scale, ones = np.empty(T, psi.dtype), np.ones(Q, psi.dtype)
     onwards, backwards = _products(E, blocks, T)
-    with np.errstate(all="ignore"):
-        before = alpha[0]
-        before[:] = psi[0]
-        scale[0] = total = before.dot(ones)
-        before /= total
-        for t in range(1, T):
-            here = alpha[t]
-            onwards(t, before, here)
-            here *= psi[t]
-            scale[t] = total = here.dot(ones)
-            here /= total
-            before = here
-        np.divide(psi, scale[:, None], out=into)
-        after = beta[T - 1]
-        after[:] = 1
-        for t in range(T - 1, 0, -1):
-            arrived = into[t]
-            arrived *= after
-            after = beta[t - 1]
-            backwards(t, arrived, after)
-        into[0] *= after
+    before = alpha[0]
+    before[:] = psi[0]
+    scale[0] = total = before.dot(ones)
+    before /= total
+    for t in range(1, T):
+        here = alpha[t]
+        onwards(t, before, here)
+        here *= psi[t]
+        scale[t] = total = here.dot(ones)
+        here /= total
+        before = here
+    np.divide(psi, scale[:, None], out=into)
+    after = beta[T - 1]
+    after[:] = 1
+    for t in range(T - 1, 0, -1):
+        arrived = into[t]
+        arrived *= after
+        after = beta[t - 1]
+        backwards(t, arrived, after)
+    into[0] *= after
     return alpha, beta, into, scale, beta.sum(axis=1)
 
 
@@ -65,13 +64,6 @@ def _products(E, blocks, T):
     return onwards, backwards
 
 
-def _is_trusted(scale, sums, itemsize):
-    """Are the scales and messages of a sentence neither too small nor too large?"""
-    small, large = trusted_range(itemsize)
-    with np.errstate(all="ignore"):
-        return bool(((scale > small) & (sums / scale < large)).all())
-
-
 def exponentiate32(x, top, width):
     _exponentiate(x, top, width, _LOWEST)
 
@@ -85,11 +77,10 @@ def _exponentiate(x, top, width, lowest):
     part.max(axis=1, out=top)
     known = np.isfinite(top)
     all_known = bool(known.all())
-    with np.errstate(invalid="ignore"):
-        part -= top[:, None]
-        if lowest is not None:
-            np.maximum(part, lowest, out=part)
-        np.exp(part, out=part)
+    part -= top[:, None]
+    if lowest is not None:
+        np.maximum(part, lowest, out=part)
+    np.exp(part, out=part)
     x[:, width:] = 0
     if not all_known:
         x[~known] = 0

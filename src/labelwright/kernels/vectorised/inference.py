@@ -6,7 +6,7 @@ from itertools import pairwise
 import numpy as np
 
 from labelwright.kernels.common import log_sums, plan, row_maxima, softmax_of, subtract_largest, trusted_range
-from labelwright.kernels.vectorised.chain import _is_trusted, _messages, _runs, exponentiate64, exponentiate_arcs
+from labelwright.kernels.vectorised.chain import _messages, _runs, exponentiate64, exponentiate_arcs
 
 _ARCS = 1 << 18  # probabilities of arcs that are computed at once
 _AT_ONCE = 1 << 14  # sums of scores of which the best are chosen at once
@@ -136,12 +136,12 @@ def _scaled_messages(node, arc, blocks, nodes, ahead):
     exponentiate64(psi, top, node.shape[1])
     exponentiate_arcs(arc, E, arc_top)
     alpha, beta, _, scale, sums = _messages(psi, E, blocks)
-    if not _is_trusted(scale, sums, psi.itemsize):
+    small, large = trusted_range(psi.itemsize)
+    if not ((scale > small) & (sums / scale < large)).all():
         return np.nan
     np.multiply(alpha, beta, out=nodes)
     nodes /= nodes.sum(axis=1, keepdims=True)
-    with np.errstate(divide="ignore"):
-        np.log(beta, out=ahead)
+    np.log(beta, out=ahead)
     ahead += node - top[:, None]
     log_c = np.log(scale) + top
     log_c[1:] += arc_top[1:] if len(arc) > 1 else arc_top[0]
