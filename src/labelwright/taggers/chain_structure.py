@@ -165,8 +165,7 @@ class ChainStructure:
         """The likelihood of these data; `slots` and `candidates` are what a layer of a cascade is passed and passes."""
         incidences, offsets, gold, said, pruned = data
         if pruned is not None:
-            parameters: Any = trained.parameters
-            known = incidences["state"], offsets, gold, parameters, pruned.lists
+            known = incidences["state"], offsets, gold, trained.parameters, pruned.lists
             return PrunedLikelihood(*known, workers, trained.space, pruned.prior, pruned.lost)
         features = incidences, trained.extractor.n_features, offsets, gold
         model = trained.space, trained.parameters, workers, dtype
@@ -285,7 +284,7 @@ def _pruned(
             RuntimeWarning,
             stacklevel=5,
         )
-    parameters: Any = pruned_parameters(cells, lists, gold, pieces_between(offsets, lost), L)
+    parameters = pruned_parameters(cells, lists, gold, pieces_between(offsets, lost), L)
     none = np.zeros(parameters.n_weights, np.float32)
     trained = Trained(extractor, space, parameters, none, scheme, pruning=pruning)
     return data._replace(more=Pruned(lists, pruning.prior * scores, lost)), trained

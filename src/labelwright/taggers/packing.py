@@ -46,7 +46,6 @@ from labelwright.modelfile import (
     pack_strings,
     read_strings,
 )
-from labelwright.scoring.candidate_scores import PrunedParameters
 from labelwright.scoring.parameters import REACH, Cells, Parameters, Pruning, Trained
 from labelwright.settings import settings_of
 from labelwright.structures.candidates import SparseTransitions, label_space
@@ -186,7 +185,7 @@ def pack_linear(model: Any, trained: Trained) -> Packed:
     if pruning is None:
         tensors["labels.first"] = space.first
     else:
-        sparse = parameters.sparse  # type: ignore[attr-defined]
+        sparse = parameters.sparse
         tensors |= {"transitions.ptr": sparse.ptr, "transitions.label": sparse.second, "pruning.bias": pruning.bias}
         header["pruning"] = {name: getattr(pruning, name) for name in ("cutoff", "most", "share", "prior")}
     tensors |= {f"features.{name}": tensor for name, tensor in trained.extractor.tensors().items()}
@@ -301,8 +300,9 @@ def read_pruned(tensors: TensorReader, header: HeaderReader) -> Trained:
         if not start.any() or not end.any():
             raise tensors.refuse("space.start", "labels that may begin and end")
         space = space._replace(start=start, end=end, arc=tensors.array("space.arc", np.bool_, L, L))
-    parameters: Any = PrunedParameters({"state": cells}, L, sparse)
-    return Trained(extractor, space, parameters, weights, read_scheme(header), pruning=pruning)
+    return Trained(
+        extractor, space, Parameters({"state": cells}, L, sparse=sparse), weights, read_scheme(header), pruning=pruning
+    )
 
 
 # -- the record of training: what `inspect` and `calibrate` read of it is checked --------------------------------------
