@@ -19,7 +19,6 @@ from labelwright.errors import OptionError
 from labelwright.evaluate import evaluate
 from labelwright.features.extract import Encoded, Extractor, collected, columns_within
 from labelwright.features.incidence import Folder
-from labelwright.features.layered import encode_with_slots
 from labelwright.features.template import Template
 from labelwright.inspection import facts, use
 from labelwright.inspection.explanation import Asked, Explanation, explained
@@ -505,7 +504,7 @@ class LinearTagger(Weighted, Tagger):
             raise OptionError(
                 "joint training: a layer with pruned labels cannot learn with others; use prune_labels='off'"
             )
-        incidences, slots, offsets = encode_with_slots(learnt.extractor, X)
+        incidences, slots, offsets = learnt.extractor.encode_with_slots(X)
         weights = self.class_weight if class_weight is None else class_weight
         data = structure.layer_data(self, incidences, offsets, y, (weights, sample_weight))
         return structure.objective(learnt, data, workers, dtype, slots.places, candidates), slots.values
