@@ -1,21 +1,21 @@
 """Scored sentences whose structure is a chain lattice, of order 1 or 2, with or without latent states."""
 
 import inspect
-from collections.abc import Iterator, Sequence
+import zlib
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from labelwright.answers.protocol import Ranked, entropy_by_samples, impossible
 from labelwright.corpus.offsets import runs_of
 from labelwright.corpus.schemes import Boundaries, boundaries
 from labelwright.corpus.spans import Span, spans_of
 from labelwright.decode import DECODERS, Decoding
 from labelwright.decode.exact import labellings
 from labelwright.decode.paths import best_paths
-from labelwright.decode.record import Known
+from labelwright.decode.record import Known, Ranked, impossible
 from labelwright.kernels import compiled
 from labelwright.parallel import computed_once, one_blas_thread
 from labelwright.structures.dag import LabelledGraph, graph_of_lattice
@@ -50,6 +50,7 @@ WIDE = 32  # nodes
 SEVERAL = 8  # sentences
 CHAIN_DECODERS = tuple(DECODERS)
 PATH_DECODERS = ("viterbi",)  # where a labelling is worth its best path
+DRAWN = 30  # labellings of a latent model, for the estimate of their entropy
 ARCS = 1 << 18  # probabilities of arcs that are computed at once
 
 
@@ -301,6 +302,16 @@ class Chain(Known):
             here = np.flatnonzero((a <= row) & (row < a + n))
             p[here] = arcs[row[here] - a, s[here]]
         return np.bincount(pair, p, len(token))
+
+
+def entropy_by_samples(sentence: Any, of_paths: float, within: Callable[[Array], float]) -> float:
+    """An unbiased estimate of the entropy of labellings that are sums of paths: the entropy of all paths, which is
+    exact, less that of the paths of a labelling, as the mean over labellings that are drawn.
+
+    H(Y) = H(path) - E[H(path | Y)]"""
+    seed = zlib.crc32(np.ascontiguousarray(sentence.fingerprint).data)
+    codes, counts = np.unique(sentence.sample(DRAWN, np.random.default_rng(seed)), axis=0, return_counts=True)
+    return max(0.0, of_paths - float(counts @ [within(row) for row in codes]) / DRAWN)
 
 
 @cache

@@ -50,6 +50,22 @@ class Decoding(NamedTuple):
         return f"Decoding({', '.join(known)})"
 
 
+class Ranked(NamedTuple):
+    """Labellings, the best first, with their weights: logarithms up to log Z, or plain scores."""
+
+    codes: list[NDArray[Any]]  # each [T]
+    weights: list[float]
+
+
+class NoSumsError(OptionError):
+    """The rules on a sentence leave too many possibilities for sums over all of them."""
+
+
+def impossible(sentence: int) -> OptionError:
+    """The error for a sentence without any labelling that is allowed."""
+    return OptionError(f"sentence {sentence}: no labelling satisfies the forced labels and the constraints")
+
+
 def judged(decoding: Decoding, known: Known, codes: NDArray[Any]) -> Decoding:
     """The record with the labelling's probability; half of the mass is a proof, since no other can have more."""
     weight = labelling_weight(known.lattice, codes)

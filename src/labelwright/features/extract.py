@@ -19,7 +19,7 @@ from labelwright.features.attributes import Collected
 from labelwright.features.attributes import DictFeatures as DictFeatures
 from labelwright.features.builtin import BUILTIN
 from labelwright.features.builtin import template as find_template
-from labelwright.features.incidence import Composed, Fixed, Incidence, Longs, new_mark, on_tokens, other_kind
+from labelwright.features.incidence import Composed, Incidence, Longs, new_mark, on_tokens, other_kind
 from labelwright.features.incidence import Encoded as Encoded
 from labelwright.features.incidence import Extractor as Extractor
 from labelwright.features.incidence import Tensors as Tensors
@@ -229,7 +229,7 @@ def rows_of_numbers(X: Any, width: int, dtype: Any) -> list[np.ndarray]:
     return rows
 
 
-class ArrayFeatures(Fixed):
+class ArrayFeatures(Extractor):
     """Rows of numbers, one per token: column d is feature d."""
 
     kind: ClassVar[str] = "arrays"
@@ -272,9 +272,6 @@ class ArrayFeatures(Fixed):
 
     def name(self, feature: int) -> str:
         return f"x[{feature}]"
-
-    def tensors(self) -> Tensors:
-        return {}
 
     def header(self) -> dict[str, Any]:
         return {"n_columns": self.n_features}

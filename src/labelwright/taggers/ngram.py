@@ -343,7 +343,7 @@ class NgramModel(Confidences, Tagger):
     def _passed_by(self, batch: Batch, cut: float) -> Passed:
         """Shares of votes, of single labels."""
         labels = tuple(self.labels_)
-        block = next((sentence.block for sentence in batch if sentence is not None), None)  # type: ignore[attr-defined]
+        block = next((sentence.block for sentence in batch if sentence is not None), None)  # type: ignore[union-attr]
         if block is None:
             return passed_labels(labels, [[] for _ in batch])
         if block.answers is None:
