@@ -54,7 +54,7 @@ NAVIGATION = {
     ],
     "Using it": [
         *("docs/probabilities", "docs/templates", "docs/features", "docs/text", "docs/files", "docs/evaluation"),
-        *("docs/errors", "docs/explanations", "docs/search", "docs/coming_from", "docs/serving", "docs/deployment"),
+        *("docs/errors", "docs/explanations", "docs/search", "docs/coming_from", "docs/deployment"),
         *("docs/constraints", "docs/*"),
     ],
     "Taggers": [

@@ -12,22 +12,30 @@ from command import one_line
 
 from labelwright import CRF, modelfile
 from labelwright.errors import OptionError
-from labelwright.settings import Above, AtLeast, AtMost, Below, Flag, Help, OneOf, Place, Signed, settings_of
-from labelwright.taggers import declared, registry
+from labelwright.settings import (
+    Above,
+    AtLeast,
+    AtMost,
+    Below,
+    Flag,
+    Help,
+    OneOf,
+    Place,
+    Signed,
+    chosen,
+    declared,
+    settings_of,
+)
+from labelwright.taggers import registry
+from labelwright.taggers.declared import LOG_LINEAR
+
+OWN = declared(sharpness=(float, 1.0, "Multiply all weights by X.", Above(0), Signed(), Flag("--sharp")))
 
 
 class Sharper(CRF):
     """A CRF with one more setting: here is its declaration, and in fit its use."""
 
-    def __init__(
-        self,
-        sharpness: Annotated[float, Above(0), Signed(), Flag("--sharp"), Help("Multiply all weights by X.")] = 1.0,
-        template: declared.Template = "default",
-        max_iter: declared.MaxIter = None,
-        n_jobs: declared.Jobs = None,
-    ):
-        super().__init__(template=template, max_iter=max_iter, n_jobs=n_jobs)
-        self.sharpness = sharpness
+    _declared = chosen(" ".join(["sharpness", *settings_of(CRF)]), LOG_LINEAR | OWN)
 
     def fit(self, X, y=None, **options):
         super().fit(X, y, **options)
@@ -125,13 +133,6 @@ def test_every_setting_has_a_sentence_and_a_sound_default(name: str) -> None:
         assert setting.required or parameters[setting.name].default is setting.default
         if not setting.required:
             setting.check(setting.default)
-
-
-def test_settings_that_most_taggers_have_are_those_of_crf() -> None:
-    from labelwright.cli.recipe import of_most_taggers
-
-    own, common = inspect.signature(CRF.__init__).parameters, inspect.signature(of_most_taggers).parameters
-    assert {name: p.annotation for name, p in common.items()} == {name: own[name].annotation for name in common}
 
 
 def test_the_help_of_train_imports_no_tagger_and_fits_three_screens() -> None:

@@ -1,6 +1,8 @@
-"""Settings of taggers, each declared once: in the constructor, with its range and its sentence.
+"""Settings of taggers, each declared once, with its range and its sentence: in a table, or in the constructor.
 
-    def __init__(self, l2: Annotated[float, AtLeast(0), Help("penalty l2/2 |w|^2")] = 1.0): ...
+    _declared = declared(l2=(float, 1.0, "penalty l2/2 |w|^2", AtLeast(0)))  # of an Estimator
+
+    def __init__(self, l2: Annotated[float, Help("penalty l2/2 |w|^2"), AtLeast(0)] = 1.0): ...
 
 `settings_of` reads the declarations.  Checks, keys of recipes, options of the command line, their help and the
 signature of a model derive from them.  Nothing heavy is imported here.
@@ -81,12 +83,6 @@ class Group:
     """The heading under which the option is shown; without one, it is shown with its tagger."""
 
     name: str
-
-
-def option(*markers: Any, flag: str = "", metavar: str = "", default: str = "") -> tuple[Any, ...]:
-    """Markers of a setting, its option and what its default means in one."""
-    named = [Flag(*filter(None, [flag]), metavar=metavar)] if flag or metavar else []
-    return (*markers, *named, *([Default(default)] if default else []))
 
 
 class OnlyWith:
@@ -277,10 +273,13 @@ class Texts(Text):
 class Choice(Kind):
     """One of several values, all strings or all whole numbers."""
 
+    metavar = ""  # the choices themselves, where they are short
+
     def __init__(self, choices: Iterable[Any]):
         self.choices = tuple(choices)
         names = [str(choice) for choice in self.choices]
-        self.metavar = "|".join(names) if len(names) < 3 or sum(map(len, names)) < 15 else "NAME"
+        short = len(names) < 3 or sum(map(len, names)) < 15
+        self.metavar = self.metavar or ("|".join(names) if short else "NAME")
         self.expected = f"one of {', '.join(names)}" if len(names) > 1 else names[0]
         if self.metavar[:1].isdigit():
             self.expected = " or ".join(names)
@@ -408,6 +407,59 @@ def _written(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
+Table = Mapping[str, inspect.Parameter]
+
+
+def declared(**settings: tuple[Any, ...]) -> dict[str, inspect.Parameter]:
+    """A table of settings: the type, the default, the sentence and the markers of each."""
+    return {
+        name: inspect.Parameter(
+            name,
+            inspect.Parameter.POSITIONAL_OR_KEYWORD,
+            default=default,
+            annotation=Annotated[plain, *markers, Help(text)],
+        )
+        for name, (plain, default, text, *markers) in settings.items()
+    }
+
+
+def chosen(names: str, table: Table, **defaults: Any) -> Table:
+    """These settings of a table in this order, some of them with another default."""
+    return {name: _with_default(table[name], defaults) for name in names.split()}
+
+
+def constructor(settings: Table) -> Any:
+    """The `__init__` that takes these settings and stores them.
+
+    >>> class Tagger:
+    ...     __init__ = constructor(declared(l2=(float, 1.0, "penalty"), order=(int, 1, "Markov order")))
+    >>> vars(Tagger(order=2))
+    {'l2': 1.0, 'order': 2}
+    """
+    signature = inspect.Signature(list(settings.values()))
+
+    def __init__(self: Any, *values: Any, **named: Any) -> None:  # noqa: N807
+        try:
+            given = signature.bind(*values, **named)
+        except TypeError as error:
+            raise TypeError(f"{type(self).__name__}.__init__() {error}") from None
+        given.apply_defaults()
+        vars(self).update(given.arguments)
+
+    own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    __init__.__signature__ = signature.replace(parameters=[own, *settings.values()])  # type: ignore[attr-defined]
+    return __init__
+
+
+def _with_default(parameter: inspect.Parameter, defaults: Mapping[str, Any]) -> inspect.Parameter:
+    """A parameter with its default among these; what was said of the other default is left out."""
+    if parameter.name not in defaults:
+        return parameter
+    plain, *markers = get_args(parameter.annotation)
+    kept = [marker for marker in markers if not isinstance(marker, Default)]
+    return parameter.replace(default=defaults[parameter.name], annotation=Annotated[plain, *kept])
+
+
 def settings_of(owner: Callable[..., Any]) -> Mapping[str, Setting]:
     """The settings that a constructor, or a function, declares, by name."""
     return _read(owner)
@@ -441,7 +493,7 @@ def _parts(parameter: inspect.Parameter) -> tuple[Any, tuple[Any, ...]]:
     if get_origin(parameter.annotation) is not Annotated:
         return parameter.annotation, ()
     plain, *markers = get_args(parameter.annotation)
-    return plain, tuple(each for one in markers for each in (one if type(one) is tuple else (one,)))
+    return plain, tuple(markers)
 
 
 def _declared(parameter: inspect.Parameter) -> Setting:

@@ -5,11 +5,10 @@ import json
 import re
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
-from cascades import LAYER, RECIPE, rows
-from command import one_line, refused
+from cascades import LAYER, RECIPE
+from command import Terminal, interrupted_at_once, one_line, refused
 
 import labelwright
 from labelwright.cli import main
@@ -108,13 +107,6 @@ def test_three_layers_and_the_order_of_columns(run, trained, folder: Path, tmp_p
     assert [tagged.column(name) for name in "pce"] == [found[name] for name in ("pos", "chunk", "entity")]
 
 
-class Terminal(io.StringIO):
-    """Standard error as a person sees it."""
-
-    def isatty(self) -> bool:
-        return True
-
-
 @pytest.mark.slow
 def test_a_bar_for_each_layer_and_one_for_all(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", Terminal())
@@ -137,11 +129,6 @@ def test_verbose_names_the_parts_of_the_jackknife(run, folder: Path, tmp_path: P
     assert titles == ["pos", *(f"pos without part {k}" for k in range(1, 6)), "chunk", "all layers"]
 
 
-def interrupted_at_once(monitor: Any) -> Any:
-    monitor.interrupted = True
-    return monitor
-
-
 def test_ctrl_c_leaves_a_usable_cascade(run, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         patch.setattr("labelwright.learn.monitor.Monitor.__enter__", interrupted_at_once)
@@ -149,83 +136,6 @@ def test_ctrl_c_leaves_a_usable_cascade(run, folder: Path, tmp_path: Path, monke
     assert code == 130
     one_line(err, "interrupted", "holds the model so far")
     assert run("tag", tmp_path / "m", folder / "words.txt")[0] == 0
-
-
-BAD_RECIPES = {
-    "": ["r.toml: no layers; add a table [[layers]]"],
-    "layers = 3\n": ["r.toml: layers: expected tables, [[layers]], got 3"],
-    "layers = [3]\n": ['r.toml: layer 1: expected name = "COLUMN"'],
-    '[[layers]]\nmodel = "crf"\n': ['r.toml: layer 1: expected name = "COLUMN"', "got None"],
-    '[[layers]]\nname = "pos"\n[[layers]]\nname = "pos"\n': ["r.toml: layers: two layers are named 'pos'"],
-    '[[layers]]\nname = "pos"\nmodel = "hmm"\n': ["r.toml: layer pos: model: expected one of crf,", "got 'hmm'"],
-    '[[layers]]\nname = "pos"\nmodel = "cascade"\n': ["r.toml: layer pos: model: expected one of crf,"],
-    '[[layers]]\nname = "pos"\nn_latent = 2\n': [
-        "r.toml: layer pos: n_latent: not for a crf, only for latent-crf or latent-perceptron"
-    ],
-    '[[layers]]\nname = "pos"\nlambda = 2\n': ["r.toml: layer pos: unknown key 'lambda'"],
-    '[[layers]]\nname = "pos"\nl2 = "much"\n': ["r.toml: layer pos: l2: expected a number of 0 or more, got 'much'"],
-    '[[layers]]\nname = "pos"\nl2 = -1\n': ["r.toml: layer pos: l2: expected a number of 0 or more, got -1"],
-    '[[layers]]\nname = "pos"\nscheme = 3\n': ["r.toml: layer pos: scheme: expected a string, got 3"],
-    '[[layers]]\nname = "pos"\nmodel = "perceptron"\nreset_every = 3\n': [
-        "r.toml: layer pos: reset_every: only with averaging = 'mavg', got 'avg'"
-    ],
-    '[[layers]]\nname = "pos"\nmodel = "semi-crf"\n[layers.dictionaries]\na = "no.txt"\n': [
-        "r.toml: layer pos: dictionaries: a: ", "no.txt: cannot read: no such file",
-    ],
-    '[[layers]]\nname = "ner"\n': ["train.txt: no column 'ner' for the layer of that name, got word,pos,chunk; name"],
-    '[[layers]]\nname = "word"\n[[layers]]\nname = "pos"\n[[layers]]\nname = "chunk"\n': [
-        "train.txt: all columns (word, pos, chunk) are layers"
-    ],
-    'l2 = 2\n[[layers]]\nname = "pos"\n': ["r.toml: l2: belongs to a layer; write it in a table of [[layers]]"],
-    'label = "pos"\n[[layers]]\nname = "pos"\n': ["r.toml: label: a cascade has a label column for each layer"],
-    'shares = 2\n[[layers]]\nname = "pos"\n': ["r.toml: shares: expected a table of numbers by layer, got 2"],
-    'lexicon = "x"\n[[layers]]\nname = "pos"\n': ["r.toml: lexicon: expected a layer, one of pos, got 'x'"],
-    'tol = -1\n[[layers]]\nname = "pos"\n': ["r.toml: tol: expected a number of 0 or more, got -1"],
-    'passing = "all"\n[[layers]]\nname = "pos"\n': ["r.toml: passing: expected one of best,", "got 'all'"],
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("recipe", BAD_RECIPES)
-def test_bad_recipes(trained, recipe: str) -> None:
-    one_line(trained(recipe, "--model", "cascade", "--columns", "word,pos,chunk", code=2), *BAD_RECIPES[recipe])
-
-
-REFUSED = {
-    "--label chunk": "--label: a cascade has a label column for each layer",
-    "--scheme bioes": "--scheme: a cascade has labels in each layer",
-    "--start-from two": "--start-from: not for --model cascade, only for crf, latent-crf, perceptron or ",
-    "--l2 2": "--l2: belongs to a layer; write it in a table of [[layers]]",
-    "--max-length 2": "--max-length: belongs to a layer",
-    "--columns a,b,c": "no column 'pos' for the layer of that name, got a,b,c; name the columns with --columns",
-    "--plot m.doc --dev dev.txt": "m.doc: expected the name of a file ending in",
-    "--dev words.txt": "words.txt:1: expected 3 columns (word,pos,chunk), got 1",
-    "--iterations 0": "--iterations: expected",
-}
-
-
-def test_options_that_a_cascade_refuses(trained, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(folder)
-    for options, part in REFUSED.items():
-        one_line(trained(RECIPE, *options.split(), code=2), part)
-
-
-def test_other_mistakes_around_training(run, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(folder)
-    (tmp_path / "crf.toml").write_text('[[layers]]\nname = "pos"\n')
-    bad = {
-        ("--model", "cascade"): "--model cascade: its layers stand in a recipe; add --recipe FILE.toml",
-        ("--passing", "best"): "--passing: not for --model crf, only for cascade",
-        ("--recipe", str(tmp_path / "crf.toml")): "layers: not for --model crf, only for cascade",
-        ("--start-from", "two"): "--start-from: two is a cascade, from which no model can start",
-        ("--max-length", "2"): "--max-length: not for --model crf, only for semi-crf",
-    }
-    for options, part in bad.items():
-        refused(run("train", "train.txt", "-o", tmp_path / "m", *options), part)
-    for target in ("train.txt", "two.toml"):
-        refused(
-            run("train", "train.txt", "-o", target, "--recipe", "two.toml"),
-            f"{target}: would replace {target}, which this command reads",
-        )
 
 
 # -- the picture -------------------------------------------------------------------------------------------------------
@@ -268,36 +178,3 @@ def test_a_missing_matplotlib_is_one_line(trained, folder: Path, monkeypatch: py
     monkeypatch.setattr("labelwright.cli.plots.find_spec", lambda name: None)
     err = trained(RECIPE, "--plot", "m.png", "--dev", folder / "dev.txt", code=2)
     one_line(err, "--plot: needs matplotlib; install it with: pip install 'labelwright[plots]'")
-
-
-ALL_SETTINGS = """
-model = "cascade"
-columns = ["word", "pos", "chunk"]
-passing = "joint"
-lexicon = "pos"
-max_iter = 100              # of joint training
-
-[[layers]]                  # the lowest first; the name is that of its column
-name = "pos"
-template = "multilayer"
-
-[[layers]]
-name = "chunk"
-template = "multilayer-above"
-l2 = 0.5
-
-[shares]
-pos = 0.5
-"""
-
-
-@pytest.mark.slow
-def test_a_recipe_with_a_lexicon_shares_and_the_templates_of_layers(run, trained, folder: Path, tmp_path: Path) -> None:
-    model = trained(ALL_SETTINGS, "--iterations", 2, "--threads", 1)
-    assert (model.passing, model.lexicon, model.shares) == ("joint", "pos", {"pos": 0.5})
-    assert model.layers_["pos"]._extractor.header()["template"]["name"] == "multilayer"
-    code, out, _ = run("tag", tmp_path / "m", folder / "words.txt")
-    assert code == 0
-    assert [len(row) for row in rows(out)] == [3] * len(rows(out))
-    facts = json.loads(run("inspect", tmp_path / "m", "--layer", "chunk", "--json")[1])
-    assert "By[-1..0]:%y[-1]/%y[0]" in facts["template"]["text"]

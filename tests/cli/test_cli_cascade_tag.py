@@ -5,9 +5,8 @@ import json
 from pathlib import Path
 
 import numpy as np
-import pytest
 from cascades import WORDS, rows
-from command import one_line, process, refused
+from command import one_line, refused
 
 import labelwright
 from labelwright.corpus import read_columns, read_conllu
@@ -44,19 +43,6 @@ def test_piped_input_and_named_columns(run, folder: Path) -> None:
     _, named, err = run("tag", folder / "two", "--columns", "n,word,old", stdin=known)
     assert err == ""
     assert [row[3:] for row in rows(named)] == [row[1:] for row in rows(out)[:4]]
-
-
-@pytest.mark.slow
-def test_a_stream_is_answered_while_it_flows(folder: Path) -> None:
-    child = process("tag", folder / "two", "--threads", 1)
-    assert child.stdin is not None
-    assert child.stdout is not None
-    for _ in range(2):
-        child.stdin.write(WORDS)
-        child.stdin.flush()
-        assert [len(child.stdout.readline().split()) for _ in range(5)] == [3, 3, 3, 3, 0]
-    out, err = child.communicate(timeout=60)
-    assert (child.returncode, out, err) == (0, b"", b"")
 
 
 def test_json_by_layer(run, folder: Path) -> None:
@@ -187,34 +173,6 @@ def test_inspect_a_layer(run, folder: Path) -> None:
     facts = json.loads(run("inspect", folder / "two", "--layer", "pos", "--json")[1])
     assert (facts["kind"], facts["columns"]) == ("CRF", ["word"])
     assert run("inspect", folder / "two", "--layer", "pos", "--data", folder / "words.txt")[0] == 0
-
-
-REFUSED = {
-    "tag two words.txt --known pos": "--known: not for a cascade",
-    "tag two words.txt --nbest 2": "--nbest: a cascade has a list for each layer; add --json",
-    "tag two words.txt --alpha 0.5": "--alpha: layer chunk: not an option of the decoder viterbi",
-    "tag two words.txt --decoder ldi --gain f1": "--gain: layer pos: not an option of",
-    "tag two one-label.txt": "the model reads 1 column (word), or 3 with the labels (word,pos,chunk), got 2; name",
-    "tag two test.txt --columns a,pos,chunk": "test.txt: no column 'word', expected one of a, pos",
-    "eval two words.txt": "words.txt: expected the 3 columns word,pos,chunk",
-    "eval two one-label.txt --columns word,chunk": "no column 'pos' for the layer of that name, got word,chunk",
-    "eval two test.txt --label chunk": "--label: a cascade has a label column for each layer",
-    "compare test.txt test.txt two": "tag first, as in: labelwright tag two test.txt",
-    "inspect two --layer ner": "--layer: two has no layer 'ner', expected one of pos, chunk",
-    "inspect two --template": "--template: of which layer? add --layer pos or --layer chunk",
-    "inspect two --data words.txt": "--data: of which layer?",
-    "inspect two --data words.txt --layer chunk": "--data: only with --layer pos, the lowest",
-}
-
-
-def test_what_is_refused(run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(folder)
-    for arguments, part in REFUSED.items():
-        refused(run(*arguments.split()), part)
-
-
-def test_layers_are_for_cascades(run, data: Path) -> None:
-    refused(run("inspect", data / "crf", "--layer", "pos"), "is a CRF, which has no layers")
 
 
 def test_a_cascade_of_dicts_is_for_python(run, tmp_path: Path) -> None:

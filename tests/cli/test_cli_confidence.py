@@ -153,21 +153,6 @@ def test_train_keeps_a_model_that_cannot_be_calibrated(run, place: Path, tmp_pat
     refused(result, "--calibrate: cross-fitting trains copies without weights; add --dev FILE")
 
 
-def test_calibrate_refuses_in_one_line(run, place: Path, tmp_path: Path) -> None:
-    new = tmp_path / "new"
-    for arguments, told in [
-        ([place / "crf", place / "dev.txt", "-o", new, "--method", "platt"], "--method: expected one of temperature"),
-        ([place / "crf", place / "dev.txt", "-o", new, "--folds", 1], "--folds: "),
-        ([place / "crf", place / "dev.txt", "-o", "-"], "--output: expected the name of a model file"),
-        ([place / "crf", place / "dev.txt", "-o", place / "dev.txt"], "would replace"),
-        ([place / "crf", place / "dev.txt", "-o", place / "test.txt"], "is no model, and would be replaced"),
-        ([place / "crf", place / "none.txt", "-o", new], "none.txt"),
-        ([place / "crf", place / "dev.txt"], "--output"),
-    ]:
-        refused(run("calibrate", *arguments), told)
-    assert not new.exists()
-
-
 # --- eval -------------------------------------------------------------------------------------------------------------
 
 
@@ -197,22 +182,6 @@ def test_eval_draws_a_diagram(run, place: Path, folder: Path, tmp_path: Path) ->
         code, _, err = run("eval", model, test, "--calibration", "--plot", tmp_path / f"{name}.png")
         assert (code, err.count("\n")) == (0, name == "b")  # which warns of an unseen label
         assert (tmp_path / f"{name}.png").read_bytes().startswith(b"\x89PNG")
-
-
-def test_eval_refuses_in_one_line(run, place: Path, tmp_path: Path) -> None:
-    test = place / "test.txt"
-    for arguments, told in [
-        (
-            [place / "crf", test, "--plot", tmp_path / "a.png"],
-            "--plot: only with --calibration; add it",
-        ),
-        ([place / "crf", test, "--calibration", "--plot", tmp_path / "a.txt"], "expected the name of a file ending in"),
-        ([place / "memory", test, "--calibration"], "--calibration: a MemoryTagger has scores, not probabilities"),
-        ([place / "perceptron", test, "--calibration"], "or calibrate it"),
-        ([test, test, "--calibration"], "--calibration: only with a model"),
-        ([test, test, "--uncalibrated"], "--uncalibrated: only with a model"),
-    ]:
-        refused(run("eval", *arguments), told)
 
 
 # --- tag --------------------------------------------------------------------------------------------------------------
@@ -277,34 +246,3 @@ def test_probabilities_without_calibration(run, place: Path) -> None:
     assert run("tag", place / "crf.sure", place / "test.txt", "--json", "--uncalibrated")[1] == raw
     assert run("tag", place / "crf.sure", place / "test.txt", "--json")[1] != raw
     assert run("tag", place / "crf.sure", place / "test.txt")[1] == run("tag", place / "crf", place / "test.txt")[1]
-
-
-def test_memory_based_models_have_confidences(run, place: Path) -> None:
-    code, out, err = run("eval", place / "memory.sure", place / "test.txt", "--calibration")
-    assert (code, err) == (0, "")
-    assert "expected calibration error" in out
-    _, out, _ = run("tag", place / "memory.sure", place / "test.txt", "--json")
-    records = [json.loads(line) for line in out.splitlines()]
-    assert all(0 < record["confidence"] <= 1 and "probability" not in record for record in records)
-    _, kept, _ = run("tag", place / "memory.sure", place / "test.txt", "--min-confidence", 0.9, "--json")
-    labels = [[record["labels"] for record in map(json.loads, text.splitlines())] for text in (out, kept)]
-    assert sum(label != "O" for row in labels[1] for label in row) < sum(
-        label != "O" for row in labels[0] for label in row
-    )
-    code, out, err = run("inspect", place / "memory.sure")
-    assert "temperature" in out
-    code, out, err = run("rank", place / "memory.sure", place / "test.txt", "--by", "sequence", "--top", 3)
-    assert (code, err) == (0, "")
-
-
-def test_tag_refuses_in_one_line(run, place: Path) -> None:
-    test = place / "test.txt"
-    for arguments, told in [
-        (
-            [place / "crf", test, "--min-confidence", 1.5],
-            "--min-confidence: expected a number of 0 or more and of 1 or less, got 1.5",
-        ),
-        ([place / "perceptron", test, "--min-confidence", 0.5], "or calibrate it"),
-        ([place / "memory", test, "--min-confidence", 0.5], "--min-confidence: a MemoryTagger has scores"),
-    ]:
-        refused(run("tag", *arguments), told)

@@ -4,7 +4,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from command import refused
 
 import labelwright
 from labelwright.corpus import builtin_corpus, read_columns, write_columns
@@ -82,30 +81,6 @@ def test_labels_in_part_and_weights_are_those_of_the_new_sentences(run, files: P
     code, _, err = run("train", tmp_path / "p.txt", "-o", tmp_path / "m", "--continue", model)
     assert code == 0
     assert "1 token unknown" in err
-
-
-REFUSED = {
-    "more.txt --continue crf --l2 3": "--l2: the model that --continue names keeps its settings",
-    "more.txt --continue crf --search": "--search: not together with --continue",
-    "more.txt --continue crf --start-from crf": "--start-from: not together with --continue",
-    "more.txt --continue crf --recipe r.toml": "--recipe: not together with --continue",
-    "more.txt --continue crf --model memory": "--model: crf is a crf, got memory; leave --model out",
-    "more.txt --continue nowhere": "nowhere: cannot read: no such file",
-    "more.txt --continue more.txt": "more.txt: ",
-    "more.bioes --continue crf": "follow iob2, which has no 'E-NP'; add --scheme iob2",
-    "more.txt --continue crf --columns word,chunk": "more.txt:1: expected 2 columns",
-    "empty.txt --continue crf": "empty.txt: no tokens",
-}
-
-
-def test_what_cannot_be_continued_is_one_line(run, files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    trained(run, files, "crf", "--iterations", 4, "--template", "words")
-    (files / "r.toml").write_text('model = "crf"\n')
-    (files / "empty.txt").write_text("")
-    monkeypatch.chdir(files)
-    for arguments, part in REFUSED.items():
-        refused(run("train", *arguments.split(), "-o", "out"), part)
-    assert not (files / "out").exists()
 
 
 def test_labels_in_another_scheme_are_rewritten(run, files: Path, tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 import json
 
 import pytest
-from command import one_line
 
 from labelwright.cli import main
 from labelwright.corpus import builtin_corpus, write_columns
@@ -60,25 +59,6 @@ def test_a_page_of_chosen_errors(folder, tmp_path, capsys):
     text = target.read_text(encoding="utf-8")
     assert '<article data-kind="boundary"' in text
     assert '<article data-kind="missed"' not in text
-
-
-@pytest.mark.parametrize(
-    ("options", "told"),
-    [
-        (["--kind", "typ"], "--kind: no 'typ' here, expected one of missed"),
-        (["--html", "none/a.html"], "there is no folder"),
-        (["--train", "none.txt"], "none.txt"),
-    ],
-)
-def test_wrong_options_are_one_line(folder, capsys, options, told):
-    assert main(["errors", str(folder / "a.crf"), str(folder / "test.txt"), *options]) == 2
-    one_line(capsys.readouterr().err.splitlines(keepends=True)[-1], told)  # perhaps after a warning
-
-
-def test_an_empty_file_is_one_line(folder, tmp_path, capsys):
-    (tmp_path / "empty.txt").write_text("")
-    assert main(["errors", str(folder / "a.crf"), str(tmp_path / "empty.txt")]) == 2
-    one_line(capsys.readouterr().err, "empty.txt")
 
 
 def test_data_of_crfsuite_have_no_words_but_errors(tmp_path, capsys):

@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
-from command import one_line, refused
+from command import one_line
 
 import labelwright
 from labelwright.corpus import read_columns
@@ -175,17 +175,6 @@ def test_annotated_texts_are_explained(run, of_texts: Path) -> None:
     assert re.search(r" 0    0-5  Paris  O +\S", out)  # gold is O
 
 
-def test_text_that_cannot_be_explained(run, of_texts: Path, models: Path) -> None:
-    letter = of_texts / "letter.txt"
-    one_line(run("explain", models / "crf", letter, "--text")[2], "text: the model reads 2 columns")
-    one_line(run("explain", of_texts / "names", letter)[2], "for plain text add --text")
-    one_line(run("explain", of_texts / "names", letter, "--characters")[2], "for plain text add --text")
-    (of_texts / "none.txt").write_text("")
-    ask = ["explain", of_texts / "names", of_texts / "none.txt", "--text"]
-    assert "no tokens" in run(*ask)[2]
-    one_line(run(*ask, "--token", 0)[2], "has no tokens")
-
-
 @pytest.mark.parametrize("name", ["crf", "memory"])
 def test_a_page_is_self_contained(run, models: Path, tmp_path: Path, name: str) -> None:
     target = tmp_path / "why.html"
@@ -216,35 +205,6 @@ def test_a_cascade_shows_the_highest_layer_and_those_below(run, folder: Path) ->
     assert ", layer pos: " in run("explain", *place, "--token", 0, "--below")[1]
     facts = json.loads(run("explain", *place, "--layer", "pos", "--json")[1])
     assert list(facts["sentences"][0]["layers"]) == ["pos"]
-
-
-def test_what_is_refused(run, models: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(models)
-    for arguments, part in {
-        ("crf", "test.txt", "--sentence", 9999): "--sentence: test.txt has sentences 0 to",
-        ("crf", "empty.txt"): "empty.txt: no tokens, expected one token per line",
-        ("crf", "test.txt", "--token", 999): "--token: sentence 0 of test.txt has tokens 0 to",
-        (
-            "crf",
-            "test.txt",
-            "--sentence",
-            0,
-            "--first",
-            2,
-        ): "--first: not together with --sentence; leave one of them out",
-        ("crf", "test.txt", "--layer", "pos"): "--layer: crf is a CRF, which has no layers",
-        ("crf", "test.txt", "--against", "B-FOO"): "--against: no label 'B-FOO' in this model",
-        ("crf", "test.txt", "--html", "crf"): "crf: would replace crf",
-        ("memory", "test.txt", "--below"): "--below: memory is a MemoryTagger, which has no layers",
-        ("crf", "missing.txt"): "missing.txt: cannot read: no such file",
-    }.items():
-        refused(run("explain", *arguments), part)
-
-
-def test_a_text_without_tokens_is_one_line(run, tmp_path: Path) -> None:
-    labelwright.CRF(n_jobs=1, max_iter=3).fit([["Ada", "ran"]], [["B-PER", "O"]]).save(tmp_path / "names")
-    (tmp_path / "empty.txt").write_text("\n\n")
-    refused(run("explain", tmp_path / "names", tmp_path / "empty.txt", "--text"), "no tokens")
 
 
 def test_a_huge_word_is_cut(run, tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 
 import pytest
-from command import refused
 
 import labelwright
 
@@ -34,20 +33,3 @@ def test_every_layer_of_a_cascade(run, folder: Path, tmp_path: Path) -> None:
     assert (code, err) == (0, "")
     assert set(json.loads(text)["data"]) == {"pos", "chunk"}
     assert run("export", folder / "two", tmp_path / "small", *options, "-q") == (0, "", "")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["crf", "crf"], "would replace"),
-        (["crf", "out", "--bits", "4"], "--bits: expected 32, 16 or 8, got 4"),
-        (["crf", "out", "--prune", "-1"], "--prune: expected a number of 0 or more"),
-        (["crf", "out.crfsuite"], "labelwright convert"),
-        (["crf", "out", "--data", "none.txt"], "none.txt: cannot read: no such file"),
-        (["train.txt", "out"], "train.txt: begins with"),
-    ],
-)
-def test_refusals(run, data: Path, arguments: list[str], message: str) -> None:
-    placed = [data / a if a in ("crf", "train.txt", "out", "out.crfsuite") else a for a in arguments]
-    refused(run("export", *placed), message)
-    assert not (data / "out").exists()

@@ -115,49 +115,6 @@ def test_the_format_can_be_named(run, place: Path, tmp_path: Path) -> None:
     assert labelwright.load(tmp_path / "m").reads().columns == ("word", "pos")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["train", "attributes.txt", "-o", "x", "--format", "crfsuit"], "--format: expected one of columns"),
-        (["train", "attributes.txt", "-o", "x", "--template", "words"], "--template: attributes.txt has attributes"),
-        (["train", "attributes.txt", "-o", "x", "--format", "crfsuite", "--label", "y"], "--label: attributes.txt has"),
-        (["train", "attributes.txt", "-o", "x", "--model", "memory"], "X: this tagger cannot read attributes"),
-        (
-            ["train", "a.txt", "-o", "x", "--label-names", "a"],
-            "--label-names: only for JSON lines and Parquet, but a.txt",
-        ),
-        (
-            ["train", "a.jsonl", "-o", "x", "--skip-bad-spans"],
-            "--skip-bad-spans: only for annotated texts, but a.jsonl",
-        ),
-        (
-            ["inspect", "a.jsonl.model", "--data", "attributes.txt"],
-            "attributes.txt: holds attributes (CRFsuite's data)",
-        ),
-        (["tag", "attributes.txt.model", "a.txt", "--format", "columns"], "--format: the model reads attributes"),
-        (["tag", "attributes.txt.model", "attributes.txt", "--columns", "a"], "--columns: the model reads attributes"),
-        (["tag", "attributes.txt.model", "attributes.txt", "--nbest", "2"], "--nbest: this format has no place"),
-        (["tag", "attributes.txt.model", "attributes.txt", "--known", "x"], "--known: CRFsuite's data have no columns"),
-        (
-            ["tag", "a.jsonl.model", "attributes.txt"],
-            "attributes.txt: holds attributes (CRFsuite's data), but the model",
-        ),
-        (["inspect", "attributes.txt.model", "--data", "a.txt"], "feature dicts"),
-        (
-            ["train", "a.jsonl", "-o", "x", "--label", "n_tags"],
-            "a.jsonl: n_tags: the labels are numbers; name them with",
-        ),
-        (["train", "a.jsonl", "-o", "x", "--label", "chunk"], "a.jsonl: no field 'chunk', expected one of tokens"),
-        (["train", "doccano.jsonl", "-o", "x", "--columns", "word"], "--columns: doccano.jsonl: annotated texts have"),
-        (["tag", "a.jsonl.model", "a.jsonl", "--nbest", "2"], "--nbest: this format has no place"),
-        (["eval", "missing", "a.jsonl"], "missing: cannot read: no such file"),
-    ],
-)
-def test_refusals(run, place: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], message: str) -> None:
-    monkeypatch.chdir(place)
-    refused(run(*arguments), message)
-
-
 def test_a_label_and_one_attribute_need_a_format(run, tmp_path: Path) -> None:
     (tmp_path / "a").write_text("B-NP\tw=He\nB-VP\tw=ran\nO\tw=.\n\n" * 5)
     train = "train", tmp_path / "a", "-o", tmp_path / "m", "-q", "--iterations", 20
@@ -183,19 +140,6 @@ def test_convert_names_labels_and_chooses_fields(run, tmp_path: Path) -> None:
     convert = "convert", tmp_path / "a", tmp_path / "b", "-q", "--format", "jsonl"
     ok(run(*convert, "--columns", "tokens,pos_tags", "--label-names", ",".join(NAMES)))
     assert (tmp_path / "b").read_text() == "He P B-NP\nran V B-VP\n\n"
-
-
-def test_convert_refuses_what_columns_cannot_hold(run, place: Path, tmp_path: Path) -> None:
-    for source in ("attributes.txt", "a.crfsuite.gz"):
-        refused(
-            run("convert", place / source, tmp_path / "o.txt"),
-            f"{source}: holds attributes (CRFsuite's data), which cannot be written as columns",
-        )
-    one_line(
-        run("convert", place / "a.txt", tmp_path / "o.jsonl.gz")[2], "o.jsonl.gz: .jsonl files are read, not written"
-    )
-    one_line(run("convert", place / "a.txt", tmp_path / "o", "--skip-bad-spans")[2], "--skip-bad-spans: only for")
-    one_line(run("convert", place / "a.jsonl.model", tmp_path / "o", "--format", "jsonl")[2], "format: is for files")
 
 
 # -- records ----------------------------------------------------------------------------------------------------------

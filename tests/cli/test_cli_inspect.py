@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 
 import pytest
-from command import refused
 
 import labelwright
 from labelwright.corpus import read_columns
@@ -46,15 +45,6 @@ def test_a_plot_of_labellings(run, folder: Path, tmp_path: Path, name: str) -> N
     assert "\nprobability of the n best labellings together, mean over the sentences\n" in out
     assert "latent" not in out
     assert target.read_text().startswith("<?xml")
-
-
-def test_what_is_refused(run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(folder)
-    for arguments, part in {
-        ("perceptron", "--data", "test.txt", "--plot", "x.png"): "--plot: a Perceptron has scores, not probabilities",
-        ("crf", "--data", "test.txt", "--sentence", 1): "--sentence: why a token has its label is shown by",
-    }.items():
-        refused(run("inspect", *arguments), part)
 
 
 def test_top_0_shows_no_features(run, folder: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from command import SENTENCE, one_line, refused
+from command import SENTENCE, one_line
 
 import labelwright
 from labelwright.cli import main
@@ -140,32 +140,6 @@ def test_interrupted_in_the_second_start(run, folder: Path, tmp_path: Path, monk
     assert np.array_equal(whole.weights_, resumed.weights_)
 
 
-STATES = "--latent: expected a number, or numbers by label as in B-NP=3,O=2, got "
-BAD_STATES = {
-    "0": "labelwright: --latent: expected 1 or more states per label, got 0",
-    "many": f"{STATES}'many'",
-    "2.5": f"{STATES}'2.5'",
-    "": f"{STATES}''",
-    "O=2,": "--latent: no number for the label 'B-NP'",
-    "O=2,B-NP": f"{STATES}'O=2,B-NP'",
-    "O=2,B-NP=0": "--latent: expected 1 or more states per label, got 0",
-    "O=2,O=3": "--latent: two numbers for the label 'O'",
-}
-
-
-def test_bad_numbers_of_states(run, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(folder)
-    for value, part in BAD_STATES.items():
-        refused(run("train", "train.txt", "-o", tmp_path / "m", *FAST, "--latent", value), part)
-    for value in ('"two"', "2.0", "true"):
-        (folder / "r.toml").write_text(f'model = "latent-crf"\nn_latent = {value}\n')
-        refused(
-            run("train", "train.txt", "-o", tmp_path / "m", "--recipe", "r.toml"),
-            "r.toml: n_latent: expected a whole number or a table of one for each label, got",
-        )
-    assert os.listdir(tmp_path) == []
-
-
 # -- decoders -------------------------------------------------------------------------------------------------------
 
 
@@ -265,42 +239,6 @@ def test_a_summary_only_when_asked(run, folder: Path) -> None:
     assert re.match(r"20 sentences, \d+ proven exact", err)
 
 
-REFUSED = {
-    "--decoder best": "decoder: expected one of viterbi, marginal, ldi, exact, mbr, got 'best'",
-    "--n 3": "--n: not an option of the decoder exact (the default of this model); use --decoder ldi or mbr",
-    "--decoder viterbi --n 3": "--n: not an option of the decoder viterbi; use --decoder ldi or mbr",
-    "--decoder mbr --alpha 0.5": "--alpha: not an option of the decoder mbr; use --decoder ldi",
-    "--decoder ldi --gain f1": "--gain: not an option of the decoder ldi; use --decoder mbr",
-    "--decoder ldi --max-expansions 3": "--max-expansions: not an option of the decoder ldi",
-    "--decoder marginal --time-limit 3": "--time-limit: not an option of the decoder marginal",
-    "--decoder mbr --candidates ldi --max-expansions 1": "--max-expansions: limits the search for the n",
-    "--decoder ldi --n -1": "n: expected a whole number, 0 or more, got -1",
-    "--decoder mbr --n 0": "n: expected a whole number, 1 to 2,000, got 0",
-    "--decoder mbr --gain bleu": "gain: expected one of f1, accuracy",
-    "--decoder mbr --candidates some": "candidates: expected 'nbest' or 'ldi', got 'some'",
-}
-OTHERS = {
-    "tag crf test.txt --max-expansions 3": "not an option of the decoder viterbi (the default",
-    "tag lat test.txt --nbest 3 --decoder viterbi": "--decoder viterbi does not look for",
-    "tag lat test.txt --nbest 3 --time-limit 3": "--time-limit: does not apply to --nbest",
-    "tag lat test.txt --nbest 3 -v": "--verbose: sums up what a decoder proves",
-    "eval test.txt test.txt --decoder exact": "--decoder: only with a model",
-    "eval test.txt test.txt --max-expansions 3": "--max-expansions: only with a model",
-    "inspect lat --data test.txt --plot m.doc": "m.doc: expected the name of a file ending in",
-    "inspect lat --data nowhere.txt": "nowhere.txt: cannot read: no such file",
-    "inspect lat --data test.txt --plot no/m.png": "no/m.png: cannot be written",
-}
-
-
-def test_what_is_refused(run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(folder)
-    before = sorted(os.listdir())
-    of_decoders = {f"{how} lat test.txt {each}": part for how in ("tag", "eval") for each, part in REFUSED.items()}
-    for arguments, part in (of_decoders | OTHERS).items():
-        refused(run(*arguments.split()), part)
-    assert sorted(os.listdir()) == before
-
-
 def test_eval_says_how_far_ldi_searched(run, folder: Path) -> None:
     where = folder / "lat", folder / "test.txt", "--threads", 1
     X = read_columns(folder / "test.txt", names="word,pos,chunk").X
@@ -316,16 +254,6 @@ def test_eval_says_how_far_ldi_searched(run, folder: Path) -> None:
     assert float(mass) == pytest.approx(100 * facts["mean_mass"], abs=0.01)
     assert "mean_mass" not in json.loads(run("eval", *where, "--json")[1])["decoding"]
     assert "latent paths" not in run("eval", *where)[1]
-
-
-def test_eval_with_decoder_options(run, folder: Path) -> None:
-    code, out, err = run("eval", folder / "lat", folder / "test.txt", "--json", "--decoder", "ldi", "--n", 7)
-    assert (code, err) == (0, "")
-    report = json.loads(out)
-    assert 0 < report["f1"] <= 1
-    assert report["decoding"]["options"] == {"n": 7}
-    assert report["decoding"]["exact"] <= report["decoding"]["sentences"] == 20
-    assert run("eval", folder / "test.txt", folder / "lat")[0] == 0  # either order
 
 
 # -- a look inside --------------------------------------------------------------------------------------------------
@@ -441,11 +369,3 @@ def test_the_plot(run, folder: Path, tmp_path: Path) -> None:
     for row in masses.values():
         assert list(row) == ["1", "2", "5", "10", "20"]
         assert list(row.values()) == sorted(row.values())
-
-
-def test_a_missing_matplotlib_is_one_line(run, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("labelwright.cli.plots.find_spec", lambda name: None)
-    refused(
-        run("inspect", folder / "lat", "--data", folder / "test.txt", "--plot", tmp_path / "m.png"),
-        "--plot: needs matplotlib; install it with: pip install 'labelwright[plots]'",
-    )

@@ -63,25 +63,6 @@ def test_development_data_and_a_smaller_model(files, run):
     assert labelwright.load(files / "s").score(X, y) == 1
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["train.jsonl"], "-o: name the model file to write; or give --model"),
-        (["new.jsonl", "-o", "x"], "new.jsonl:1: expected the true path"),
-        (["train.jsonl", "--model", "m", "--l2", "1"], "--l2: only in training"),
-        (["train.jsonl", "--model", "train.jsonl"], "expected a labelwright model"),
-        (["none.jsonl", "-o", "x"], "no such file"),
-    ],
-)
-def test_every_mistake_is_one_line(files, run, arguments, message, monkeypatch):
-    monkeypatch.chdir(files)
-    status, out, err = run("lattice", *arguments)
-    assert (status, out) == (2, "")
-    assert message in err
-    assert err.count("\n") == 1
-    assert not (files / "x").exists()
-
-
 def test_other_commands_and_other_models(files, run, tmp_path):
     (tmp_path / "words.txt").write_text("a A\nb B\n")
     assert "trained on feature lattices" in run("tag", files / "m", tmp_path / "words.txt")[2]

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command import SENTENCE, one_line, refused
+from command import SENTENCE, one_line
 
 import labelwright
 from labelwright.cli import main
@@ -104,53 +104,6 @@ def test_a_recipe(run, folder: Path, tmp_path: Path) -> None:
     assert labelwright.load(tmp_path / "m").inference == "none"
 
 
-BAD_RECIPES = {
-    "metric = [1]": "r.toml: metric: expected one of overlap, mvdm, jeffrey, jensen-shannon, numeric, got 1",
-    'weights = ["a"]': "r.toml: weights: expected a name, or a number for each column, got ['a']",
-    'decay = "x"': "r.toml: decay: expected two numbers of 0 or more, as in 1,0.5, got 'x'",
-    'votes = "exponential-decay"\ndecay = [1, 2, 3]': "r.toml: decay: expected two numbers of 0 or more",
-    "lengths = 2": "r.toml: lengths: expected a list of whole numbers, got 2",
-    "lengths = [4]": "lengths: expected whole numbers, 1 to 3 (the ngram), got 4",
-    "search = 1": "r.toml: search: expected true, or settings with values to try",
-    "l2 = 1.0": "r.toml: l2: not for --model memory, only for crf, latent-crf or semi-crf",
-}
-METRICS = "--metric: expected one of overlap, mvdm, jeffrey, jensen-shannon, numeric, got"
-BAD_OPTIONS = [
-    ("--model crf --search", "--search: name settings and the values to try, as in --search l2=0.1,1,10"),
-    ("--model cascade --recipe c.toml --k 3", "--k: belongs to a layer; write it in a table of [[layers]]"),
-    ("--model cascade --recipe m.toml", "layers: chunk: a MemoryTagger has no joint training; use --passing marginal"),
-    ("--metric cosine", METRICS),
-    ("--metric overlap,", METRICS),
-    ("--metric overlap,mvdm", "--metric: expected one name, or one for each of 14 columns, got 2"),
-    ("--metric numeric", "column word[-3]: expected numbers, got "),
-    ("--weights heavy", "--weights: expected one of gain-ratio, "),
-    ("--weights 1,x", "--weights: expected a name, or numbers separated by commas, got '1,x'"),
-    ("--weights 1,2", "--weights: expected a name, or for each of 14 columns a number from 0 to 1e+100, got ["),
-    ("--votes exponential-decay --decay 1,2,3", "--decay: expected two numbers of 0 or more, as in 1,0.5, got"),
-    ("--votes exponential-decay --decay -1", "--decay: expected two numbers of 0 or more"),
-    ("--algorithm igtree --k 2", "--k: only with --algorithm ib1, got 'igtree'"),
-    ("--ngram 2", "--ngram: expected an odd number"),
-    ("--inference oracle", "--inference: the oracle needs the true labels; use predict_oracle, or labelwright"),
-    ("--plot x.png", "--plot: --model memory has no history of training to draw; add"),
-    ("--model crf --start-from near", "--start-from: near is a memory, from which no model can start"),
-    ("--search --k 1 --metric overlap --weights none", "--search: all settings are given"),
-    ("--search --algorithm igtree --weights none", "--search: all settings are given"),
-]
-
-
-def test_what_cannot_be_trained(run, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (folder / "c.toml").write_text('[[layers]]\nname = "chunk"\n')
-    (folder / "m.toml").write_text('[[layers]]\nname = "chunk"\nmodel = "memory"\n')
-    monkeypatch.chdir(folder)
-    train = ["train", "train.txt", "-o", tmp_path / "m", *COLUMNS]
-    for options, part in BAD_OPTIONS:
-        refused(run(*train, "--model", "memory", *options.split()), part)
-    for line, part in BAD_RECIPES.items():
-        (folder / "r.toml").write_text(f'model = "memory"\n{line}\n')
-        refused(run(*train, "--recipe", "r.toml"), part)
-    assert os.listdir(tmp_path) == []
-
-
 # -- search ---------------------------------------------------------------------------------------------------------
 
 
@@ -181,11 +134,6 @@ def test_a_search_of_trees_and_of_values_it_does_not_know(run, folder: Path, tmp
     options = [*FAST, "--search", "--algorithm", "igtree", "--ngram", 1]
     code, _, err = run("train", folder / "train.txt", "-o", tmp_path / "m", *options)
     assert (code, "the best of 5 settings" in err) == (0, True)
-    options = [*FAST, "--search", "--k", 1, "--metric", "jensen-shannon", "--weights", "none", "--mvdm-threshold", 1]
-    refused(
-        run("train", folder / "train.txt", "-o", tmp_path / "m", *options),
-        "--search: all settings are given, nothing is left to search",
-    )
 
 
 def test_an_interrupted_search_leaves_the_best_so_far(
@@ -289,47 +237,7 @@ def test_constraints(run, folder: Path, tmp_path: Path) -> None:
     assert [answer["exact"] for answer in found] == [True, True, True]
     assert (found[1]["labels"], found[1]["score"]) == (["B-X", "I-X"], 1.0)  # of two constraints one is satisfied
     assert found[1]["nbest"] == [{"labels": ["B-X", "I-X"], "score": 1.0}, {"labels": ["B-X", "B-X"], "score": 0.0}]
-    refused(
-        run("tag", tmp_path / "m", tmp_path / "u", "--constraints", "scheme", "--inference", "vote"),
-        "--constraints: inference 'vote' looks at single tokens; use 'csi'",
-    )
-    refused(
-        run("tag", tmp_path / "m", tmp_path / "u", "--constraints", "bioes"),
-        "constraints: the labels follow iob2, got 'bioes'",
-    )
     assert run("eval", folder / "near", folder / "test.txt", "--constraints", "scheme")[0] == 0
-
-
-REFUSED = [
-    ("--decoder viterbi", "--decoder: not for a MemoryTagger; use --inference none, vote or csi"),
-    ("--n 3", "--n: not an option of the inference csi"),
-    ("--max-expansions 3", "--max-expansions: not an option of the inference csi"),
-    ("--inference best", "--inference: expected one of none, vote, csi, got 'best'"),
-    ("--inference oracle", "--inference: the oracle needs the true labels; use labelwright eval MODEL TEST"),
-]
-REFUSED_BY_TAG = [
-    ("--probabilities", "--probabilities: a MemoryTagger has scores, not probabilities; calibrate it"),
-    ("--known pos", "--known: a MemoryTagger takes no known labels"),
-    ("--nbest 2 --inference vote", "--nbest: lists the best labellings as a whole, which --inference vote does not"),
-    ("--nbest 2 --verbose", "--verbose: sums up what a decoder proves"),
-]
-
-
-def test_refused_questions(run, folder: Path) -> None:
-    cases = [("tag", *row) for row in REFUSED + REFUSED_BY_TAG] + [("eval", *row) for row in REFUSED]
-    for command, options, part in cases:
-        refused(run(command, folder / "near", folder / "test.txt", *options.split()), part)
-
-
-def test_inference_is_for_memories_alone(run, folder: Path) -> None:
-    use = "--inference: not for a CRF; use --decoder viterbi, marginal"
-    for command, option, message in (
-        ("tag", ["--inference", "csi"], use),
-        ("eval", ["--inference", "csi"], use),
-        ("eval", ["--oracle"], "--oracle: only for memory-based models"),
-    ):
-        refused(run(command, folder / "crf", folder / "test.txt", *option), message)
-    refused(run("eval", folder / "test.txt", folder / "test.txt", "--oracle"), "--oracle: only with a model")
 
 
 def test_models_made_in_python(run, folder: Path, tmp_path: Path) -> None:
@@ -343,12 +251,6 @@ def test_models_made_in_python(run, folder: Path, tmp_path: Path) -> None:
     labelwright.MemoryBased().fit([["a", "x"], ["b", "y"]], ["one", "two"]).save(tmp_path / "rows")
     code, out, _ = run("inspect", tmp_path / "rows")
     assert (code, "rows: memorybased|" in out, "column 1" in out) == (0, True, True)
-    for command in ("tag", "eval"):
-        refused(run(command, tmp_path / "rows", folder / "test.txt"), "a MemoryBased classifies rows, not sentences")
-        refused(
-            run(command, tmp_path / "d", folder / "test.txt"),
-            "test.txt: no attributes, but the model was trained on feature dicts",
-        )
 
 
 # -- a look inside --------------------------------------------------------------------------------------------------
@@ -386,11 +288,6 @@ def test_inspect_on_data_shows_labels_and_explain_shows_tokens(run, folder: Path
     assert shares == pytest.approx({label: predicted.count(label) / len(predicted) for label in shares})
     assert "labels by their share" in run("inspect", folder / "mvdm", "--data", "-", stdin=SENTENCE)[1]
     assert "labelwright explain MODEL FILE" in run("inspect", folder / "mvdm")[1]
-    for option in ("--sentence", "--token"):
-        refused(
-            run("inspect", folder / "mvdm", "--data", folder / "test.txt", option, 1),
-            f"{option}: why a token has its label is shown by labelwright explain MODEL FILE {option} N",
-        )
 
 
 def test_explain_a_token(run, folder: Path) -> None:
@@ -407,31 +304,3 @@ def test_explain_a_token(run, folder: Path) -> None:
         assert list(row["differs"]) == sorted(unlike, key=lambda name: -model.feature_weights_[name])
     out = run("explain", folder / "tree", folder / "test.txt", "--token", 0)[1]
     assert "an igtree answers by classes, not by instances" in out
-
-
-def test_bad_looks(run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(folder)
-    for options, part in {
-        "--data test.txt --plot x.png": "--plot: draws probabilities of labellings, and a MemoryTagger has none",
-        "--layer pos": "--layer: near is a MemoryTagger, which has no layers; leave it out",
-    }.items():
-        refused(run("inspect", "near", *options.split()), part)
-
-
-def test_help_tells_of_memories(run) -> None:
-    for command, parts in {
-        "train": ["--model memory --help", "--model crf --help", "--l1 X", "--clusters NAME=FILE", "--vectors"],
-        "train --model memory": [
-            "Settings for recipes only (--recipe FILE.toml): lengths: ",
-            "--dev FILE Development data: the trained model is scored on them.",
-            "-v, --verbose One line for each setting that --search tries.",
-            "mvdm (difference of their class distributions)",
-        ],
-        "tag": ["--inference", "csi"],
-        "eval": ["--oracle"],
-        "inspect": ["nearest neighbours in the training data: labelwright explain"],
-    }.items():
-        code, out, _ = run(*command.split(), "--help")
-        assert code == 0
-        for part in parts:
-            assert part in " ".join(out.split())

@@ -3,10 +3,9 @@
 from pathlib import Path
 
 import pytest
-from command import one_line, refused
+from command import refused
 
 import labelwright
-from labelwright.errors import CorpusError
 
 FULL = "John B-PER\nSmith I-PER\nsleeps O\n\nMary B-PER\nsees O\nParis B-LOC\n\n" * 3
 PARTIAL = "John 2 B-PER\nSmith 2 I-PER|B-LOC\nsleeps 2 _\n\nMary 1 B-PER\nsees 1 O\nParis 1 B-LOC\n\n" * 3
@@ -102,44 +101,6 @@ def test_the_entity_rate_is_given_or_estimated(run, files: Path) -> None:
     assert "--entity-rate" in out
 
 
-def test_where_an_entity_rate_is_refused(run, files: Path) -> None:
-    train = ["train", files / "full.txt", "-o", files / "m", "--unmarked", "unknown", "--entity-rate"]
-    for model in ("perceptron", "semi-crf"):
-        one_line(run(*train, 0.2, "--model", model)[2], "--entity-rate: ", model)
-    one_line(run(*train, 0.2, "--optimizer", "sgd")[2], "--entity-rate: SGD has no term for it; use --optimizer lbfgs")
-    one_line(run(*train, 1.5)[2], "--entity-rate: expected a number above 0 and below 1, got 1.5")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "parts"),
-    [
-        (
-            ["eval", "m", "partial.txt", "--columns", "word,n,ner"],
-            ["partial.txt: sentence 0, token 1: the label is one"],
-        ),
-        (["eval", "partial.txt", "partial.txt"], ["partial.txt: sentence 0, token 1: the label is one"]),
-        (["errors", "partial.txt", "partial.txt"], ["partial.txt: sentence 0, token 1: the label is one"]),
-        (["convert", "partial.txt", "-", "--to-scheme", "bioes"], ["sentence 0, token 1: the label is one of"]),
-        (["dictionary", "partial.txt"], ["sentence 0, token 1: the label is one of"]),
-        (["train", "full.txt", "-o", "x", "--dev", "partial.txt", "--columns", "word,ner"], ["partial.txt"]),
-        (["train", "partial.txt", "-o", "x", "--dev", "partial.txt"], ["sentence 0, token 1: the label is one of"]),
-        (["train", "partial.txt", "-o", "x", "--folds", "2"], ["--folds: scores need a label for every token"]),
-        (
-            ["train", "partial.txt", "-o", "x", "--token-weight", "pos", "--sentence-weight", "word"],
-            ["not together with --"],
-        ),
-        (["train", "partial.txt", "-o", "x", "--token-weight", "w"], ["no column 'w'"]),
-        (["train", "partial.txt", "-o", "x", "--model", "memory"], ["partial.txt: some labels are unknown"]),
-    ],
-)
-def test_what_cannot_be_done_is_one_line(run, files: Path, arguments: list[str], parts: list[str]) -> None:
-    run("train", files / "full.txt", "-o", files / "m", "-q", "--columns", "word,ner")
-    placed = [files / a if a in ("m", "x", "full.txt", "partial.txt") else a for a in arguments]
-    status, out, err = run(*placed)
-    assert (status, out) == (2, "") or status == 1, err
-    one_line(err, *parts)
-
-
 def test_allowed_labels_and_forbidden_transitions(run, files: Path) -> None:
     (files / "words.txt").write_text("sleeps O\nSmith I-PER B-LOC\n")
     options = ["--allowed-labels", files / "words.txt", "--forbid", "O I-PER", "--forbid", "B-LOC I-PER"]
@@ -147,8 +108,6 @@ def test_allowed_labels_and_forbidden_transitions(run, files: Path) -> None:
     assert status == 0, err
     assert "15 tokens with a label, 3 tokens with a set, 0 tokens unknown" in err
     assert labelwright.load(files / "m").forbidden_transitions == [["O", "I-PER"], ["B-LOC", "I-PER"]]
-    status, _, err = run("train", files / "partial.txt", "-o", files / "m", *QUICK, "--forbid", "O")
-    one_line(err, "--forbid: expected two labels separated by a space, got 'O'")
 
 
 def test_class_weights_may_be_repeated_and_are_signed(run, files: Path) -> None:
@@ -157,54 +116,6 @@ def test_class_weights_may_be_repeated_and_are_signed(run, files: Path) -> None:
     assert run(*train, *weights) == (0, "", "")
     assert labelwright.load(files / "m").class_weight == {"O": 0.5, "B-PER": 2.0}
     assert "|class_weight:O=0.5,B-PER=2|" in run("inspect", files / "m")[1]
-    refused(
-        run(*train, *weights, "--class-weight", "O=1"), "--class-weight: two numbers for the label 'O', expected one"
-    )
-    one_line(run(*train, *weights, "--class-weight", "balanced")[2], "--class-weight: 'balanced' gives every label")
-    one_line(run(*train, "--class-weight", "PER=2")[2], "no label 'PER'", "did you mean 'B-PER' or 'I-PER'?")
-    one_line(run(*train, "--class-weight", "O")[2], "--class-weight: expected 'balanced', or weights by label")
-
-
-def test_costs_take_no_options_of_candidates(run, files: Path) -> None:
-    assert run("train", files / "full.txt", "-o", files / "m", "-q", "--iterations", 2)[0] == 0
-    tag = ["tag", files / "m", files / "full.txt", "--decoder", "mbr", "--costs", "*>O=3"]
-    assert run(*tag)[0] == 0
-    for option in (["--gain", "accuracy"], ["--n", 30], ["--candidates", "nbest"]):
-        one_line(run(*tag, *option)[2], f"{option[0]}: costs choose among all labellings")
-
-
-def test_labels_of_a_dictionary_must_be_those_of_the_data(run, files: Path) -> None:
-    (files / "words.txt").write_text("Paris B-LOC B-LOCC\n")
-    train = ["train", files / "partial.txt", "-o", files / "m", *QUICK, "--allowed-labels", files / "words.txt"]
-    refused(run(*train), "words.txt: Paris: no label 'B-LOCC' in ", "partial.txt, which has ", "did you mean 'B-LOC'?")
-
-
-@pytest.mark.parametrize("label", ["B-PER||O", "|", "B-PER|_", "O|"])
-def test_a_broken_set_is_refused_with_its_place(run, files: Path, label: str) -> None:
-    (files / "broken.txt").write_text(f"{FULL}John B-PER\nsees {label}\n\n")
-    refused(
-        run("train", files / "broken.txt", "-o", files / "m", "--iterations", 2),
-        f"broken.txt: sentence 6, token 1: {label!r} is neither a label nor a set of labels",
-    )
-    with pytest.raises(CorpusError, match=r"y: .* is neither a label nor a set of labels"):
-        labelwright.CRF().fit([["a", "b"]], [["O", label]])
-
-
-@pytest.mark.filterwarnings("default:no token is surely O")
-def test_a_label_of_sets_alone_is_named(run, files: Path) -> None:
-    (files / "set.txt").write_text(f"{FULL}John B-PER|I-PRE\n\n")
-    code, _, err = run("train", files / "set.txt", "-o", files / "m", "--iterations", 2)
-    assert code == 0
-    assert f"labelwright: {files / 'set.txt'}: I-PRE: only in sets of labels, at no token alone; misspelt?\n" in err
-    assert "misspelt" not in run("train", files / "full.txt", "-o", files / "m", "--unmarked", "unknown")[2]
-
-
-@pytest.mark.filterwarnings("default:no token is surely O")
-def test_unmarked_tokens_beside_unknown_ones(run, files: Path) -> None:
-    (files / "some.txt").write_text(f"{FULL}John B-PER\nSmith B-LOC|I-PER\nsees _\nall O\nof O\nParis B-LOC\n\n")
-    code, _, err = run("train", files / "some.txt", "-o", files / "m", "--unmarked", "unknown", "--iterations", 2)
-    assert code == 0
-    assert "14 tokens with a label, 7 tokens with a set, 3 tokens unknown" in err
 
 
 def test_known_labels_may_be_sets(run, files: Path) -> None:

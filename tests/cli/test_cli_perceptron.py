@@ -1,10 +1,8 @@
 """Perceptrons on the command line: training, tagging by score, confidences, a look inside, and what is refused."""
 
-import io
 import json
 import os
 import re
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +13,8 @@ from command import SENTENCE, one_line, refused
 import labelwright
 from labelwright.cli import main
 from labelwright.corpus import builtin_corpus, read_columns, write_columns
-from labelwright.decode import DECODERS
 from labelwright.inspection import use as inspection
-from labelwright.learn.monitor import Monitor, ProgressBar
+from labelwright.learn.monitor import Monitor
 from labelwright.structures.lattice import best_path
 from labelwright.taggers import registry
 
@@ -93,64 +90,6 @@ def test_lines_and_the_summary_count_mistakes(run, folder: Path, tmp_path: Path,
     assert last.endswith("(reached the limit of passes)")
     assert "iteration" not in err
     assert "loss" not in last
-
-
-class Terminal(io.StringIO):
-    """Standard error as a person sees it."""
-
-    def isatty(self) -> bool:
-        return True
-
-
-def test_the_progress_bar_shows_mistakes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "stderr", Terminal())
-    monkeypatch.setenv("COLUMNS", "120")
-    bar = ProgressBar(20)
-    for i in range(1, 13):
-        bar({"iteration": i, "loss": 5.5, "mistakes": 1246 - i, "separable": 0.7, "seconds": 1.0, "dev": 0.9}, 20)
-    bar.close()
-    text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", sys.stderr.getvalue()).rstrip().splitlines()[-1]  # type: ignore[attr-defined]
-    assert "12/20 mistakes 1,234 (70.0 % separable)  dev 90.00" in text
-    assert "loss" not in text
-
-
-def test_a_recipe(run, folder: Path, tmp_path: Path) -> None:
-    recipe = tmp_path / "r.toml"
-    recipe.write_text(
-        'model = "latent-perceptron"\nn_latent = 2\naveraging = "mavg"\nreset_every = 2\nmargin = 1\nshuffle = false\n'
-        'max_iter = 3\ntemplate = "words"\nrandom_state = 1\ncolumns = ["word", "pos", "chunk"]\n'
-    )
-    assert run("train", folder / "train.txt", "-o", tmp_path / "r", "--recipe", recipe, "-q") == (0, "", "")
-    flags = [*fast("latent-perceptron"), "--reset-every", 2, "--margin", 1, "--no-shuffle", "--iterations", 3, "-q"]
-    assert run("train", folder / "train.txt", "-o", tmp_path / "f", *flags) == (0, "", "")
-    one, two = (labelwright.load(tmp_path / name) for name in "rf")
-    assert np.array_equal(one.weights_, two.weights_)
-    assert one.get_params() == two.get_params()
-    arguments = ["train", folder / "train.txt", "-o", tmp_path / "s", "--recipe", recipe, "--shuffle", "-q"]
-    assert run(*arguments) == (0, "", "")  # what is given here wins
-    assert labelwright.load(tmp_path / "s").shuffle is True
-
-
-BAD_OPTIONS = [
-    ("--update passive-aggressive --margin 0", "--margin: passive-aggressive updates need one above 0"),
-    ("--update passive-aggressive --gamma 2", "--gamma: only with --update arow, got 'passive-"),
-    ("--margin -1", "--margin: expected a number of 0 or more, or 'auto', got -1.0"),
-    ("--margin nan", "--margin: expected a number of 0 or more, or 'auto', got nan"),
-    ("--margin wide", "--margin: expected a number of 0 or more, or 'auto', got 'wide'"),
-    ("--start-from crf", "--start-from: crf is a crf: its weights are of another size; a perceptron can"),
-    ("--start-from latent-perceptron", "is a latent-perceptron: its labels have several states each; a perceptron can"),
-    ("--model crf --start-from perceptron", "a crf can start from a crf or latent-crf"),
-    ("--model latent-perceptron --start-from crf", "can start from a perceptron or latent-perceptron"),
-    ("--recipe r.toml", "r.toml: margin: expected a number of 0 or more, or 'auto', got True"),
-]
-
-
-def test_bad_training_options(run, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (folder / "r.toml").write_text("margin = true\n")
-    monkeypatch.chdir(folder)
-    for options, part in BAD_OPTIONS:
-        refused(run("train", "train.txt", "-o", tmp_path / "m", *fast("perceptron"), *options.split()), part)
-    assert os.listdir(tmp_path) == []
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -235,14 +174,6 @@ def test_the_start_of_latent_states(run, folder: Path, tmp_path: Path, start: st
     assert start in ("auto", "random") or one.training_["start"]["of"] == start
 
 
-def test_restarts(run, folder: Path, tmp_path: Path) -> None:
-    options = [*fast("latent-perceptron"), "--restarts", 2, "--iterations", 2, "--verbose"]
-    code, _, err = run("train", folder / "train.txt", "-o", tmp_path / "m", *options)
-    assert code == 0
-    assert err.count("start 2\n") == 1
-    assert re.search(r"\d+ latent states[;,] .* 2 passes, .* best of 2 starts with losses of", err.splitlines()[-1])
-
-
 # -- tagging --------------------------------------------------------------------------------------------------------
 
 
@@ -294,19 +225,6 @@ def test_json(run, folder: Path, kind: str, sure: bool) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_nbest_gives_scores(run, folder: Path, kind: str) -> None:
-    code, out, err = run("tag", folder / kind, "--nbest", 3, stdin=SENTENCE)
-    assert (code, err) == (0, "")
-    ranks = [line.split() for line in out.splitlines() if line.startswith("#")]
-    assert [row[:3] for row in ranks] == [["#", "nbest", str(k)] for k in (1, 2, 3)]
-    model = labelwright.load(folder / kind).set_params(n_jobs=1)
-    (best,) = model.predict_nbest([[("He", "PRP"), ("saw", "VBD"), ("her", "PRP$"), ("brother", "NN")]], 3)
-    assert [row[3] for row in ranks] == [f"{score:.4f}" for _, score in best]
-    labels = [line.split()[2] for line in out.splitlines() if line and not line.startswith("#")]
-    assert labels == [label for row, _ in best for label in row]
-
-
-@pytest.mark.parametrize("kind", KINDS)
 def test_probabilities_are_confidences_of_a_calibrated_model(run, folder: Path, kind: str) -> None:
     path = folder / f"{kind}.sure"
     model = labelwright.load(path).set_params(n_jobs=1)
@@ -327,33 +245,6 @@ def test_probabilities_are_confidences_of_a_calibrated_model(run, folder: Path, 
             "--probabilities: a ",
             "has scores, not probabilities; train it with --dev FILE",
         )
-
-
-def test_known_labels_and_constraints(run, folder: Path) -> None:
-    text = b"He PRP _\nsaw VBD I-NP\nher PRP$ _\n\n"
-    options = ["--columns", "word,pos,hint", "--known", "hint"]
-    for kind in KINDS:
-        code, out, err = run("tag", folder / f"{kind}.sure", *options, "--json", "--probabilities", stdin=text)
-        assert (code, err) == (0, "")
-        (found,) = answers(out)
-        assert (found["labels"][1], found["confidences"][1]) == ("I-NP", 1.0)
-        assert run("tag", folder / kind, "--constraints", "scheme", "--nbest", 3, stdin=SENTENCE)[0] == 0
-
-
-def test_refused_decoders(run, folder: Path) -> None:
-    others = {f"--decoder {name}": f"--decoder: got '{name}', but a " for name in DECODERS if name != "viterbi"}
-    cases = others | {
-        "--decoder best": "decoder: expected one of viterbi",
-        "--n 3": "--n: not an option of viterbi, the only decoder here: a ",
-        "--decoder viterbi --time-limit 3": "--time-limit: not an option of viterbi",
-    }
-    for options, part in cases.items():
-        for command, more in (("tag", ["--nbest", 2]), ("tag", ["--json"]), ("eval", [])):
-            refused(
-                run(command, folder / "perceptron.sure", folder / "test.txt", *options.split(), *more),
-                part,
-                "has scores, not probabilities" if part.endswith(" a ") else "",
-            )
 
 
 # -- a look inside --------------------------------------------------------------------------------------------------
@@ -449,13 +340,3 @@ def test_counts_of_best_paths(order: int) -> None:
     assert use.words_of(0, 3).tolist() == [3, 3]
     with pytest.raises(labelwright.LabelwrightError, match="has scores, not probabilities: its paths have none"):
         inspection.path_mass(model, X)
-
-
-def test_no_plot_without_probabilities(run, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("labelwright.cli.plots.find_spec", lambda name: None)  # nobody installs it for nothing
-    target = tmp_path / "m.png"
-    refused(
-        run("inspect", folder / "latent-perceptron", "--data", folder / "test.txt", "--plot", target),
-        "--plot: a LatentPerceptron has scores, not probabilities",
-    )
-    assert not target.exists()

@@ -117,28 +117,6 @@ def test_a_cascade_and_an_empty_file(run, folder, model, tmp_path):
         assert (code, len(out.splitlines())) == (0, 3), err
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--by", "entropy"], "--by: expected one of sequence, "),
-        (["--layer", "pos"], "--layer: got 'pos', this model has no layers"),
-        (["--to", "doccano"], "--to: says what -o writes; add -o FILE"),
-        (["--to", "xml", "-o", "-"], "--to: expected one of columns, jsonl, doccano, label-studio, got 'xml'"),
-        (["--to", "doccano", "--json"], "--json: writes JSON lines, but --to says doccano"),
-    ],
-)
-def test_rank_refuses(run, folder, model, options, message):
-    refused(run("rank", model, folder / "pool.txt", *options), message)
-
-
-def test_rank_does_not_replace_its_input(run, folder, model):
-    refused(
-        run("rank", model, folder / "pool.txt", "--rest", folder / "pool.txt"),
-        "would replace",
-        "which this command reads",
-    )
-
-
 # -- doubts ------------------------------------------------------------------------------------------------------------
 
 QUICK = ["--iterations", 8, "--template", "U:%x[0,0]\nU:%x[0,1]\nB", "--columns", "word,pos,chunk", "--folds", 3]
@@ -247,29 +225,6 @@ def test_recipes_and_layers(run, folder, tmp_path):
     assert (code, out) == (0, ""), err
     record = json.loads((tmp_path / "look.jsonl").read_text().splitlines()[0])
     assert set(record) == {"tokens", "chunk", "labels", "sentence", "predicted", "probabilities", "doubts"}
-
-
-@pytest.mark.parametrize(
-    ("options", "parts"),
-    [
-        (["--by", "word"], ["--by: expected one of span, token, sentence, got 'word'"]),
-        (["--model", "crff"], ["--model: expected one of", "did you mean 'crf'?"]),
-        (["--latent", 2], ["not for --model crf, only for"]),
-        (["--to", "doccano"], ["--to: says what -o writes; add -o FILE"]),
-        (["--layer", "pos"], ["--layer: got 'pos', this model has no layers"]),
-        (["--folds", 99], ["99-fold cross-validation needs at least 99 sentences, got 35"]),
-    ],
-)
-def test_doubts_refuses(run, folder, options, parts):
-    refused(run("doubts", folder / "train.txt", *options, "-q"), *parts)
-
-
-@pytest.mark.parametrize("command", ["rank", "doubts"])
-def test_help(run, command):
-    code, out, _ = run(command, "--help")
-    assert code == 0
-    assert f"labelwright {command}" in out
-    assert "--top" in out
 
 
 def test_nothing_to_rank_and_nothing_left_over_is_said(run, folder, segments, tmp_path):

@@ -1,7 +1,6 @@
 """labelwright train --search with settings to try."""
 
 import pytest
-from command import one_line
 
 import labelwright
 from labelwright.cli import main
@@ -59,45 +58,8 @@ def test_a_layer_of_a_cascade_is_searched(folder, tmp_path):
     assert set(labelwright.load(tmp_path / "m").training_["search"]["best"]) == {"chunk__l2"}
 
 
-SETTINGS = "template, order, cells, min-count, l1, l2, optimizer"
-
-
-@pytest.mark.parametrize(
-    ("grid", "told"),
-    [
-        (["l3=1,2"], f"--search: no setting 'l3' of crf, which has {SETTINGS}"),
-        (["optimiser=sgd"], "; did you mean 'optimizer'?"),
-        (["l2="], "--search: l2: no values to try; give them as in --search l2=0.1,1,10"),
-        (["l2"], "--search: l2: no values to try; give them as in --search l2=0.1,1,10"),
-        (["l2=1,,2"], "--search: l2: expected a number of 0 or more, got ''"),
-        (["l2=1", "l2=2,3"], "--search: l2 is there twice; write --search l2=1,2,3"),
-        (["max_iter=1", "iterations=2"], "--search: iterations is there twice"),
-        (["min-count=1.5"], "--search: min-count: expected a whole number of 1 or more, got '1.5'"),
-        (["optimizer=lbfgs,foo"], "--search: optimizer: expected one of lbfgs, sgd, got 'foo'"),
-        (["template=default,nr"], "--search: template: nr: neither a file nor a built-in template"),
-        (["template=words,U:%x[0;7]"], "--search: template: "),
-        (["constraints=none,foo"], "--search: constraints: expected 'scheme' or one of iob1"),
-        (["vectors=nope.txt"], "--search: vectors: nope.txt: cannot read: no such file"),
-        (["dictionary=a.txt"], "--search: dictionary: tables of files stand in a recipe"),
-        (["k=1,3"], "--search: k: not for crf, only for memory"),
-        (["threads=1,2"], "--search: threads changes no score"),
-        (["l2=a,b"], "--search: l2: expected a number of 0 or more, got 'a'"),
-        (["l2=1,-1"], "--search: l2: expected a number of 0 or more, got -1"),
-        (["l2=1,2", "--l2", "3"], "--search: l2 is given, too; leave --l2 out"),
-        ([], "--search: name settings and the values to try, as in --search l2=0.1,1,10"),
-        (["pos.l2=1"], "--search: pos.l2: no layer 'pos' in this crf, which has none"),
-    ],
-)
-def test_wrong_grids_are_one_line_before_any_fit(folder, tmp_path, capsys, grid, told):
-    assert train(folder, "-o", tmp_path / "m", *FAST[:4], "--search", *grid) == 2
-    one_line(capsys.readouterr().err, told)
-    assert not (tmp_path / "m.search").exists()
-
-
 def test_a_setting_that_means_nothing_beside_the_others(folder, tmp_path, capsys):
     options = ["-o", tmp_path / "m", *FAST, "--model", "perceptron", "--search", "variance=1,2"]
-    assert train(folder, *options) == 2
-    one_line(capsys.readouterr().err, "--search: variance: only with --update arow, got 'perceptron'")
     assert train(folder, *options, "update=perceptron,arow", "-q") == 0
 
 
@@ -107,28 +69,6 @@ def test_a_setting_may_be_left_out(folder, tmp_path):
 
 
 LAYERS = '[[layers]]\nname = "pos"\nmax_iter = 2\n[[layers]]\nname = "chunk"\nmax_iter = 2\n'
-
-
-@pytest.mark.parametrize(
-    ("grid", "told"),
-    [
-        ("3", "expected true, or settings with values to try, as in search = {l2 = [0.1, 1.0, 10.0]}; got 3"),
-        ("true", "name settings and the values to try, as in search = {l2 = "),
-        ("{l2 = [1.0]}", "no setting 'l2' of the cascade; its layers have it: pos.l2 or chunk.l2"),
-        ('{"np.l2" = [1.0]}', "np.l2: no layer 'np' in this cascade, expected one of pos, chunk"),
-        ('{"chunk.l2" = []}', "chunk.l2: no values to try; give them as in search = {l2 = "),
-        ('{"chunk.l2" = [1.0, true]}', "chunk.l2: expected a number of 0 or more, got True"),
-        ("{chunk__l2 = ['a']}", "chunk__l2: expected a number of 0 or more, got 'a'"),
-        ("{chunk.template = ['nope']}", "chunk.template: nope: neither a file nor a built-in template"),
-        ("{chunk.dictionaries = [{a = 'nope.txt'}]}", "chunk.dictionaries: a: "),
-        ("{chunk.k = [1]}", "k: not for crf, only for memory"),
-    ],
-)
-def test_wrong_grids_of_recipes(folder, tmp_path, capsys, grid, told):
-    recipe = tmp_path / "c.toml"
-    recipe.write_text(f'model = "cascade"\ncolumns = "word,pos,chunk"\npassing = "best"\nsearch = {grid}\n{LAYERS}')
-    assert train(folder, "-o", tmp_path / "m", "--recipe", recipe, "-q") == 2
-    one_line(capsys.readouterr().err, f"{recipe}: search: {told}")
 
 
 @pytest.mark.parametrize("name", ["chunk.l2", "chunk__l2"])
@@ -153,10 +93,3 @@ def test_folds_a_learning_curve_and_a_plot(folder, tmp_path, capsys):
     assert "<svg" in (tmp_path / "p.svg").read_text()
     record = labelwright.load(tmp_path / "m").training_["folds"]
     assert record["mean"] == pytest.approx(sum(record["scores"]) / 2)
-
-
-def test_data_of_crfsuite_are_not_divided(tmp_path, capsys):
-    (tmp_path / "a.txt").write_text("A\tw=a\tx=1\nB\tw=b\tx=2\n\n" * 8)
-    arguments = ["train", str(tmp_path / "a.txt"), "-o", str(tmp_path / "m"), "--format", "crfsuite", "--folds", "2"]
-    assert main(arguments) == 2
-    one_line(capsys.readouterr().err, "--folds: takes samples of columns, not of CRFsuite's data")

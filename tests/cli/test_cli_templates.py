@@ -56,13 +56,3 @@ def test_dictionaries_and_clusters_of_files(train, tmp_path, capsys):
     loaded = labelwright.load(model)
     assert loaded.dictionaries == {name: [("the", "dog"), ("paris",)] for name in "de"}
     assert loaded.clusters == {"brown": {"dog": "0010", "the": "011"}}
-    capsys.readouterr()
-    for wrong, said in [
-        (["--dictionary", "d"], "--dictionary: expected NAME=FILE with a name of letters and digits, got 'd'"),
-        (["--dictionary", f"d={tmp_path}/none"], f"--dictionary d: {tmp_path}/none: cannot read: no such file"),
-        (["--dictionary", f"d={words}", "--dictionary", f"d={words}"], "--dictionary: two files are named 'd'"),
-        (["--clusters", f"c={words}"], f"{words}: line 2: expected a word and its cluster, got 'Paris'"),
-        (["--dictionary", f"d={words}", "-o", str(words)], f"{words}: would replace {words}"),
-    ]:
-        assert main(["train", str(train), "-o", str(model), *wrong]) == 2
-        assert capsys.readouterr().err.startswith(f"labelwright: {said}")

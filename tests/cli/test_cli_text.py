@@ -115,15 +115,6 @@ def test_several_labellings_of_a_text(run, place: Path, model: Path) -> None:
     assert [len(each["labels"]) for each in first["nbest"]] == [len(first["tokens"])] * 2
 
 
-def test_the_text_itself_is_not_replaced(run, model: Path, tmp_path: Path) -> None:
-    (tmp_path / "t.txt").write_text("Ada ran.")
-    for options in ([], ["--to", "brat"], ["--json"]):
-        code, _, err = run("tag", model, tmp_path / "t.txt", "--text", "-o", tmp_path / "t.txt", *options)
-        assert (code, err.count("\n")) == (2, 1)
-        assert "would replace" in err
-    assert (tmp_path / "t.txt").read_text() == "Ada ran."
-
-
 def test_the_tokenizer_is_saved_with_the_model(run, place: Path, tmp_path: Path) -> None:
     train = "train", place / "texts.jsonl", "-o", tmp_path / "m", "-q", "--iterations", 5
     ok(run(*train, "--characters", "--sentences", "lines"))
@@ -216,24 +207,6 @@ def test_several_inputs_that_cannot_be(run, model: Path, tmp_path: Path) -> None
     assert not out.exists()
 
 
-@pytest.mark.parametrize(
-    ("text", "format"),
-    [
-        ('{"text": "Ada ran."}\n', "doccano"),
-        ('{"tokens": ["Ada"]}\n', "jsonl"),
-        ('[{"data": {"text": "Ada ran."}}]', "label-studio"),
-    ],
-)
-def test_json_is_no_plain_text(run, model: Path, tmp_path: Path, text: str, format: str) -> None:
-    (tmp_path / "t.txt").write_text(text)
-    code, _, err = run("tag", model, tmp_path / "t.txt", "--text")
-    assert (code, err.count("\n")) == (2, 1)
-    assert f"t.txt: holds JSON, not plain text; use --format {format} in place of --text" in err
-    ok(run("tag", model, tmp_path / "t.txt", "--format", format))
-    (tmp_path / "t.txt").write_text("[1] A note.\n{ and a brace")
-    ok(run("tag", model, tmp_path / "t.txt", "--text"))
-
-
 def test_little_text(run, model: Path, tmp_path: Path) -> None:
     for text in ("", "\n \n", "x"):
         (tmp_path / "t.txt").write_text(text)
@@ -242,40 +215,7 @@ def test_little_text(run, model: Path, tmp_path: Path) -> None:
     assert labelwright.load(model).predict_entities([]) == []
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--to", "brat"], "--to: says what the entities of a text are written as; add --text"),
-        (
-            ["--text", "--to", "bratt"],
-            "--to: expected one of jsonl, brat, columns, words, got 'bratt'; did you mean 'brat'?",
-        ),
-        (["--text", "--format", "jsonl"], "--text: the input is plain text, but --format says jsonl"),
-        (["--text", "--sentences", "x"], "--sentences: expected one of split, lines, none, got 'x'"),
-        (["--text", "--characters", "--token-pattern", "x"], "--characters: every character is a token"),
-        (["--text", "--tokenizer", "treebank"], "--tokenizer: expected one of words, ptb, got 'treebank'"),
-        (["--text", "--tokenizer", "ptb", "--characters"], "--tokenizer: ptb has its own rules for tokens; leave"),
-        (["--text", "--json", "--nbest", 2, "--distinct", "-"], "--distinct: the tagger has no label '-'"),
-        (
-            ["--text", "--nbest", 2],
-            "--nbest: entities have no place for several labellings; add --json or --to columns",
-        ),
-        (["--text", "--to", "brat", "--nbest", 2], "add --json or --to columns"),
-        (["--text", "--token-pattern", "["], "--token-pattern: '[' is no regular expression"),
-        (["--text", "--known", "x"], "texts have words, and no columns"),
-    ],
-)
-def test_options_that_cannot_be(run, place: Path, model: Path, options, message: str) -> None:
-    code, out, err = run("tag", model, place / "new.txt", *options)
-    assert (code, out) == (2, "")
-    assert message in err
-    assert err.count("\n") == 1
-
-
 def test_models_that_read_more_than_words(run, folder: Path, segments: Path, place: Path, tmp_path: Path) -> None:
-    code, _, err = run("tag", segments, place / "new.txt", "--text")
-    assert code == 2
-    assert "text: the model reads 2 columns (word,pos), and text has words alone; train on words" in err
     needs = "; for plain text train on words and labels alone, or a cascade that predicts pos\n"
     assert run("tag", segments, place / "new.txt")[2].endswith(needs)
     assert run("tag", segments, stdin=b"He ran\nto the house\n")[2].endswith(f"expected 2 columns, got 3{needs}")
@@ -284,15 +224,7 @@ def test_models_that_read_more_than_words(run, folder: Path, segments: Path, pla
 
 
 def test_bad_files(run, model: Path, tmp_path: Path) -> None:
-    (tmp_path / "latin.txt").write_bytes(b"ok\n\xe9t\xe9\n")
-    code, _, err = run("tag", model, tmp_path / "latin.txt", "--text")
-    assert (code, err.count("\n")) == (2, 1)
-    assert "latin.txt:2: byte 0xe9 is not UTF-8; convert the file first" in err
     (tmp_path / "empty").mkdir()
-    assert (
-        "is a folder, expected a file, or a folder with .txt and .ann files of BRAT"
-        in run("train", tmp_path / "empty", "-o", tmp_path / "m")[2]
-    )
     (tmp_path / "empty" / "a.txt").write_text("Ada")
     assert "no text is annotated" in run("train", tmp_path / "empty", "-o", tmp_path / "m")[2]
     (tmp_path / "empty" / "a.ann").write_text("T1\tPER 0\tAda\n")

@@ -1,6 +1,5 @@
 """`labelwright train`: its options and recipes, what it says and writes, and what survives interruptions."""
 
-import io
 import os
 import re
 import signal
@@ -8,11 +7,10 @@ import sys
 import time
 import tomllib
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-from command import one_line, process, refused
+from command import Terminal, interrupted_at_once, one_line, process, refused
 
 import labelwright
 from labelwright.cli import main
@@ -73,23 +71,23 @@ def test_verbose_and_quiet(run, data: Path, tmp_path: Path) -> None:
     assert [line.split()[0] for line in err.splitlines()[:-1]] == ["0", "1", "2", "3"]
 
 
-class Terminal(io.StringIO):
-    """Standard error as a person sees it."""
-
-    def isatty(self) -> bool:
-        return True
-
-
-@pytest.mark.parametrize(("total", "shown"), [(None, "training 12 loss"), (100, "12/100 loss")])
-def test_the_progress_bar_leaves_its_last_line(monkeypatch: pytest.MonkeyPatch, total: int | None, shown: str) -> None:
+@pytest.mark.parametrize(
+    ("total", "more", "shown"),
+    [
+        (None, {}, "training 12 loss 1,988.0 (-0.5 % in 10, stops below 0.001 %)"),
+        (100, {}, "12/100 loss 1,988.0 (-0.5 % in 10, stops below 0.001 %)"),
+        (20, {"mistakes": 1234, "separable": 0.7, "dev": 0.9}, "12/20 mistakes 1,234 (70.0 % separable)  dev 90.00"),
+    ],
+)
+def test_the_progress_bar_leaves_its_last_line(monkeypatch, total: int | None, more: dict, shown: str) -> None:
     monkeypatch.setattr(sys, "stderr", Terminal())
     monkeypatch.setenv("COLUMNS", "120")
     bar = ProgressBar(total, tol=1e-5)
     for iteration in range(13):
-        bar({"iteration": iteration, "loss": 2000.0 - iteration, "seconds": 1.0}, 1000)
+        bar({"iteration": iteration, "loss": 2000.0 - iteration, "seconds": 1.0, **more}, 1000)
     bar.close()
     text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", sys.stderr.getvalue()).rstrip().splitlines()[-1]  # type: ignore[attr-defined]
-    assert f"{shown} 1,988.0 (-0.5 % in 10, stops below 0.001 %)" in text
+    assert shown in text
     assert text.endswith("0:00:00")
     assert "1000" not in text
 
@@ -131,18 +129,7 @@ def test_recipe(run, data: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "parts"),
     [
-        ("l2 = \n", ["recipe.toml: not TOML", "line 1"]),
-        ("lambda = 1", ["recipe.toml: unknown key 'lambda'"]),
         ("x" * 1000 + " = 1", [f"recipe.toml: unknown key '{'x' * 37}...'"]),
-        ('l2 = "much"', ["recipe.toml: l2: expected a number of 0 or more, got 'much'"]),
-        ("max_iter = true", ["recipe.toml: max_iter: expected a whole number of 1 or more, got True"]),
-        (
-            'model = "hmm"',
-            [
-                "recipe.toml: model: expected one of crf, latent-crf, perceptron, latent-perceptron, semi-crf, memory, "
-                "cascade, got 'hmm'"
-            ],
-        ),
         (f"model = 0x{'f' * 5000}", ["recipe.toml: model: expected one of crf,", "got a value of type int"]),
         (f"l2 = 0x{'f' * 5000}", ["recipe.toml: l2: expected a number of 0 or more, got a value of type int"]),
         (f"l1 = 1\nl2{'.a' * 20_000} = 1", ["recipe.toml: line 2: a key of more than 20 parts; shorten it"]),
@@ -263,11 +250,6 @@ def test_ctrl_c_before_the_first_iteration_writes_nothing(
     assert code == 130
     one_line(err, "interrupted before the first iteration")
     assert (tmp_path / "m").read_bytes() == b"precious"
-
-
-def interrupted_at_once(monitor: Any) -> Any:
-    monitor.interrupted = True
-    return monitor
 
 
 @pytest.mark.slow

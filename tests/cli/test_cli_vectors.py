@@ -48,30 +48,6 @@ def test_text_from_standard_input_to_standard_output(monkeypatch, capfdbinary):
     assert rows["dog"] == rows["cat"] != rows["ran"]
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["nothing.txt", "-o", "v.txt"], "nothing.txt: cannot read: no such file"),
-        (["train.txt", "-o", "train.txt"], "would replace train.txt"),
-        (["train.txt", "-o", "v.txt", "--clusters", "v.txt"], "--clusters: v.txt gets the vectors"),
-        (["train.txt", "-o", "v.txt", "--window", "0"], "--window: expected a whole number of 1 or more, got 0"),
-        (["train.txt", "-o", "v.txt", "--clusters", "c.txt", "--bits", "0"], "--bits: expected"),
-        (["empty.txt", "-o", "v.txt"], "empty.txt: no words"),
-        (["once.txt", "-o", "v.txt"], "--min-count: no word of once.txt occurs 2 times"),
-        (["once.txt", "empty.txt", "-o", "v.txt"], "--min-count: no word of once.txt and 1 more occurs 2 times"),
-    ],
-)
-def test_mistakes_are_one_line(train, options, message, capsys, monkeypatch):
-    monkeypatch.chdir(train.parent)
-    (train.parent / "empty.txt").write_text("")
-    (train.parent / "once.txt").write_text("Each word once.\n")
-    assert main(["vectors", *options]) == 2
-    said = capsys.readouterr().err
-    assert message in said
-    assert said.count("\n") == 1
-    assert not (train.parent / "v.txt").exists()
-
-
 @pytest.fixture
 def entities(tmp_path):
     path = tmp_path / "ner.txt"
@@ -95,10 +71,3 @@ def test_phrases_that_would_be_read_as_others_are_left_out(tmp_path, capsys):
     assert main(["dictionary", str(path), "--columns", "word,label", "-o", str(written)]) == 0
     assert written.read_text() == "New York\n"
     assert "2 phrases left out" in capsys.readouterr().err
-
-
-def test_an_unknown_type_is_said(entities, capsys):
-    assert main(["dictionary", str(entities), "--type", "PRE"]) == 2
-    assert "no phrase of type 'PRE'; known: LOC, PER" in capsys.readouterr().err
-    assert main(["dictionary", str(entities), "--min-count", "0"]) == 2
-    assert "--min-count: expected" in capsys.readouterr().err

@@ -1,10 +1,12 @@
 """What is made from the tables of settings, for every command: help, ranges, choices, and refusals of combinations."""
 
+import re
+
 import pytest
 from command import refused
 
 from labelwright.cli import COMMANDS, command_named
-from labelwright.cli.options import DATA, MAX_INPUT, Command, argument, option
+from labelwright.cli.options import DATA, MAX_INPUT, OTHER, Command, argument, option
 from labelwright.settings import Choice, NotWith, Number, OnlyWith, Positional, Switch, Whole
 from labelwright.taggers import registry
 
@@ -95,6 +97,9 @@ def test_the_help_shows_every_option_within_80_columns(run, monkeypatch: pytest.
     assert max(map(len, lines)) <= 80
     assert lines[0].startswith(f"Usage: labelwright {name.split()[0]} [OPTIONS]")
     assert lines[-1].split() == ["-h,", "--help", "Show", "this", "message", "and", "exit."]
+    assert not re.search(r"docs/\w+\.md", out)  # a wheel has no folder docs
+    groups = list(dict.fromkeys(each.group or TABLES[name].group for each in TABLES[name].settings.values()))
+    assert [line[:-1] for line in lines if re.fullmatch(r"[A-Z][\w -]+:", line)] == sorted(groups, key=OTHER.__eq__)
     shown = "".join(out.split())
     for setting in TABLES[name].settings.values() if name != "train" else ():
         assert (setting.metavar if setting.has(Positional) else setting.flag) in shown

@@ -121,7 +121,7 @@ def test_a_large_file_is_read_in_blocks(monkeypatch):
         ("A\tx\n\n@weight:2.0\nA\tx\n", "<stream>:3: weights of sentences"),
         ("A\tx\nA:2\tx\n", "<stream>:2: label 'A:2': write a colon as"),
         ("A\tx\nA\tx:1e99\n", "<stream>:2: attribute 'x:1e99': expected a number up to 3.4e38"),
-        (b"A\tx\nA\t\xff\n", "<stream>:2: a byte .0xff. is not UTF-8"),
+        (b"A\tx\nA\t\xff\n", "<stream>:2: byte 3 of the line .0xff. is not UTF-8"),
     ],
 )
 def test_errors_name_the_line(text, message):

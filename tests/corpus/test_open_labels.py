@@ -82,7 +82,7 @@ def test_a_dictionary_narrows_labels_that_are_open(tmp_path) -> None:
     with pytest.raises(CorpusError, match=r"words.txt:1: expected a word and its labels, got only 'can'"):
         read_allowed_labels(str(tmp_path / "words.txt"))
     (tmp_path / "words.txt").write_bytes("Städte N\n".encode("latin-1"))
-    with pytest.raises(CorpusError, match=r"words.txt: cannot read: line 1 is not UTF-8; convert the file"):
+    with pytest.raises(CorpusError, match=r"words.txt:1: byte 3 of the line .0xe4. is not UTF-8; convert the file"):
         read_allowed_labels(tmp_path / "words.txt")
     with pytest.raises(CorpusError, match=r"nowhere.txt: cannot read: no such file"):
         read_allowed_labels(tmp_path / "nowhere.txt")

@@ -1,10 +1,25 @@
 """What the tests of the command line share."""
 
+import io
 import subprocess
 import sys
+from typing import Any
 
 COMMAND = [sys.executable, "-m", "labelwright"]
 SENTENCE = b"He PRP\nsaw VBD\nher PRP$\nbrother NN\n\n"
+
+
+class Terminal(io.StringIO):
+    """Standard error as a person sees it."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def interrupted_at_once(monitor: Any) -> Any:
+    """What enters a monitor whose run is interrupted before its first iteration."""
+    monitor.interrupted = True
+    return monitor
 
 
 def process(*arguments: object, **options: object) -> "subprocess.Popen[bytes]":

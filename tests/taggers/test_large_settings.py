@@ -9,12 +9,12 @@ import pytest
 import labelwright
 from labelwright.errors import LabelwrightError, OptionError
 from labelwright.settings import Number, Whole, settings_of
-from labelwright.taggers.kinds import NumberOrAuto, StatesByLabel, Threads
+from labelwright.taggers.kinds import NumberOrName, StatesByLabel, Threads
 
 X = [["Mary", "ran"], ["in", "London"], ["Mary", "left"]]
 Y = [["B-PER", "O"], ["O", "B-LOC"], ["B-PER", "O"]]
 TAGGERS = ("CRF", "LatentCRF", "Perceptron", "LatentPerceptron", "SemiCRF", "MemoryTagger")
-NUMBERS = (Whole, Number, StatesByLabel, Threads, NumberOrAuto)
+NUMBERS = (Whole, Number, StatesByLabel, Threads, NumberOrName)
 REPEATED = ("n_restarts", "max_iter")  # only the time of training depends on them
 LARGE = (2**31, 2**32 + 1, 2**63, 10**30, 10**300)
 SETTINGS = [

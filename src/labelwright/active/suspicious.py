@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labelwright.active.ranking import chosen_output
-from labelwright.answers.batch import Batch
-from labelwright.answers.protocol import Scored
+from labelwright.answers.batch import Batch, Scored
 from labelwright.corpus.partial_labels import is_partial, left_open, written
 from labelwright.corpus.spans import Span, labels_of, spans_of
 from labelwright.decode.record import check_whole

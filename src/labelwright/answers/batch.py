@@ -3,23 +3,29 @@
 import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, Union, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from labelwright.answers.calibrated import Calibration
-from labelwright.answers.protocol import NoSumsError, Ranked, Scored, impossible
 from labelwright.corpus.partial_labels import is_partial
 from labelwright.corpus.schemes import is_chunk_label, split_label
 from labelwright.corpus.spans import Span, labels_of
 from labelwright.corpus.tokenizer import labelled_spans
-from labelwright.decode.record import MOST, Decoding, check_decoder
+from labelwright.decode.record import MOST, Decoding, NoSumsError, Ranked, check_decoder, impossible
 from labelwright.errors import CorpusError, OptionError
 from labelwright.structures.passing import Candidates, Passed, likely
 
+if TYPE_CHECKING:
+    from labelwright.answers.chains import Chain
+    from labelwright.answers.graphs import GraphSentence
+
 Array = NDArray[Any]
 R = TypeVar("R")
+Scored = Union[
+    "Chain", "GraphSentence"
+]  # one sentence with its scores; what it cannot answer, its tagger's `can` lacks
 JOINED = re.compile(r"(?<=\w)[_+|:](?=\w)")  # between the parts of a label that stands for several, such as K_S
 UNDECIDED = "_"  # in place of a label that is left out, where there is no O
 Labels = Sequence[str]
@@ -512,5 +518,41 @@ def _pairs(batch: Batch, slots: Candidates) -> Array:
         if sentence is not None:
             here = slice(bounds[n], bounds[n + 1])
             arguments = token[here] - slots.offsets[n], first[here], second[here]
-            probability[here] = sentence.pair_marginals(*arguments)  # type: ignore[attr-defined]
+            probability[here] = sentence.pair_marginals(*arguments)
     return probability
+
+
+# -- predicted labels as lists that NumPy takes for arrays of sentences -----------------------------------------------
+
+# Sentences differ in length.  NumPy would refuse lists of such lists, or take those of equal length for a table;
+# scikit-learn, which joins and sorts predictions as arrays, needs one element for each sentence.
+
+
+class Labellings(list[list[Any]]):
+    """The labels of each sentence: a list of lists, and for NumPy an array [N] of lists.
+
+    >>> predicted = Labellings([["D", "N"], ["V"]])
+    >>> predicted == [["D", "N"], ["V"]], np.asarray(predicted).shape
+    (True, (2,))
+    """
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        return array_of(self)
+
+
+class LayeredLabellings(dict[str, Labellings]):
+    """The labels of each sentence by layer; for NumPy an array [N] of sentences, lists with a tuple for each token.
+
+    >>> layers = {"pos": Labellings([["D", "N"]]), "chunk": Labellings([["B", "I"]])}
+    >>> np.asarray(LayeredLabellings(layers)).tolist()
+    [[('D', 'B'), ('N', 'I')]]
+    """
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        return array_of(list(zip(*layers, strict=True)) for layers in zip(*self.values(), strict=True))
+
+
+def array_of(sentences: Iterable[Any]) -> Array:
+    """One element for each sentence [N], whatever their lengths."""
+    items = list(sentences)
+    return np.fromiter(items, object, count=len(items))

@@ -1,19 +1,21 @@
 """Scored sentences whose structure is a chain lattice, of order 1 or 2, with or without latent states."""
 
 import inspect
-from collections.abc import Iterator, Sequence
+import zlib
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from labelwright.answers.protocol import Ranked, entropy_by_samples, impossible
+from labelwright.corpus.offsets import runs_of
 from labelwright.corpus.schemes import Boundaries, boundaries
 from labelwright.corpus.spans import Span, spans_of
 from labelwright.decode import DECODERS, Decoding
 from labelwright.decode.exact import labellings
 from labelwright.decode.paths import best_paths
+from labelwright.decode.record import Known, Ranked, impossible
 from labelwright.kernels import compiled
 from labelwright.parallel import computed_once, one_blas_thread
 from labelwright.structures.dag import LabelledGraph, graph_of_lattice
@@ -48,8 +50,8 @@ WIDE = 32  # nodes
 SEVERAL = 8  # sentences
 CHAIN_DECODERS = tuple(DECODERS)
 PATH_DECODERS = ("viterbi",)  # where a labelling is worth its best path
+DRAWN = 30  # labellings of a latent model, for the estimate of their entropy
 ARCS = 1 << 18  # probabilities of arcs that are computed at once
-REUSED = ("path", "sums")  # what decoders may take over from the sentence instead of computing it again
 
 
 class Chains:
@@ -139,12 +141,12 @@ class Chains:
         return self._span_transitions[kind]
 
 
-class Chain:
+class Chain(Known):
     """One sentence of a batch of lattices."""
 
     def __init__(self, chains: Chains, n: int):
+        super().__init__(chains.lattice(n))
         self.chains, self.n = chains, n
-        self.lattice = chains.lattice(n)
         self.labels = chains.space.labels
 
     def __len__(self) -> int:
@@ -155,12 +157,12 @@ class Chain:
         return PATH_DECODERS if self.chains.by_paths else CHAIN_DECODERS
 
     @computed_once
-    def _sums(self) -> Posterior:
+    def sums(self) -> Posterior:
         known = None if self.chains.sums is None else self.chains.sums[self.n]
         return posterior(self.lattice) if known is None else known
 
     @computed_once
-    def _path(self) -> tuple[Array, float]:
+    def path(self) -> tuple[Array, float]:
         together = self.chains.paths
         if together is None:
             return best_path(self.lattice)
@@ -188,10 +190,8 @@ class Chain:
 
     def decode(self, decoder: str, *, number: int = 0, **options: Any) -> Decoding:
         """The labelling that a decoder finds."""
-        known: dict[str, Any] = {"path": lambda: self._path, "sums": lambda: self._sums}
-        reused = {name: known[name] for name in _reused(decoder)}
-        record = DECODERS[decoder](self.lattice, self.chains.space, **reused, **options)
-        if record.score == -np.inf and self._sums.log_z == -np.inf:
+        record = DECODERS[decoder](self.lattice, self.chains.space, self, **options)
+        if record.score == -np.inf and self.sums.log_z == -np.inf:
             raise impossible(number)
         return self._by_paths(record) if self.chains.by_paths else record
 
@@ -229,7 +229,7 @@ class Chain:
         return Ranked([rows[i] for i in order], [values[i] for i in order])
 
     def log_z(self) -> float:
-        return self._sums.log_z
+        return self.sums.log_z
 
     def log_z_of(self, permitted: Array) -> float:
         node, arc, graph = self.lattice
@@ -240,11 +240,11 @@ class Chain:
 
     def marginals(self) -> Array:
         """P(label at t) [T, L]."""
-        return label_marginals(self._sums.nodes, self.lattice.graph)
+        return label_marginals(self.sums.nodes, self.lattice.graph)
 
     def state_marginals(self) -> Array:
         """P(latent state at t) [T, S]."""
-        return state_marginals(self._sums.nodes, self.lattice.graph)
+        return state_marginals(self.sums.nodes, self.lattice.graph)
 
     def weight_of(self, codes: Array) -> float:
         return labelling_weight(self.lattice, codes)
@@ -258,7 +258,7 @@ class Chain:
 
     def span(self, span: Span) -> float:
         transitions = self.chains.span_transitions(span.type)
-        return span_probability(self.lattice, self._sums, span.start, span.end, transitions)
+        return span_probability(self.lattice, self.sums, span.start, span.end, transitions)
 
     def entropy(self) -> float:
         """Exact without latent states; with them an estimate."""
@@ -268,12 +268,12 @@ class Chain:
             clamped = Lattice(np.where(graph.label_of_node == codes[:, None], node, -np.inf), arc, graph)
             return entropy(clamped, posterior(clamped))
 
-        of_paths = entropy(self.lattice, self._sums)
+        of_paths = entropy(self.lattice, self.sums)
         return entropy_by_samples(self, of_paths, within) if self.chains.space.latent else of_paths
 
     def likely_spans(self, least: float) -> list[Span]:
         """All spans at least as probable as `least`, in order."""
-        sums, spans = arc_sums(self.lattice, self._sums), list[Span]()
+        sums, spans = arc_sums(self.lattice, self.sums), list[Span]()
         for kind in self.span_types if self.chains.scheme is not None else ():
             found = spans_of_type(sums, self.chains.span_transitions(kind), least)
             spans += [Span(begin, end, kind, p) for begin, end, p in found]
@@ -285,12 +285,10 @@ class Chain:
 
     def pair_marginals(self, token: Array, first: Array, second: Array) -> Array:
         """P(label `first` at token - 1 and label `second` at token) [P]."""
-        graph, sums = self.lattice.graph, self._sums
+        graph, sums = self.lattice.graph, self.sums
         begin = np.searchsorted(graph.label_of_state, np.arange(len(self.labels) + 1))  # states of each label
         n_first, n_second = np.diff(begin)[first], np.diff(begin)[second]
-        sizes = n_first * n_second
-        pair = np.repeat(np.arange(len(token)), sizes)
-        within = np.arange(len(pair)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        pair, within = runs_of(np.zeros_like(n_first), n_first * n_second)
         r = begin[first][pair] + within // n_second[pair]
         s = begin[second][pair] + within % n_second[pair]
         t = token[pair]
@@ -305,21 +303,21 @@ class Chain:
             p[here] = arcs[row[here] - a, s[here]]
         return np.bincount(pair, p, len(token))
 
-    def posterior(self) -> Posterior:
-        """Sums over all paths."""
-        return self._sums
 
+def entropy_by_samples(sentence: Any, of_paths: float, within: Callable[[Array], float]) -> float:
+    """An unbiased estimate of the entropy of labellings that are sums of paths: the entropy of all paths, which is
+    exact, less that of the paths of a labelling, as the mean over labellings that are drawn.
 
-@cache
-def _reused(decoder: str) -> list[str]:
-    """What a decoder takes over from the sentence."""
-    return [name for name in inspect.signature(DECODERS[decoder]).parameters if name in REUSED]
+    H(Y) = H(path) - E[H(path | Y)]"""
+    seed = zlib.crc32(np.ascontiguousarray(sentence.fingerprint).data)
+    codes, counts = np.unique(sentence.sample(DRAWN, np.random.default_rng(seed)), axis=0, return_counts=True)
+    return max(0.0, of_paths - float(counts @ [within(row) for row in codes]) / DRAWN)
 
 
 @cache
 def decoder_options(decoder: str) -> list[str]:
     """The options of a decoder that a caller may set."""
-    return [name for name in list(inspect.signature(DECODERS[decoder]).parameters)[2:] if name not in REUSED]
+    return list(inspect.signature(DECODERS[decoder]).parameters)[3:]
 
 
 def _by_best_path(lattice: Lattice, n: int, max_expansions: int | None) -> Array:

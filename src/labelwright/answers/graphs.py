@@ -9,9 +9,8 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from labelwright.answers.protocol import Ranked, impossible
 from labelwright.corpus.spans import Span, spans_of
-from labelwright.decode.record import Decoding
+from labelwright.decode.record import Decoding, Ranked, impossible
 from labelwright.errors import CorpusError, OptionError
 from labelwright.parallel import computed_once
 from labelwright.rules.formulas import chunk_table
@@ -43,7 +42,7 @@ class GraphSentence:
     """
 
     decoders: tuple[str, ...] = DECODERS
-    path_of_labelling = "only"
+    path_of_labelling = "only"  # what a labelling is worth: its only path, its "best" one, or the "sum" of several
     labels: tuple[str, ...]
     graph: Dag
     scores: Array

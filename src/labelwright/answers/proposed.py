@@ -14,10 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labelwright.answers.graphs import GraphSentence
-from labelwright.answers.protocol import Ranked
 from labelwright.corpus.schemes import Allowed
 from labelwright.decode.csi import ANYTHING, INFERENCE, Inferred, best_labellings, csi, labelling_graph, satisfied
-from labelwright.decode.record import Decoding, check_seconds
+from labelwright.decode.record import Decoding, Ranked, check_seconds
 from labelwright.errors import OptionError
 from labelwright.parallel import Workers, computed_once
 from labelwright.rules.formulas import chunk_table

@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 
 from labelwright.answers.chains import CHAIN_DECODERS, Chain, Chains
 from labelwright.answers.graphs import GraphSentence
-from labelwright.answers.protocol import impossible
 from labelwright.decode.mbr import costs_among
-from labelwright.decode.record import Decoding
+from labelwright.decode.record import Decoding, impossible
 from labelwright.parallel import computed_once
 from labelwright.scoring.candidate_scores import MOST_NUMBERS, WIDEST, CandidateScores, Missed, ScoredChart
 from labelwright.structures import dag

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from labelwright.answers.chains import Chain, entropy_by_samples
 from labelwright.answers.graphs import GraphSentence
-from labelwright.answers.protocol import NoSumsError, Ranked, Scored, entropy_by_samples
 from labelwright.corpus.spans import Span
 from labelwright.decode import RULED_DECODERS
-from labelwright.decode.record import Decoding
+from labelwright.decode.record import Decoding, NoSumsError, Ranked
 from labelwright.errors import OptionError
 from labelwright.parallel import computed_once
 from labelwright.rules.formulas import Sentence
@@ -34,7 +34,7 @@ class RuledSentence(GraphSentence):
 
     words : all sentences, for rules that read them; this is the one with this number"""
 
-    def __init__(self, base: Scored, rules: Any, words: Any, number: int):
+    def __init__(self, base: Chain | GraphSentence, rules: Any, words: Any, number: int):
         self.base, self.labels, self.number, self.T = base, base.labels, number, len(base)
         self.rules, self.words, self.of_labels = rules, words, base.of_labels
 

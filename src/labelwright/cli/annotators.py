@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from labelwright.cli import options as usual
 from labelwright.cli.files import check_target, has_attributes, input_names, inputs_of, load_model
-from labelwright.cli.options import DATA, OUTPUT, POSITIVE, Command, argument, option
+from labelwright.cli.options import DATA, OUTPUT, POSITIVE, argument, command, option
 from labelwright.cli.recipe import PLACES, QUIET, RUN, in_order, recipe_key, request, tagger
 from labelwright.cli.show import in_context, report, say, show, warn
 from labelwright.cli.tag import text_format
@@ -32,27 +32,21 @@ if TYPE_CHECKING:
 SHOWN = 20  # sentences or doubts of the table, where no number is asked for
 WIDTH = 90  # characters of a sentence in the table
 RANKING = "Ranking"
-RANK_HELP = """\
-Rank unlabelled sentences: what to label next, the most uncertain first.
-
-Without -o, a table of the first sentences is shown.  -o writes them with the predicted labels, to be corrected: as
-columns (the input with one more column, ready for `labelwright train`), as JSON lines, or for doccano or Label Studio.
---rest writes the others, to choose from in the next round.
-
-\b
-  labelwright rank model.crf pool.txt --top 200 -o next.txt --rest rest.txt
-  labelwright rank model.crf pool.txt --by span --diverse --top 50 -o a.jsonl
-  labelwright rank model.crf texts.txt --text --to label-studio -o tasks.json
-
-sequence is exact for CRFs and segment models, and estimated from samples for latent models; token, span,
-least-confidence and margin are exact.  Perceptrons need calibration (train with --dev); they and memory-based models
-can be asked by margin, a difference of scores.  sequence and span prefer long sentences, which hold more to learn;
-where the effort is counted in words, use sequence-mean.
-"""
 TO = option(
     "--to NAME", "What -o writes: columns, jsonl, doccano or label-studio.", OUTPUT, shown="as the name of FILE says"
 )
-RANK_OPTIONS = [
+
+
+class Pool(NamedTuple):
+    """The sentences to choose from."""
+
+    names: list[str]  # of the columns
+    rows: list[list[tuple[str, ...]]]  # [N][T]  all columns
+    inputs: list[Any]  # [N]  what the model reads
+    texts: "list[tuple[str | None, list[Place]]]"  # [N]  the text of a sentence, where there is one, and its tokens
+
+
+@command(
     argument("model", "MODEL", "A model file that `labelwright train` wrote."),
     argument("input", "UNLABELLED", "Unlabelled sentences: column file, text (--text), JSON lines, or -."),
     usual.ALL_COLUMNS,
@@ -76,19 +70,24 @@ RANK_OPTIONS = [
     option("--rest FILE", "Write the sentences that are not among the first N as columns.", OUTPUT),
     option("--json", "One JSON object per sentence.", OUTPUT),
     usual.THREADS,
-]
+)
+def rank_command(o: Any) -> None:
+    """Rank unlabelled sentences: what to label next, the most uncertain first.
 
+    Without -o, a table of the first sentences is shown.  -o writes them with the predicted labels, to be corrected:
+    as columns (the input with one more column, ready for `labelwright train`), as JSON lines, or for doccano or
+    Label Studio. --rest writes the others, to choose from in the next round.
 
-class Pool(NamedTuple):
-    """The sentences to choose from."""
+    \b
+      labelwright rank model.crf pool.txt --top 200 -o next.txt --rest rest.txt
+      labelwright rank model.crf pool.txt --by span --diverse --top 50 -o a.jsonl
+      labelwright rank model.crf texts.txt --text --to label-studio -o tasks.json
 
-    names: list[str]  # of the columns
-    rows: list[list[tuple[str, ...]]]  # [N][T]  all columns
-    inputs: list[Any]  # [N]  what the model reads
-    texts: "list[tuple[str | None, list[Place]]]"  # [N]  the text of a sentence, where there is one, and its tokens
-
-
-def _rank(o: Any) -> None:
+    sequence is exact for CRFs and segment models, and estimated from samples for latent models; token, span,
+    least-confidence and margin are exact.  Perceptrons need calibration (train with --dev); they and memory-based
+    models can be asked by margin, a difference of scores.  sequence and span prefer long sentences, which hold more
+    to learn; where the effort is counted in words, use sequence-mean.
+    """
     from labelwright.active.annotator_files import ToAnnotate, annotator_file, format_for
     from labelwright.active.ranking import rank
     from labelwright.corpus import Corpus, write_columns
@@ -125,9 +124,6 @@ def _rank(o: Any) -> None:
         tokens = counted(sum(len(each.labels) for each in ranked), "token")
         scores = f", by {o.by} from {ranked[0].score:.4g} to {ranked[-1].score:.4g}" if ranked else ""
         say(f"{o.output}: {len(ranked):,} of {counted(len(pool.rows), 'sentence')}, {tokens}{scores}")
-
-
-rank_command = Command(RANK_HELP, RANK_OPTIONS, _rank)
 
 
 def _check_format(to: str | None, output: str | None, as_json: bool = False) -> None:

@@ -5,30 +5,18 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from labelwright.cli.files import check_target, file_options, is_conllu, is_model, read_noting, split_names
-from labelwright.cli.options import LABELLED, MAX_INPUT, SCHEME_NAMES, Command, argument, option
+from labelwright.cli.options import LABELLED, MAX_INPUT, SCHEME_NAMES, argument, command, option
 from labelwright.cli.show import say
 from labelwright.errors import CorpusError, OptionError
-from labelwright.settings import Positional
 from labelwright.wording import counted
 
 if TYPE_CHECKING:
     from labelwright.corpus.table import Corpus
 
 NOT_WRITTEN = (".jsonl", ".ndjson", ".json", ".parquet")  # formats that are only read
-HELP = """\
-Convert files with sentences to plain or compressed column files, CoNLL-U, and other label schemes; or models to and
-from those of other programs.
 
-\b
-  labelwright convert train.iob1.txt train.bioes.txt.gz --to-scheme bioes
-  labelwright convert tagged.txt clean.txt --repair
-  labelwright convert en.conllu words.txt --keep form,xpos,upos
-  labelwright convert words.txt en.conllu --columns form,upos
-  labelwright convert ner.jsonl ner.txt
-  labelwright convert ner.crfsuite ner.safetensors
-  labelwright convert ner.crf ner.crfsuite
-"""
-OPTIONS = [
+
+@command(
     argument("source", "IN", "A file with sentences, in any format that train reads, -, or a model."),
     argument("target", "OUT", "Column file (.gz .bz2 .xz too), .conllu, -, or a model, by suffix."),
     *LABELLED,
@@ -38,19 +26,29 @@ OPTIONS = [
     option("--to-scheme NAME", f"Rewrite the labels as {SCHEME_NAMES}."),
     option("--repair", "Correct labels that break their scheme, keeping the chunks that conlleval reads."),
     option("-q --quiet", "No summary."),
-]
+)
+def convert_command(o: Any) -> None:
+    """Convert files with sentences to plain or compressed column files, CoNLL-U, and other label schemes; or models to
+    and from those of other programs.
 
-
-def _convert(o: Any) -> None:
+    \b
+      labelwright convert train.iob1.txt train.bioes.txt.gz --to-scheme bioes
+      labelwright convert tagged.txt clean.txt --repair
+      labelwright convert en.conllu words.txt --keep form,xpos,upos
+      labelwright convert words.txt en.conllu --columns form,upos
+      labelwright convert ner.jsonl ner.txt
+      labelwright convert ner.crfsuite ner.safetensors
+      labelwright convert ner.crf ner.crfsuite
+    """
     from labelwright.corpus import write_columns, write_conllu
     from labelwright.corpus.compressed import CODECS
     from labelwright.corpus.file_formats import opened
     from labelwright.interchange.formats import format_of
 
     if is_model(o.source) or format_of(o.target):
-        for setting in OPTIONS:
-            if setting.name in o.given and setting.name not in ("quiet", "max_input") and not setting.has(Positional):
-                raise OptionError(f"{setting.flag}: is for files with sentences, but {o.source} is a model")
+        for name, flag in convert_command.flags.items():
+            if name in o.given and name not in ("quiet", "max_input"):
+                raise OptionError(f"{flag}: is for files with sentences, but {o.source} is a model")
         _convert_model(o.source, o.target, o.quiet)
         return
     check_target(o.target)
@@ -79,9 +77,6 @@ def _convert(o: Any) -> None:
     if not o.quiet and o.target != "-":
         size = f"{counted(len(corpus), 'sentence')}, {counted(corpus.n_tokens, 'token')}"
         say(f"{o.target}: {size}, {counted(changed, 'label')} changed")
-
-
-convert_command = Command(HELP, OPTIONS, _convert)
 
 
 def _convert_model(source: str, target: str, quiet: bool) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from labelwright.cli import options as usual
 from labelwright.cli.files import check_copy, file_options, gold_for, gold_of, inputs_for, load_model, predicted_by
-from labelwright.cli.options import DATA, Command, argument, changed, option
+from labelwright.cli.options import DATA, argument, changed, command, option
 from labelwright.cli.show import report, report_outputs, warn
 from labelwright.errors import OptionError
 from labelwright.settings import NOT_NEGATIVE, REQUIRED, OnlyWith, Whole
@@ -18,23 +18,8 @@ if TYPE_CHECKING:
 
 # -- labelwright calibrate --------------------------------------------------------------------------------------------
 
-CALIBRATE_HELP = """\
-Calibrate the probabilities of a model: of all entities to which it gives 0.9, nine in ten shall be right.
 
-\b
-  labelwright calibrate model.crf dev.txt -o calibrated.crf
-  labelwright calibrate model.crf dev.txt -o calibrated.crf --method isotonic
-  labelwright calibrate model.crf train.txt -o calibrated.crf --folds 5
-  labelwright eval calibrated.crf test.txt --calibration
-
-No label changes.  Every command shows the calibrated probabilities of OUT (--uncalibrated shows the others), and OUT
-may be MODEL itself.  Perceptrons and memory-based models have confidences once they are calibrated.
-
-The table shows the calibration error of the entities of DEV (of labels, where they make no chunks) before and after
-(not with --folds); that of sentences which were used for nothing is shown by `labelwright eval OUT TEST
---calibration`.
-"""
-CALIBRATE_OPTIONS = [
+@command(
     argument("model", "MODEL", "A model file."),
     argument("data", "DEV", "Labelled sentences that the model was not trained on."),
     option("-o --output OUT", "The calibrated model.", DATA, None, REQUIRED),
@@ -52,10 +37,23 @@ CALIBRATE_OPTIONS = [
     option("--folds N", "DEV is the training file: judge N copies, each on a part that it has not seen.", kind=Whole()),
     usual.THREADS,
     usual.SILENT,
-]
+)
+def calibrate_command(o: Any) -> None:
+    """Calibrate the probabilities of a model: of all entities to which it gives 0.9, nine in ten shall be right.
 
+    \b
+      labelwright calibrate model.crf dev.txt -o calibrated.crf
+      labelwright calibrate model.crf dev.txt -o calibrated.crf --method isotonic
+      labelwright calibrate model.crf train.txt -o calibrated.crf --folds 5
+      labelwright eval calibrated.crf test.txt --calibration
 
-def _calibrate(o: Any) -> None:
+    No label changes.  Every command shows the calibrated probabilities of OUT (--uncalibrated shows the others),
+    and OUT may be MODEL itself.  Perceptrons and memory-based models have confidences once they are calibrated.
+
+    The table shows the calibration error of the entities of DEV (of labels, where they make no chunks) before and
+    after (not with --folds); that of sentences which were used for nothing is shown by `labelwright eval OUT TEST
+    --calibration`.
+    """
     from labelwright.evaluate import calibration_report
     from labelwright.inspection.warnings import few_held_out
     from labelwright.taggers.registry import load
@@ -84,9 +82,6 @@ def _calibrate(o: Any) -> None:
     for name, each in {} if o.quiet else facts.items():
         line = few_held_out(each["calibration"])
         warn(f"{name}: {line}" if name and line is not None else line)
-
-
-calibrate_command = Command(CALIBRATE_HELP, CALIBRATE_OPTIONS, _calibrate)
 
 
 def calibrate_on(tagger: Any, gold: "Data", method: str, folds: int | None) -> None:
@@ -121,20 +116,8 @@ def _calibration_lines(facts: dict[str, Any]) -> list[str]:
 
 # -- labelwright export -----------------------------------------------------------------------------------------------
 
-EXPORT_HELP = """\
-Write a smaller copy of a model, and show what it saves and what it costs.
 
-\b
-  labelwright export model.crf small.crf                  weights as they are
-  labelwright export model.crf small.crf --bits 16 --data dev.txt
-  labelwright export model.crf small.crf --prune 0.05 --bits 8 --data dev.txt
-
-The copy is a model like any other: every command and labelwright.load read it, and its answers are exact for its own
-weights.  Labels and transitions between them stay.  With --bits 8 each kind of weights (state, edge, ...) has its own
-scale, and weights that round to 0 are removed.  Memory-based models have no weights of features: they take neither
---prune nor --bits, but become smaller, too.
-"""
-EXPORT_OPTIONS = [
+@command(
     argument("model", "MODEL", "A model file."),
     argument("output", "OUT", "The smaller model file."),
     option("--data FILE", "Labelled sentences: show scores before and after, and how many labels agree.", DATA),
@@ -149,10 +132,20 @@ EXPORT_OPTIONS = [
     option("--bits N", "Bits of each weight: 32, 16 or 8.", kind=Whole(), default=32),
     usual.THREADS,
     usual.SILENT,
-]
+)
+def export_command(o: Any) -> None:
+    """Write a smaller copy of a model, and show what it saves and what it costs.
 
+    \b
+      labelwright export model.crf small.crf                  weights as they are
+      labelwright export model.crf small.crf --bits 16 --data dev.txt
+      labelwright export model.crf small.crf --prune 0.05 --bits 8 --data dev.txt
 
-def _export(o: Any) -> None:
+    The copy is a model like any other: every command and labelwright.load read it, and its answers are exact for
+    its own weights.  Labels and transitions between them stay.  With --bits 8 each kind of weights (state, edge,
+    ...) has its own scale, and weights that round to 0 are removed.  Memory-based models have no weights of
+    features: they take neither --prune nor --bits, but become smaller, too.
+    """
     from labelwright import modelfile
     from labelwright.interchange.formats import format_of
     from labelwright.taggers.registry import load
@@ -172,9 +165,6 @@ def _export(o: Any) -> None:
     modelfile.store(o.output, content)
     if o.json or not o.quiet:
         report(facts, o.json, _size_lines)
-
-
-export_command = Command(EXPORT_HELP, EXPORT_OPTIONS, _export)
 
 
 def _scores(gold: "Data", *models: Any) -> dict[str, dict[str, Any]]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from labelwright import signals
-from labelwright.cli.options import OUTPUT, Command, argument, option
+from labelwright.cli.options import OUTPUT, argument, command, option
 from labelwright.cli.show import Heading, say, show
 from labelwright.engine import choice
 from labelwright.errors import OptionError
@@ -31,11 +31,9 @@ FILES = {"train.txt": slice(0, 35), "dev.txt": slice(35, 45), "test.txt": slice(
 WRITE = f"Only write {', '.join(FILES)}, as the pages of the docs use them: columns word, pos and chunk."
 
 
-DEMO_HELP = "Train a chunker on built-in sentences, score it, and label two sentences with their probabilities."
-DEMO_OPTIONS = [option("--quick", "Fewer sentences, less accurate."), option("--write DIR", WRITE)]
-
-
-def _demo(o: Any) -> None:
+@command(option("--quick", "Fewer sentences, less accurate."), option("--write DIR", WRITE))
+def demo_command(o: Any) -> None:
+    """Train a chunker on built-in sentences, score it, and label two sentences with their probabilities."""
     from labelwright.corpus import builtin_corpus
 
     if o.write is not None:
@@ -59,8 +57,6 @@ def _demo(o: Any) -> None:
     show(Heading("5. The same with files: your own, or small ones to try it (labelwright demo --write .)"))
     show(OWN_FILES)
 
-
-demo_command = Command(DEMO_HELP, DEMO_OPTIONS, _demo)
 
 OWN_FILES = """
    labelwright train train.txt -o model.crf --columns word,pos,chunk --dev dev.txt
@@ -170,33 +166,32 @@ def bracketed(words: list[str], labels: list[str]) -> str:
 # -- labelwright reproduce --------------------------------------------------------------------------------------------
 
 CORPORA = "LABELWRIGHT_CORPORA"
-REPRODUCE_HELP = """\
-Run the experiments of a paper and report their figures beside the published ones.
 
-\b
-  labelwright reproduce latperc-synthetic -o papers
-  labelwright reproduce ldi-np --corpora corpora -o papers
-  labelwright reproduce all --corpora corpora -o papers --quick
 
-\b
-ldi-np, ldi-bioner    latent-dynamic inference (Sun & Tsujii 2009)
-latperc-synthetic, latperc-np, latperc-bioner
-                      the latent perceptron (Sun et al. 2009)
-multilayer            jointly trained cascades (Azuma & Matsumoto 2011)
-csi                   constraint satisfaction inference (Canisius et al. 2006)
-
-Writes NAME.md, NAME.html, NAME.results.json and figures.  An interrupted run resumes with the same command.
-"""
-REPRODUCE_OPTIONS = [
+@command(
     argument("name", "NAME", "Which experiment; `all` runs one after the other."),
     option("-o --out DIR", "Folder for the report and for what a resumed run needs.", OUTPUT, default="."),
     option("--corpora DIR", f"Folder with a folder for each corpus; otherwise that of {CORPORA}."),
     option("--quick", "A run of a minute or two on small parts of the data: figures mean nothing."),
     option("--fresh", "Begin anew, whatever an earlier run has left."),
-]
+)
+def reproduce_command(o: Any) -> None:
+    """Run the experiments of a paper and report their figures beside the published ones.
 
+    \b
+      labelwright reproduce latperc-synthetic -o papers
+      labelwright reproduce ldi-np --corpora corpora -o papers
+      labelwright reproduce all --corpora corpora -o papers --quick
 
-def _reproduce(o: Any) -> None:
+    \b
+    ldi-np, ldi-bioner    latent-dynamic inference (Sun & Tsujii 2009)
+    latperc-synthetic, latperc-np, latperc-bioner
+                          the latent perceptron (Sun et al. 2009)
+    multilayer            jointly trained cascades (Azuma & Matsumoto 2011)
+    csi                   constraint satisfaction inference (Canisius et al. 2006)
+
+    Writes NAME.md, NAME.html, NAME.results.json and figures.  An interrupted run resumes with the same command.
+    """
     from labelwright.reproduce import ALL, PAPERS, experiment
     from labelwright.reproduce.experiment_report import write_report
     from labelwright.reproduce.work import Work
@@ -219,6 +214,3 @@ def _reproduce(o: Any) -> None:
         asked = ["labelwright", "reproduce", each.name, *(["--corpora", "CORPORA"] if each.corpora else [])]
         line = shlex.join([*asked, "-o", "DIR", *(["--quick"] if o.quick else [])])
         show(*map(str, write_report(work, findings, line)))
-
-
-reproduce_command = Command(REPRODUCE_HELP, REPRODUCE_OPTIONS, _reproduce)

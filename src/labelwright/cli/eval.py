@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from labelwright.cli import decoding as how
 from labelwright.cli import files
 from labelwright.cli import options as usual
-from labelwright.cli.options import DATA, NOT_NEGATIVE, OUTPUT, SCORING, Command, argument, option
+from labelwright.cli.options import DATA, NOT_NEGATIVE, OUTPUT, SCORING, argument, command, option
 from labelwright.cli.plots import check_plot, draw_calibration
 from labelwright.cli.show import report, report_outputs, say, warn
 from labelwright.errors import OptionError
@@ -23,41 +23,6 @@ if TYPE_CHECKING:
 
 # -- labelwright eval -------------------------------------------------------------------------------------------------
 
-EVAL_HELP = """\
-Score predictions: precision, recall and F1 of chunks, accuracy of tokens and sentences.
-
-\b
-  labelwright eval gold.txt tagged.txt     compare the last columns
-  labelwright eval model.crf test.txt      tag and score in one step
-  labelwright eval model.crf test.txt --calibration --plot reliability.png
-
-Decoding is for models, as in `labelwright tag`; --json then adds "decoding": how many sentences are proven exact,
-the largest gap and the seconds that it took; with --decoder ldi also the mean number of latent paths and labellings
-that were met and their mean probability, which are shown without --json, too.
-
-Labels that are not B-X, I-X, O, ... are scored one by one.  The last line is a signature: how the score was made.
-
-A cascade is scored layer by layer on a file with the labels of all layers; JSON is {"layers": {NAME: scores}}.
-"""
-EVAL_OPTIONS = [
-    argument("gold", "GOLD|MODEL", "The true labels, or a model file."),
-    argument("predicted", "PREDICTED|TEST", "Predictions, or the true labels."),
-    *usual.LABELLED,
-    usual.ARRAYS,
-    usual.MAX_INPUT,
-    *usual.STRICT,
-    option("--oracle", "Memory-based models: also the best choice among the candidates of each token.", SCORING),
-    option("--errors", "Also what goes wrong, as labelwright errors shows it.", SCORING),
-    option(
-        "--calibration", "How far probabilities can be trusted: reliability, calibration error, precision.", SCORING
-    ),
-    *how.OPTIONS,
-    option("--plot FILE.png", "Draw the reliability diagram and the precision.", OUTPUT, only_with="calibration"),
-    usual.UNCALIBRATED,
-    usual.JSON,
-    usual.THREADS,
-    option("-v --verbose", "With a model: one line on stderr, how much is proven."),
-]
 OF_MODELS = ("oracle", "verbose", "calibration", "uncalibrated", "arrays")  # options that need a model
 
 
@@ -103,7 +68,42 @@ class Tested(NamedTuple):
         return {name: each.report.errors(self.inputs, layer=name, **more) for name, each in self.scores.items()}
 
 
-def _eval(o: Any) -> None:
+@command(
+    argument("gold", "GOLD|MODEL", "The true labels, or a model file."),
+    argument("predicted", "PREDICTED|TEST", "Predictions, or the true labels."),
+    *usual.LABELLED,
+    usual.ARRAYS,
+    usual.MAX_INPUT,
+    *usual.STRICT,
+    option("--oracle", "Memory-based models: also the best choice among the candidates of each token.", SCORING),
+    option("--errors", "Also what goes wrong, as labelwright errors shows it.", SCORING),
+    option(
+        "--calibration", "How far probabilities can be trusted: reliability, calibration error, precision.", SCORING
+    ),
+    *how.OPTIONS,
+    option("--plot FILE.png", "Draw the reliability diagram and the precision.", OUTPUT, only_with="calibration"),
+    usual.UNCALIBRATED,
+    usual.JSON,
+    usual.THREADS,
+    option("-v --verbose", "With a model: one line on stderr, how much is proven."),
+)
+def eval_command(o: Any) -> None:
+    """Score predictions: precision, recall and F1 of chunks, accuracy of tokens and sentences.
+
+    \b
+      labelwright eval gold.txt tagged.txt     compare the last columns
+      labelwright eval model.crf test.txt      tag and score in one step
+      labelwright eval model.crf test.txt --calibration --plot reliability.png
+
+    Decoding is for models, as in `labelwright tag`; --json then adds "decoding": how many sentences are proven
+    exact, the largest gap and the seconds that it took; with --decoder ldi also the mean number of latent paths and
+    labellings that were met and their mean probability, which are shown without --json, too.
+
+    Labels that are not B-X, I-X, O, ... are scored one by one.  The last line is a signature: how the score was
+    made.
+
+    A cascade is scored layer by layer on a file with the labels of all layers; JSON is {"layers": {NAME: scores}}.
+    """
     if o.plot is not None:
         check_plot(o.plot, [o.gold, o.predicted])
     tested = scored_on(o)
@@ -116,9 +116,6 @@ def _eval(o: Any) -> None:
     if o.plot is not None:
         draw_calibration({name: each.calibration for name, each in scores.items() if each.calibration}, o.plot)
     report_outputs({name: each.as_dict() if o.json else each for name, each in scores.items()}, o.json, Scored.lines)
-
-
-eval_command = Command(EVAL_HELP, EVAL_OPTIONS, _eval)
 
 
 def scored_on(o: Any) -> Tested:
@@ -203,19 +200,9 @@ def _evaluated(test: "Data", name: str, labels: list[list[str]], o: Any, tagger:
 # -- labelwright errors -----------------------------------------------------------------------------------------------
 
 CHOICE = "Which examples"
-ERRORS_HELP = """\
-See what goes wrong: kinds of errors, confused types, phrases that are missed or invented, unseen tokens, and examples
-with the probability of the gold and of the predicted label.
 
-\b
-  labelwright errors model.crf test.txt
-  labelwright errors model.crf test.txt --html errors.html
-  labelwright errors model.crf test.txt --kind type --type ORG --examples 50
-  labelwright errors gold.txt tagged.txt --train train.txt
 
-Probabilities need a model that has them; unseen tokens need a model that knows its words, or --train.
-"""
-ERRORS_OPTIONS = [
+@command(
     argument("gold", "MODEL|GOLD", "A model file, or the true labels."),
     argument("predicted", "TEST|PREDICTED", "The true labels, or predictions."),
     *usual.LABELLED,
@@ -232,10 +219,19 @@ ERRORS_OPTIONS = [
     usual.JSON,
     option("--html FILE", "Write a page to look through all errors in a browser.", OUTPUT),
     usual.THREADS,
-]
+)
+def errors_command(o: Any) -> None:
+    """See what goes wrong: kinds of errors, confused types, phrases that are missed or invented, unseen tokens, and
+    examples with the probability of the gold and of the predicted label.
 
+    \b
+      labelwright errors model.crf test.txt
+      labelwright errors model.crf test.txt --html errors.html
+      labelwright errors model.crf test.txt --kind type --type ORG --examples 50
+      labelwright errors gold.txt tagged.txt --train train.txt
 
-def _errors(o: Any) -> None:
+    Probabilities need a model that has them; unseen tokens need a model that knows its words, or --train.
+    """
     from labelwright.evaluate.error_views import page, text_of
 
     if o.html is not None:
@@ -257,9 +253,6 @@ def _errors(o: Any) -> None:
         report_outputs(chosen, o.json, lambda facts: text_of(facts, o.top, o.examples))
 
 
-errors_command = Command(ERRORS_HELP, ERRORS_OPTIONS, _errors)
-
-
 def _chosen(analysis: "ErrorAnalysis", kinds: list[str], types: list[str], search: str) -> dict[str, Any]:
     """The analysis as a dict, with the chosen errors alone; its counts are those of all errors."""
     here = [kind for kind in kinds if kind in analysis.kinds], [name for name in types if name in analysis.per_type]
@@ -270,8 +263,8 @@ def _chosen(analysis: "ErrorAnalysis", kinds: list[str], types: list[str], searc
 
 # -- labelwright compare ----------------------------------------------------------------------------------------------
 
-COMPARE_HELP = "Compare two predictions of the same sentences: scores, McNemar's test and a paired bootstrap."
-COMPARE_OPTIONS = [
+
+@command(
     argument("gold", "GOLD", "The true labels."),
     argument("a", "A", "One prediction: a file that `tag` wrote, or a model."),
     argument("b", "B", "The other."),
@@ -283,10 +276,9 @@ COMPARE_OPTIONS = [
     option("--seed N", "Seed of the bootstrap.", SCORING, NOT_NEGATIVE, 0, name="random_state"),
     usual.JSON,
     usual.THREADS,
-]
-
-
-def _compare(o: Any) -> None:
+)
+def compare_command(o: Any) -> None:
+    """Compare two predictions of the same sentences: scores, McNemar's test and a paired bootstrap."""
     from labelwright.corpus.file_formats import TEXTS, opened
     from labelwright.evaluate import compare
 
@@ -321,6 +313,3 @@ def _compare(o: Any) -> None:
         names=("a", "b") if o.a == o.b else names,
     )
     report(comparison.as_dict(), o.json, lambda _: [str(comparison)])
-
-
-compare_command = Command(COMPARE_HELP, COMPARE_OPTIONS, _compare)

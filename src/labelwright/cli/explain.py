@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from labelwright.cli import files
 from labelwright.cli import options as usual
-from labelwright.cli.options import DATA, DECODING, NOT_NEGATIVE, OUTPUT, POSITIVE, Command, Options, argument, option
+from labelwright.cli.options import DATA, DECODING, NOT_NEGATIVE, OUTPUT, POSITIVE, Options, argument, command, option
 from labelwright.cli.show import (
     BAR,
     HALF,
@@ -38,30 +38,9 @@ ALIGNED = 32  # of a name up to which places stand below each other
 SHOWN_WORDS = 4  # around a neighbour in its sentence
 TOTALS = {"margin": "margin of scores", "weight": "weight of constraints"}  # measures in other words
 ON_A_PAGE = 20  # sentences of a page, or with wrong labels, where none is named
-HELP = """\
-Show why a token has its label: the runner-up, and what each feature and transition adds to their log-odds.
 
-The best labelling of the sentence is compared with the best one that has another label at the token. The
-contributions add up to the difference of their scores; transitions are shown as one net contribution of those into
-the token and one of those out of it. It also shows the features without which the token would have another label.
-Where FILE has labels, they are shown as gold, and wrong tokens are marked.
 
-Memory-based models: the nearest neighbours with the training sentences they come from, and what the overlapping
-predictions weigh. Cascades: labels of the layer below are features (y[0]=NN); --below explains these, too.
-
-\b
-  labelwright explain model.crf test.txt --sentence 3
-  labelwright explain model.crf test.txt --sentence 3 --token 0 --against O
-  labelwright explain model.crf test.txt --wrong
-  labelwright explain model.crf test.txt --first 50 --html why.html
-
---text reads plain text, which is split as `labelwright tag --text` splits it. Tokens of texts are shown with their
-places, in characters from 0.
-
-\b
-  labelwright explain names.crf letter.txt --text --sentence 1
-"""
-OPTIONS = [
+@command(
     argument("model", "MODEL", "A model file."),
     argument("file", "FILE", "The sentences, with or without labels; - is standard input."),
     option("--sentence N", "Which sentence, from 0.", DATA, Whole(), shown="the first"),
@@ -88,10 +67,30 @@ OPTIONS = [
     option("--html FILE", "Write a page to look at in a browser.", OUTPUT),
     usual.JSON,
     usual.THREADS,
-]
+)
+def explain_command(o: Options) -> None:
+    """Show why a token has its label: the runner-up, and what each feature and transition adds to their log-odds.
 
+    The best labelling of the sentence is compared with the best one that has another label at the token. The
+    contributions add up to the difference of their scores; transitions are shown as one net contribution of those
+    into the token and one of those out of it. It also shows the features without which the token would have another
+    label. Where FILE has labels, they are shown as gold, and wrong tokens are marked.
 
-def _explain(o: Options) -> None:
+    Memory-based models: the nearest neighbours with the training sentences they come from, and what the overlapping
+    predictions weigh. Cascades: labels of the layer below are features (y[0]=NN); --below explains these, too.
+
+    \b
+      labelwright explain model.crf test.txt --sentence 3
+      labelwright explain model.crf test.txt --sentence 3 --token 0 --against O
+      labelwright explain model.crf test.txt --wrong
+      labelwright explain model.crf test.txt --first 50 --html why.html
+
+    --text reads plain text, which is split as `labelwright tag --text` splits it. Tokens of texts are shown with
+    their places, in characters from 0.
+
+    \b
+      labelwright explain names.crf letter.txt --text --sentence 1
+    """
     if o.html is not None:
         files.check_target(o.html, [o.model, o.file])
     tagger = files.load_model(o.model, o.n_jobs)
@@ -131,9 +130,6 @@ def _explain(o: Options) -> None:
     if o.wrong and o.html is None:
         more = f"; the first {len(numbers)} shown, --first N shows more" if len(numbers) < n_sentences else ""
         say(f"{o.file}: {counted(n_sentences, 'sentence')} with wrong labels{more}")
-
-
-explain_command = Command(HELP, OPTIONS, _explain)
 
 
 def _layers(tagger: Any, o: Options) -> list[str]:

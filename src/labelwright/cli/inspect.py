@@ -6,7 +6,7 @@ from typing import Any
 
 from labelwright.cli.copies import calibration_text
 from labelwright.cli.files import check_layer, input_names, inputs_of, load_model, read_for
-from labelwright.cli.options import DATA, JSON, NOT_NEGATIVE, OUTPUT, POSITIVE, THREADS, Command, argument, option
+from labelwright.cli.options import DATA, JSON, NOT_NEGATIVE, OUTPUT, POSITIVE, THREADS, argument, command, option
 from labelwright.cli.plots import check_plot, draw_path_mass
 from labelwright.cli.show import Heading, Row, bar, curves, indented, named_rows, report, say, section, show
 from labelwright.errors import OptionError
@@ -22,27 +22,11 @@ TYPES = 8  # types of segments beside each other in a table
 WEIGHTS = 50  # columns whose weights are written out
 PLACES = "tokens by their place in a segment (B first, I inside, E last, S single)"
 PATHS = 2000  # the largest n of a plot
-HELP = """\
-Show what a model has learnt: settings, training, labels, strongest features and transitions.
+TAKEN = {"linear": ("data", "template", "plot"), "memory": ("data", "template"), "plain": ("data",)}  # by view
+WHY = "why a token has its label is shown by labelwright explain MODEL FILE"
 
-With --data FILE, it also shows how each label is used on that file: its share of the tokens, typical words, and the
-labels before and after it. For latent models it shows the states of each label in the same way; without --data, by
-their weights alone.
 
-Perceptrons: the mistakes of each pass, the share of separable training sentences, the mistake bound, and the
-temperature of the confidences.
-
-Memory-based models: the size of the memory and the weights of the columns. Why a token has its label, and its nearest
-neighbours in the training data: labelwright explain.
-
-Cascades: the layers, what they pass, and the training of each alone and of all together; --layer NAME shows one.
-
-\b
-  labelwright inspect model.crf --data test.txt
-  labelwright inspect latent.crf --data test.txt --plot mass.png
-  labelwright inspect both.model --layer chunk
-"""
-OPTIONS = [
+@command(
     argument("model", "MODEL", "A model file."),
     option("--layer NAME", "Show this layer of a cascade as a single model.", DATA),
     option("--data FILE", "Show labels, or latent states, by their use on FILE (repeatable; -).", DATA, Texts(), []),
@@ -55,12 +39,29 @@ OPTIONS = [
     option("--paths N", "The largest n of the plot.", OUTPUT, POSITIVE, PATHS, only_with="plot"),
     JSON,
     THREADS,
-]
-TAKEN = {"linear": ("data", "template", "plot"), "memory": ("data", "template"), "plain": ("data",)}  # by view
-WHY = "why a token has its label is shown by labelwright explain MODEL FILE"
+    moved={flag: f"{flag}: {WHY} {flag} N" for flag in ("--sentence", "--token")},
+)
+def inspect_command(o: Any) -> None:
+    """Show what a model has learnt: settings, training, labels, strongest features and transitions.
 
+    With --data FILE, it also shows how each label is used on that file: its share of the tokens, typical words, and
+    the labels before and after it. For latent models it shows the states of each label in the same way; without
+    --data, by their weights alone.
 
-def _inspect(o: Any) -> None:
+    Perceptrons: the mistakes of each pass, the share of separable training sentences, the mistake bound, and the
+    temperature of the confidences.
+
+    Memory-based models: the size of the memory and the weights of the columns. Why a token has its label, and its
+    nearest neighbours in the training data: labelwright explain.
+
+    Cascades: the layers, what they pass, and the training of each alone and of all together; --layer NAME shows
+    one.
+
+    \b
+      labelwright inspect model.crf --data test.txt
+      labelwright inspect latent.crf --data test.txt --plot mass.png
+      labelwright inspect both.model --layer chunk
+    """
     whole = load_model(o.model, o.n_jobs if o.data else None, files=bool(o.data))
     tagger, facts = _part(whole, o)
     if o.template:
@@ -81,11 +82,6 @@ def _inspect(o: Any) -> None:
     report(facts, o.json, lambda _: _lines(facts, name, turns, bool(o.data)))
     if o.plot is not None:
         say(f"{o.plot}: drawn")
-
-
-inspect_command = Command(
-    HELP, OPTIONS, _inspect, moved={flag: f"{flag}: {WHY} {flag} N" for flag in ("--sentence", "--token")}
-)
 
 
 def _part(whole: Any, o: Any) -> tuple[Any, Facts]:

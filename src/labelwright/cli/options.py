@@ -1,13 +1,14 @@
 """Commands made from tables of settings: arguments, options, help under headings, checks, and refusals.
 
 option("-o --output FILE", "Where to write.", default="-")     a setting of a command, as its help shows it
-Command(HELP, [argument(...), option(...), ...], run)          calls run(options) with a value for each of them
+@command(argument(...), option(...), ...)                      makes a command of a function of its options
 """
 
 import re
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
+from inspect import getdoc
 from typing import Any
 
 import click
@@ -197,6 +198,11 @@ class Command(click.Command):
         for heading, rows in groups.items():
             with formatter.section(heading):
                 formatter.write_dl(rows, col_max=26)
+
+
+def command(*settings: Setting, moved: Mapping[str, str] | None = None) -> Callable[[Callable[[Any], None]], Command]:
+    """A command with these settings that calls a function, whose docstring is the help."""
+    return lambda run: Command(getdoc(run) or "", settings, run, moved=moved)
 
 
 def _parameter(setting: Setting) -> click.Parameter:

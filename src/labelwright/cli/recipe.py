@@ -27,13 +27,15 @@ from labelwright.settings import (
     Setting,
     Text,
     Whole,
+    chosen,
+    constructor,
     read_table,
     refusal,
     settings_of,
     without_use,
 )
-from labelwright.taggers import declared, registry
-from labelwright.taggers.declared import FEATURES, TRAINING
+from labelwright.taggers import registry
+from labelwright.taggers.declared import FEATURES, LOG_LINEAR, TRAINING
 from labelwright.wording import did_you_mean, either, shortened, shown
 
 IN_OPTIONS, IN_RECIPES = "--search l2=0.1,1,10", "search = {l2 = [0.1, 1.0, 10.0]}"  # examples
@@ -176,25 +178,11 @@ NEW_MODEL = (  # options that a model which is continued has no use for
 RUN = {each.name: changed(each, NotWith("continue_from")) if each.name in NEW_MODEL else each for each in OF_RUN}
 
 
-def of_most_taggers(
-    *,
-    template: declared.Template,
-    dictionaries: declared.Dictionaries,
-    clusters: declared.Clusters,
-    vectors: declared.Vectors,
-    order: declared.Order,
-    cells: declared.Cells,
-    min_count: declared.MinCount,
-    constraints: declared.Constraints,
-    max_iter: declared.MaxIter,
-    n_jobs: declared.Jobs,
-    random_state: declared.Seed,
-    l1: declared.L1 = 0.0,
-    l2: declared.L2 = 1.0,
-) -> None:
-    """The settings that most taggers have, for the help of all of them; constructors have the other defaults."""
-
-
+# The settings that most taggers have, for the help of all of them.
+OF_MOST = chosen(
+    "template dictionaries clusters vectors order cells min_count constraints max_iter n_jobs random_state l1 l2",
+    LOG_LINEAR,
+)
 RARE = (  # for some formats of files, or seldom asked for
     "label_names", "skip_bad_spans", "tokenizer", "characters", "token_pattern", "sentences", "arrays", "dev_arrays",
     "learning_curve", "calibrate", "unmarked", "allowed_labels", "sentence_weight", "token_weight"
@@ -218,8 +206,8 @@ def for_tagger(kind: type[Any], setting: Setting) -> Setting:
 def settings_for_all() -> list[Setting]:
     """The options that most taggers have; no tagger is imported for them."""
     run = [each for key, each in RUN.items() if (not each.has(Needs) or key in MOST) and key not in RARE]
-    common = settings_of(of_most_taggers).values()
-    merged = {each.name: replace(each, default=None) if each.required else each for each in common}
+    common = settings_of(constructor(OF_MOST)).values()
+    merged = {s.name: s if s.name in ("l1", "l2") else replace(s, default=None) for s in common}  # constructors differ
     return in_order([each for each in run if each.name not in merged] + list(merged.values()))
 
 

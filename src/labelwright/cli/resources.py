@@ -6,7 +6,7 @@ from typing import Any
 
 from labelwright.cli import options as usual
 from labelwright.cli.files import check_target, file_options, read_labelled
-from labelwright.cli.options import NOT_NEGATIVE, OUTPUT, POSITIVE, Command, argument, option
+from labelwright.cli.options import NOT_NEGATIVE, OUTPUT, POSITIVE, argument, command, option
 from labelwright.cli.show import report, say, warn
 from labelwright.errors import CorpusError, OptionError
 from labelwright.settings import REQUIRED, AtLeast, AtMost, Bounds, Whole
@@ -14,17 +14,8 @@ from labelwright.wording import counted
 
 # -- labelwright templates --------------------------------------------------------------------------------------------
 
-TEMPLATES_HELP = """\
-List the built-in templates with a line on when to use each, those of papers apart; or print one for so many columns.
 
-\b
-  labelwright templates
-  labelwright templates ner --columns 2 > my.tpl
-  labelwright templates my.tpl --columns 2
-
-A file is checked: likely mistakes are told, one on each line of standard error.
-"""
-TEMPLATES_OPTIONS = [
+@command(
     argument("name", "NAME|FILE", "A built-in template, or a file with one.", None),
     usual.JSON,
     option(
@@ -33,10 +24,18 @@ TEMPLATES_OPTIONS = [
         kind=Whole(Bounds(AtLeast(1), AtMost(100))),
         shown="as few as it needs",
     ),
-]
+)
+def templates_command(o: Any) -> None:
+    """List the built-in templates with a line on when to use each, those of papers apart; or print one for so many
+    columns.
 
+    \b
+      labelwright templates
+      labelwright templates ner --columns 2 > my.tpl
+      labelwright templates my.tpl --columns 2
 
-def _templates(o: Any) -> None:
+    A file is checked: likely mistakes are told, one on each line of standard error.
+    """
     from labelwright.features.builtin import BUILTIN, PAPERS, template
     from labelwright.features.extract import mistakes
 
@@ -66,21 +65,12 @@ def _listed(facts: dict[str, Any]) -> Iterator[str]:
         yield f"{name:{width}}  {about}"
 
 
-templates_command = Command(TEMPLATES_HELP, TEMPLATES_OPTIONS, _templates)
-
 # -- labelwright vectors ----------------------------------------------------------------------------------------------
 
 COUNTING = "Counting"
-VECTORS_HELP = """\
-Make word vectors and clusters from text, labelled or not, by counting which words stand beside which.
 
-\b
-  labelwright vectors train.txt news.txt.xz -o v.txt --clusters c.txt
-  labelwright train train.txt -o model.crf --vectors v.txt --clusters c=c.txt
 
-A file with the same number of columns on every line has a token on each line; others are text.
-"""
-VECTORS_OPTIONS = [
+@command(
     argument("texts", "TEXT", "Text, or any format that train reads (.gz .bz2 .xz), or -.", several=True),
     option("-o --output FILE", "Write the vectors, as train --vectors reads them.", OUTPUT, None, REQUIRED),
     option("--clusters FILE", "Write clusters, too, as train --clusters NAME=FILE reads them.", OUTPUT),
@@ -94,10 +84,16 @@ VECTORS_OPTIONS = [
     option("--bits N", "Length of the bit strings of clusters.", COUNTING, Whole(), only_with="clusters", shown="10"),
     option("--seed N", "Seed of all randomness.", COUNTING, NOT_NEGATIVE, 0, name="random_state"),
     option("-q --quiet", "No summary.", OUTPUT),
-]
+)
+def vectors_command(o: Any) -> None:
+    """Make word vectors and clusters from text, labelled or not, by counting which words stand beside which.
 
+    \b
+      labelwright vectors train.txt news.txt.xz -o v.txt --clusters c.txt
+      labelwright train train.txt -o model.crf --vectors v.txt --clusters c=c.txt
 
-def _vectors(o: Any) -> None:
+    A file with the same number of columns on every line has a token on each line; others are text.
+    """
     from labelwright.corpus.file_formats import read_words
     from labelwright.features.counting import BITS, cluster_words, count_vectors, write_clusters
     from labelwright.features.numbers import write_vectors
@@ -120,18 +116,10 @@ def _vectors(o: Any) -> None:
         say(f"{o.clusters}: {counted(len(set(table.values())), 'cluster')}")
 
 
-vectors_command = Command(VECTORS_HELP, VECTORS_OPTIONS, _vectors)
-
 # -- labelwright dictionary -------------------------------------------------------------------------------------------
 
-DICTIONARY_HELP = """\
-List the phrases that labels mark, one on each line, most frequent first.
 
-\b
-  labelwright dictionary train.txt --type LOC -o places.txt
-  labelwright train train.txt -o model.crf --dictionary places=places.txt
-"""
-DICTIONARY_OPTIONS = [
+@command(
     argument("source", "FILE", "A labelled file, in any format that train reads, or -."),
     *usual.LABELLED,
     usual.MAX_INPUT,
@@ -139,10 +127,14 @@ DICTIONARY_OPTIONS = [
     usual.JSON,
     option("--type NAME", "Only phrases of this type, as in PER.", shown="all"),
     option("--min-count N", "Leave out phrases that occur less often.", kind=POSITIVE, default=1),
-]
+)
+def dictionary_command(o: Any) -> None:
+    """List the phrases that labels mark, one on each line, most frequent first.
 
-
-def _dictionary(o: Any) -> None:
+    \b
+      labelwright dictionary train.txt --type LOC -o places.txt
+      labelwright train train.txt -o model.crf --dictionary places=places.txt
+    """
     from labelwright.corpus.compressed import write_bytes
     from labelwright.corpus.partial_labels import check_known
     from labelwright.corpus.tokenizer import labelled_phrases
@@ -170,6 +162,3 @@ def _dictionary(o: Any) -> None:
         say(f"{corpus.source}: {counted(left_out, 'phrase')} left out: a word of theirs contains whitespace")
     if o.output != "-":
         say(f"{o.output}: {counted(len(lines), 'phrase')}")
-
-
-dictionary_command = Command(DICTIONARY_HELP, DICTIONARY_OPTIONS, _dictionary)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from labelwright.cli import decoding as how
 from labelwright.cli import options as usual
 from labelwright.cli.files import check_target, inputs_of, is_conllu, layer_names, load_model, refuse_inputs, rows_for
-from labelwright.cli.options import DATA, OUTPUT, POSITIVE, Command, argument, option
+from labelwright.cli.options import DATA, OUTPUT, POSITIVE, argument, command, option
 from labelwright.cli.show import say, warn
 from labelwright.cli.tag_input import Source, ToTag, tokenizer_given, with_targets
 from labelwright.errors import OptionError
@@ -29,22 +29,9 @@ if TYPE_CHECKING:
     from labelwright.decode import Decoding
 
 FREE = "_"  # in the column of known labels: the model may choose
-HELP = """\
-Label sentences: copies the input and adds a column with the predicted label (a cascade: one for each layer).
 
-\b
-  labelwright tag model.crf test.txt -o tagged.txt
-  labelwright tag model.crf < test.txt | less
-  labelwright tag model.crf test.txt --columns word,pos,hint --known hint
-  labelwright tag latent.crf test.txt --decoder ldi --n 1000 --verbose
-  labelwright tag names.crf letters/ more.txt --text -o out/
-  labelwright tag names.crf letter.txt --text --to brat -o letter.ann
 
-File formats: `labelwright convert --help`. Calibrate a model before you rely on --min-confidence: `labelwright
-calibrate --help`. The documentation, in the folder docs of the source, shows what --json, --nbest and --probabilities
-write, and describes plain text and decoders.
-"""
-OPTIONS = [
+@command(
     argument("model", "MODEL", "A model file that `labelwright train` wrote."),
     argument("input", "INPUT", "Column files, .conllu, text (--text), folders; - is a stream.", None, several=True),
     usual.ALL_COLUMNS,
@@ -80,10 +67,22 @@ OPTIONS = [
     ),
     usual.THREADS,
     option("-v --verbose", "At the end one line on stderr: how much is proven, largest gap."),
-]
+)
+def tag_command(o: Any) -> None:
+    """Label sentences: copies the input and adds a column with the predicted label (a cascade: one for each layer).
 
+    \b
+      labelwright tag model.crf test.txt -o tagged.txt
+      labelwright tag model.crf < test.txt | less
+      labelwright tag model.crf test.txt --columns word,pos,hint --known hint
+      labelwright tag latent.crf test.txt --decoder ldi --n 1000 --verbose
+      labelwright tag names.crf letters/ more.txt --text -o out/
+      labelwright tag names.crf letter.txt --text --to brat -o letter.ann
 
-def _tag(o: Any) -> None:
+    File formats: `labelwright convert --help`. Calibrate a model before you rely on --min-confidence: `labelwright
+    calibrate --help`. The documentation, in the folder docs of the source, shows what --json, --nbest and
+    --probabilities write, and describes plain text and decoders.
+    """
     format = text_format(o)
     if o.to is not None and format != "text":
         raise OptionError("--to: says what the entities of a text are written as; add --text")
@@ -103,9 +102,6 @@ def _tag(o: Any) -> None:
     for path, target in paths:
         _run(tagging, Source(path, format, o.columns, o.known, tokenizer, rows), target)
     tagging.report()
-
-
-tag_command = Command(HELP, OPTIONS, _tag)
 
 
 def text_format(o: Any) -> str | None:

@@ -10,15 +10,16 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from labelwright.cli.options import Command, option
+from labelwright.cli.options import command, option
 from labelwright.cli.show import show
 from labelwright.errors import LabelwrightError, OptionError
 from labelwright.settings import Choice
 
 WORDS = [["the", "old", "dog", "barks"], ["she", "sings"], ["a", "bird", "sings", "today"]]
 LABELS = [["B-NP", "I-NP", "I-NP", "O"], ["B-NP", "O"], ["B-NP", "I-NP", "O", "B-NP"]]
-HELP = "Compile kernels (a minute or two, once per version and machine) and show where the machine code is stored."
-OPTIONS = [
+
+
+@command(
     option("--cache DIR", "Where to store machine code, for LABELWRIGHT_CACHE.", shown="the user's cache folder"),
     option("--only tag", "tag: only what trained models need, not what training needs.", kind=Choice(["tag"])),
     option(
@@ -27,10 +28,9 @@ OPTIONS = [
         kind=Choice(["native", "generic"]),
         default="native",
     ),
-]
-
-
-def _warmup(o: Any) -> None:
+)
+def warmup_command(o: Any) -> None:
+    """Compile kernels (a minute or two, once per version and machine) and show where the machine code is stored."""
     from labelwright.engine import cache, choice
 
     if not choice.available():
@@ -54,9 +54,6 @@ def _warmup(o: Any) -> None:
         exercise(training=o.only is None)
     show(f"kernels ready after {time.perf_counter() - begun:.1f} s")
     _show_cache(o.cache)
-
-
-warmup_command = Command(HELP, OPTIONS, _warmup)
 
 
 def _show_cache(named: str | None) -> None:

@@ -16,7 +16,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from labelwright.corpus.compressed import Source, name_of, read_bytes
+from labelwright.corpus.compressed import Source, decoded, name_of, read_bytes
 from labelwright.corpus.limits import check_size
 from labelwright.corpus.spans import Span, labels_of
 from labelwright.corpus.table import Corpus
@@ -372,10 +372,7 @@ def brat_texts(path: str | Path) -> list[AnnotatedText]:
         data = read_bytes(file)
         n_read += len(data)
         check_size(n_read, str(place), held=False)
-        try:
-            return data.decode()
-        except UnicodeDecodeError as error:
-            raise CorpusError(f"{file}: byte {error.start + 1} is not UTF-8; convert the file first") from None
+        return decoded(data, str(file))
 
     texts = []
     for file in files:

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from labelwright.corpus.compressed import decoded
 from labelwright.corpus.limits import LONGEST_VALUE, too_long
 from labelwright.corpus.schemes import is_chunk_label
 from labelwright.corpus.table import Column, Corpus
@@ -136,14 +137,7 @@ def _blocks(text: bytes, source: str, first: int = 1, size: int = 1 << 22) -> It
     start = len(BOM) if first == 1 and text.startswith(BOM) else 0
     while start < len(text):
         end = text.find(b"\n", start + size) + 1 or len(text)
-        block = text[start:end]
-        try:
-            lines = block.decode().removesuffix("\n").split("\n")
-        except UnicodeDecodeError as error:
-            line = first + block.count(b"\n", 0, error.start)
-            raise CorpusError(
-                f"{source}:{line}: a byte (0x{block[error.start]:02x}) is not UTF-8; convert the file first"
-            ) from None
+        lines = decoded(text[start:end], source, first).removesuffix("\n").split("\n")
         yield first, [_checked(line.removesuffix("\r"), first + k, source) for k, line in enumerate(lines)]
         start, first = end, first + len(lines)
 

@@ -20,6 +20,7 @@ from labelwright.corpus.compressed import (
     Rejoined,
     Source,
     codec_for,
+    decoded,
     first_line_of,
     name_of,
     read_bytes,
@@ -322,7 +323,8 @@ def parse(text: bytes, source: str, layout: FileLayout, first_line: int = 1) -> 
         try:
             values = buffer.decode().split("\n")[:-1]
         except UnicodeDecodeError:
-            raise _bad_utf8(text, scanned.entries, source, first_line) from None
+            decoded(text, source, first_line)  # which says where
+            raise
         columns.append(Column(values, scanned.codes[number]))
     return Corpus(
         names=layout.names,
@@ -333,21 +335,6 @@ def parse(text: bytes, source: str, layout: FileLayout, first_line: int = 1) -> 
         documents=np.unique(scanned.documents[scanned.documents < len(scanned.offsets) - 1]),
         raw=RawText(text, scanned.starts, scanned.ends, scanned.marks, b"\t" if layout.tabs else b" "),
     )
-
-
-def _bad_utf8(text: bytes, entries: np.ndarray, source: str, first_line: int) -> CorpusError:
-    """The error that names the first byte that is not UTF-8."""
-    for start, size in entries[:, [kernels.START, kernels.SIZE]].tolist():
-        try:
-            text[start : start + size].decode()
-        except UnicodeDecodeError as error:
-            place = start + error.start
-            line = first_line + text.count(b"\n", 0, place)
-            column = place - text.rfind(b"\n", 0, place)
-            return CorpusError(
-                f"{source}:{line}: byte {column} of the line (0x{text[place]:02x}) is not UTF-8; convert the file first"
-            )
-    return CorpusError(f"{source}: not UTF-8; convert the file to UTF-8")
 
 
 def flat_columns(corpus: Corpus, extra: Labels | Sequence[Labels] | None) -> list[list[str]]:

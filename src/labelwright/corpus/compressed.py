@@ -96,6 +96,16 @@ def read_bytes(source: Source) -> bytes:
     return decompressed(data, name)
 
 
+def decoded(data: bytes, name: str, first_line: int = 1) -> str:
+    """The text that bytes are in UTF-8; they begin at this line of a file."""
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        line, at = first_line + data.count(b"\n", 0, error.start), error.start - data.rfind(b"\n", 0, error.start)
+        wrong = f"byte {at} of the line (0x{data[error.start]:02x}) is not UTF-8; convert the file first"
+        raise CorpusError(f"{name}:{line}: {wrong}") from None
+
+
 def write_bytes(target: Source, data: bytes) -> None:
     """Write to a path (compressed by its suffix), `-` (standard output) or a binary file object.
 

@@ -28,7 +28,7 @@ from labelwright.corpus.columns import (
     first_token_line,
     read_conllu,
 )
-from labelwright.corpus.compressed import CODECS, ByteStream, name_of, read_bytes
+from labelwright.corpus.compressed import CODECS, ByteStream, decoded, name_of, read_bytes
 from labelwright.corpus.limits import LONGEST_LINE, check_size, line_too_long
 from labelwright.corpus.offsets import offsets_from
 from labelwright.corpus.table import Column, Corpus
@@ -275,13 +275,7 @@ def plain_text(file: OpenFile) -> str:
     if file.first_line == 1 and (first_object(data) is not None or _has_tasks(data)):
         format = _json_format(".jsonl", data)
         raise CorpusError(f"{file.name}: holds JSON, not plain text; use --format {format} in place of --text")
-    try:
-        return data.decode()
-    except UnicodeDecodeError as error:
-        line = file.first_line + data.count(b"\n", 0, error.start)
-        raise CorpusError(
-            f"{file.name}:{line}: byte 0x{data[error.start]:02x} is not UTF-8; convert the file first"
-        ) from None
+    return decoded(data, file.name, file.first_line)
 
 
 # -- piece by piece ---------------------------------------------------------------------------------------------------
@@ -314,10 +308,7 @@ def _head(stream: ByteStream, size: int, format: str | None, named: bool) -> byt
     while fresh and _TWO_LINES.match(text) is None:
         check_size(len(text), stream.name, held=True, what="fewer than two whole lines of text within")
         if len(text) - text.rfind(NEWLINE) - 1 > LONGEST_LINE:
-            is_json = format is None and text.removeprefix(BOM).lstrip()[:1] in (
-                b"{",
-                b"[",
-            )  # a line may be a long text
+            is_json = format is None and text.removeprefix(BOM).lstrip().startswith((b"{", b"["))  # of a long text
             if not is_json and FORMATS[format or format_of(stream.name, text, named)].lines is not None:
                 raise line_too_long(f"{stream.name}:{text.count(NEWLINE) + 1}")
         fresh = stream.read(len(text))

@@ -6,8 +6,10 @@ context alone ("gave her flowers" against "saw her brother"), and some are noise
 
 import random
 import re
+import tomllib
 from collections.abc import Sequence
 from functools import cache
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,162 +20,13 @@ from labelwright.errors import OptionError
 
 COLUMNS = ("word", "pos", "chunk", "entity")
 
-# Words, with _ for a space; several are deliberately more than one thing (saw, watch, Ford, Florence).
-SHARED = "Florence Paris Sydney Austin Jordan Chelsea Virginia Georgia Charlotte Lincoln Washington Houston Kent London"
-CITIES = "Berlin Oslo Madrid Lisbon Vienna Cairo Lima Boston Dublin Kyoto Ghent Turin"
-SOLID = "old new small large red green dark light cheap open clean heavy local second last"
-HANDLING = """paint open close carry clean fix use watch cover design want need like move see find buy sell cut build
-    hold lose leave draw"""
-LISTS = {
-    "INTRANSITIVE": """work walk talk play dance wait arrive laugh fish travel rest listen cook run sleep fall swim sing
-        speak""",
-    "GIVING": "offer hand promise give send show bring tell teach",
-    "SAYING": "believe hope claim report announce argue say think know write",
-    "PHRASAL": "put+off give+up set+up take+over cut+down pick+up turn+down carry+out call+off work+out",
-    "FIGURES": "price share profit loss/losses sale cost wage market rent debt export",
-    "RELATIVES": "brother sister friend teacher doctor neighbour cousin boss",
-    "FEELINGS": "happy tired angry afraid ready late early ill rich famous open quiet strong",
-    "ADVERBS": """quickly slowly often never always really still soon again early late together quietly finally
-        recently""",
-    "DEGREES": "very quite rather too really",
-    "SHARED": SHARED,
-    "GIVEN": "Anna Peter Maria Jack Tom Helen Susan David Karen Olga Pedro Mei Omar Ruth Simon Clara",
-    "FAMILY": "Smith Baker Ford Morgan Stone Cook Marsh Hill Young Carter Weber Silva Tanaka Moreau Judge Fisher",
-    "CITIES": CITIES,
-    "SEATS": f"{SHARED} {CITIES}",
-    "REGIONS": "New_York South_Korea West_Virginia North_Wales Lake_Victoria Cape_Town San_Marino",
-    "FIRMS": "Ford Morgan Baker Northwind Halden Marsh Orbit Delta Carter Silverline Fisher Stone",
-    "ENDINGS": "Corp. Inc. Group Bank Motors Airlines University Press &_Sons",
-    "SYLLABLES": """ba bel cor da den el fen gar hal ik jor kal lan mar mor nel or pel quin ral sen tor ul var wen yor
-        zan""",
-    "SPOTS": """house garden river bridge city/cities office school museum station market church/churches village road
-        hotel park""",
+ENGLISH = tomllib.loads(Path(__file__).with_name("english.toml").read_text(encoding="utf-8"))  # words and grammar
+RULES: dict[str, list[tuple[int, str]]] = ENGLISH["rules"]
+KINDS: dict[str, dict[str, str]] = ENGLISH["kinds"]
+LISTS: dict[str, str] = ENGLISH["lists"] | {"SEATS": f"{ENGLISH['lists']['SHARED']} {ENGLISH['lists']['CITIES']}"}
+FORMS: dict[str, list[str]] = {
+    forms[0]: forms for forms in (verb.split("/") for verb in ENGLISH["verbs"]["IRREGULAR"].split())
 }
-KINDS = {  # nouns (with irregular plurals), and the adjectives and verbs that go with them
-    "PEOPLE": (
-        """teacher doctor farmer brother sister friend child/children man/men woman/women minister player worker student
-        lawyer judge cook neighbour singer painter writer driver captain soldier nurse boy girl baker""",
-        "old young tall rich poor famous tired happy quiet local foreign clever second last",
-        "watch visit help follow like love trust support judge attack call answer see meet find know",
-    ),
-    "THINGS": (
-        """house garden flower book bridge picture window table watch/watches saw engine computer ship boat box/boxes
-        car door painting church/churches building road wall fish/fish sign cover horse dog cat bird train tree shop
-        drink""",
-        SOLID,
-        HANDLING,
-    ),
-    "MATTERS": (
-        """report plan test record visit answer show study/studies review design attack change letter song story/stories
-        play meeting reading match/matches result law game call question project work/works need move talk""",
-        "old new small large good bad famous local foreign strong long short second last early late",
-        """plan study review reject accept support sign publish finish record judge test report follow change like
-        attack read write see win""",
-    ),
-    "SPOTS": (LISTS["SPOTS"], SOLID, HANDLING),
-}
-IRREGULAR = """see/saw/seen/seeing meet/met/met/meeting find/found/found/finding know/knew/known/knowing
-    buy/bought/bought/buying sell/sold/sold/selling cut/cut/cut/cutting build/built/built/building
-    hold/held/held/holding lose/lost/lost/losing leave/left/left/leaving draw/drew/drawn/drawing read/read/read/reading
-    write/wrote/written/writing win/won/won/winning run/ran/run/running sleep/slept/slept/sleeping
-    fall/fell/fallen/falling swim/swam/swum/swimming sing/sang/sung/singing speak/spoke/spoken/speaking
-    give/gave/given/giving send/sent/sent/sending show/showed/shown/showing bring/brought/brought/bringing
-    tell/told/told/telling teach/taught/taught/teaching say/said/said/saying think/thought/thought/thinking
-    rise/rose/risen/rising grow/grew/grown/growing put/put/put/putting set/set/set/setting take/took/taken/taking"""
-FORMS = {forms[0]: forms for forms in (verb.split("/") for verb in IRREGULAR.split())}
-
-# The grammar.  A line of a rule is chosen as often as its number says; braces are filled in from left to right:
-#   {rule}  {LIST}  {one of these words}  {2..61}  {20%in so many cases;else}  {x=kept}{x}  {x?if kept;else}  {f:of x}
-# Kept are: many (the noun is plural), plural (so is the verb), past, verb, people (the kind of nouns).
-GRAMMAR = """
-sentence
-  19 {clause} ./.
-  4 [{NP_Yesterday/NN NP_Today/NN ADVP_However/RB ADVP_Meanwhile/RB ADVP_Finally/RB ADVP_Recently/RB ADVP_Still/RB \
-ADVP_Then/RB}] {70%,/,} {clause} ./.
-  4 {clause} ,/, {and but}/CC {clause} ./.
-  4 {subject} {verb={SAYING}}{past={75%yes}}{said}] {60%[SBAR that/IN]} {clause} ./.
-  3 {clause} [SBAR {because if while although when before after since}/IN] {clause} ./.
-  2 {s={subject}}{did={60%Did/VBD;{plural?Do/VBP;Does/VBZ}}}{any}{did} {s} [VP {VERBS}/VB] {thing} ?/.
-  2 {speaker={person}}{did={said wrote claimed}}``/`` {clause} ,/, ''/'' [NP {speaker}] [VP {did}/VBD] ./.
-  2 {any}{s={common}}{plural={many}}{past={40%yes}}[NP There/EX] [VP {is}] {s} {circumstance} ./.
-clause: {event}{40% {circumstance}}{15% {circumstance}}
-event
-  3 {any}{s={common}}{plural={many}}{past={65%yes}}{verb={VERBS}}{of:PEOPLE}{who={50%{named};{common}}}\
-{s} [VP {is} {form:2}/VBN] {70%[PP by/IN] {who}}
-  2 {many={60%yes}}{plural={many}}{x={noun:{FIGURES}}}{s={60%[NP {70%{firm};{place}}] [NP 's/POS {x}];\
-{of:MATTERS}[NP the/DT {adjectives:15}{x}]}}{n={2..61}/CD %/NN}{n={50%$/$ {1..90}/CD million/CD;{n}}}\
-{by={40%[PP by/IN]}}{verb={climb jump rise fall grow}}{past={65%yes}}{s} {said}] {by} [NP {n}]
-  15 {subject} {6%{manner}} {past={65%yes}}{predicate}
-predicate
-  16 {any}{verb={VERBS}}{said}] {thing}
-  6 {verb={INTRANSITIVE}}{said}] {35%{manner}}
-  6 {verb={GIVING}}{said}] {many=yes}{gifts={noun:{flower book letter card picture}}}{giving}
-  4 {x={FEELINGS}}[VP {is}] [ADJP {45%{DEGREES}/RB} {x}/JJ]
-  4 {verb={PHRASAL}}{of:MATTERS}{x={common}}{v={said}]}{70%{v} [PRT {form:5}/RP] {x};{v} {x} [PRT {form:5}/RP]}
-  4 {any}{verb={want plan hope try need refuse promise}}{said} to/TO {VERBS}/VB] {thing}
-giving
-  5 [NP {her her him them}/PRP] [NP {of:THINGS}{adjectives:20}{gifts}]
-  2 [NP her/PRP$ {of:THINGS}{adjectives:20}{gifts}] [PP to/TO] {of:PEOPLE}{thing}
-  3 {of:PEOPLE}{thing} {of:THINGS}{common}
-said: {i={8%{ADVERBS}/RB }}{helped}
-helped
-  11 [VP {i}{tense:{form:4} {form:0} {form:1}}
-  3 [VP {will can may should must could would might}/MD {i}{form:0}/VB
-  2 [VP {tense:has have had} {i}{form:2}/VBN
-  2 [VP {is} {i}{form:3}/VBG
-  2 [VP {tense:does do did} {60%not;n't}/RB {form:0}/VB
-is: {tense:is are {plural?were;was}}
-manner: {x={ADVERBS}}[ADVP {15%{DEGREES}/RB} {x}/RB]
-circumstance
-  4 [PP {in near from at}/IN] [NP {place}]
-  3 [PP {in near at behind from through around by}/IN] {of:SPOTS}{common}
-  1 [PP {on/IN]_[NP_Monday/NNP on/IN]_[NP_Friday/NNP in/IN]_[NP_March/NNP in/IN]_[NP_October/NNP in/IN]_[NP_1987/CD \
-in/IN]_[NP_2004/CD on/IN]_[NP_Sunday/NNP}]
-  2 [NP {last/JJ next/JJ this/DT every/DT} {week year month summer winter spring}/NN]
-any: {of:{PEOPLE THINGS THINGS MATTERS MATTERS}}
-subject: {of:PEOPLE}{someone}{plural={many}}
-someone
-  6 {x={he she they we he she}}{many={several:{x}}}[NP {x}/PRP]
-  6 {named}
-  1 {both}
-  7 {common}{20% [PP from/IN] [NP {place}]}
-thing
-  3 [NP {people?{him her them};{it them}}/PRP]
-  3 {people?[NP her/PRP$ {RELATIVES}/NN];{named}}
-  3 {named}
-  1 {both}
-  10 {common}
-named: {name={60%{person};{firm}}}{people?{80%{many=}[NP {name}];{theirs}};{theirs}}
-theirs: {many={40%yes}}[NP {name}] [NP 's/POS {adjectives:15}{noun:{NOUNS}}]
-both: {many=yes}{l={noun:{NOUNS}}}{r={noun:{NOUNS}}}{and={and or}/CC}{65%[NP {l} {and} {r}];[NP {l}] {and} [NP {r}]}
-common
-  9 {many={40%yes}}{body}[NP {80%the;{many?these;this}}/DT {b}]
-  4 {many={40%yes}}{body}[NP {many?some;{article:{b}}}/DT {b}]
-  3 {many={40%yes}}{body}[NP {his her their her my}/PRP$ {b}]
-  3 {40%}{many=yes}{body}{n={2..901}}{b={two three ten 30 250 {n}}/CD {b}}\
-{30%{50%[PP about/IN] [NP {b}];[NP about/IN {b}]};[NP {b}]}
-  1 {40%}{many=yes}{body}[NP {b}]
-body: {b={adjectives:22}{8%{people?;{one:{SPOTS}} }}{noun:{NOUNS}}}
-person: {f={15%{invented};{30%{SHARED};{FAMILY}}}}{g={30%{SHARED};{GIVEN}}}{called}
-called
-  4 {marked:PER {g} {f}}
-  2 {Mr. Mrs. Dr. President Captain Professor}/NNP {marked:PER {f}}
-  2 {marked:PER {g}}
-  2 {marked:PER {f}}
-place: {12%{marked:LOC {invented}};{marked:LOC {25%{REGIONS};{50%{SHARED};{CITIES}}}}}
-firm: {f={15%{invented};{25%{SHARED};{FIRMS}}}}{25%{marked:ORG {University_of Bank_of Museum_of City_Council_of} \
-{SEATS}};{marked:ORG {60%{f} {ENDINGS};{f}}}}
-invented
-  1 {capital:{SYLLABLES}{SYLLABLES}}
-  1 {capital:{SYLLABLES}{SYLLABLES}{SYLLABLES}}
-"""
-RULES: dict[str, list[tuple[int, str]]] = {}
-for _line in GRAMMAR.strip().splitlines():
-    _often, _, _text = _line.strip().partition(" ")
-    if _line[0] == " ":
-        RULES[[*RULES][-1]].append((int(_often), _text))
-    else:
-        RULES[_often.rstrip(":")] = [(1, _text)] if _text else []
 
 
 @cache
@@ -255,7 +108,7 @@ class Sentences:
     # What the grammar asks of a text
 
     def of(self, kind: str) -> str:
-        self.lists |= dict(zip(("NOUNS", "ADJECTIVES", "VERBS"), KINDS[kind], strict=True))
+        self.lists |= {name: LISTS.get(words, words) for name, words in KINDS[kind].items()}
         self.kept["people"] = "yes" if kind == "PEOPLE" else ""
         return ""
 

@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from labelwright.corpus.compressed import read_bytes
+from labelwright.corpus.compressed import decoded, read_bytes
 from labelwright.corpus.labels import place_of
 from labelwright.corpus.partial_labels import is_set, known_labels, meanings
 from labelwright.corpus.schemes import allowed, boundaries, detect_scheme
 from labelwright.corpus.table import Corpus, intern_labels
-from labelwright.errors import CorpusError, OptionError, unreadable
+from labelwright.errors import CorpusError, OptionError
 
 Allowed = Mapping[str, Sequence[str] | frozenset[str]]
 
@@ -28,11 +28,8 @@ def read_allowed_labels(path: str | os.PathLike[str]) -> dict[str, frozenset[str
     path : of the file, in UTF-8; compressed ones are read, too
     """
     allowed: dict[str, frozenset[str]] = {}
-    try:
-        lines = read_bytes(path).decode("utf-8-sig").splitlines()
-    except UnicodeDecodeError as error:
-        raise unreadable(CorpusError, os.fspath(path), error) from None
-    for number, line in enumerate(lines, 1):
+    text = decoded(read_bytes(path), os.fspath(path)).removeprefix("\ufeff")
+    for number, line in enumerate(text.splitlines(), 1):
         word, *labels = line.split() or [""]
         if not word:
             continue

@@ -10,7 +10,7 @@ import numpy as np
 
 from labelwright.corpus.labels import check_labels, place_of, plain_label, wrong_label
 from labelwright.corpus.limits import LONGEST_VALUE, too_long
-from labelwright.corpus.offsets import offsets_from
+from labelwright.corpus.offsets import offsets_from, runs_of
 from labelwright.corpus.partial_labels import check_known, is_set, sets_among
 from labelwright.corpus.schemes import convert_codes
 from labelwright.corpus.tabular import frame_names, is_frame, table_rows
@@ -173,7 +173,7 @@ class Corpus:
         chosen = np.arange(len(self))[indices if isinstance(indices, slice) else np.asarray(indices, dtype=np.int64)]
         lengths = np.diff(self.offsets)[chosen]
         offsets = offsets_from(lengths)
-        rows = np.arange(offsets[-1]) + np.repeat(self.offsets[chosen] - offsets[:-1], lengths)
+        rows = runs_of(self.offsets[chosen], lengths)[1]
         documents = self.documents
         if len(documents):  # a document starts where the chosen sentences pass into another one
             number = np.searchsorted(documents, chosen, side="right")

@@ -11,8 +11,10 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
-from itertools import pairwise
+from itertools import chain, islice, pairwise
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from labelwright.corpus.schemes import is_chunk_label
 from labelwright.corpus.spans import Span, spans_of
@@ -25,6 +27,8 @@ SPLITTINGS = ("split", "lines", "none")  # of a text into sentences
 NAMES = ("words", "ptb")  # of tokenizers
 KEPT_BY_PTB = """ala ariz ark calif colo conn cos del fla ga ill ind kan ky la mass md messrs mich minn miss mo mont neb
     nev okla ore pa tenn tex va vt wash wis wyo"""  # with their period: states of the U.S., ...
+NOT = ("n't", "n\u2019t")
+LOOKED_AT = 50_000  # tokens of lists that tell the tokenizer
 JOINERS = "\u00ad\u200c\u200d"  # soft hyphen and zero-width (non-)joiner: they do not end a word
 
 
@@ -97,13 +101,19 @@ def tokenizer_of(settings: Any) -> Tokenizer:
 
 
 def shown_by(X: Any) -> Tokenizer | None:
-    """The tokenizer that training data (a Corpus, or lists and tuples) show by their words, the first column: ptb where
-    n't is a token more often than the end of one; None where nothing is shown."""
-    sentences = [X.tokens(X.input_names[0])] if hasattr(X, "input_names") else X if isinstance(X, list | tuple) else ()
-    tokens = (token for sentence in sentences if isinstance(sentence, list | tuple) for token in sentence)
-    words = (token[0] if isinstance(token, list | tuple) and token else token for token in tokens)
-    lengths = [len(word) for word in words if isinstance(word, str) and word.endswith(("n't", "n\u2019t"))]
-    return Tokenizer(name="ptb") if 2 * lengths.count(3) > len(lengths) else None
+    """The tokenizer that training data (a Corpus, or the first of lists and tuples) show by their words, the first
+    column: ptb where n't is a token more often than the end of one; None where nothing is shown."""
+    if isinstance(X, Corpus):
+        values, codes = X.columns[X.names.index(X.input_names[0])]
+        ending = [code for code, word in enumerate(values) if word.endswith(NOT)]
+        often = np.bincount(codes, minlength=len(values)).tolist() if ending else []
+        counts = Counter({values[code]: often[code] for code in ending})
+    else:
+        sentences = (row for row in X if isinstance(row, list | tuple)) if isinstance(X, list | tuple) else ()
+        tokens = islice(chain.from_iterable(sentences), LOOKED_AT)
+        words = (token[0] if isinstance(token, list | tuple) and token else token for token in tokens)
+        counts = Counter(word for word in words if isinstance(word, str) and word.endswith(NOT))
+    return Tokenizer(name="ptb") if 2 * sum(counts[word] for word in NOT) > counts.total() else None
 
 
 _own = lru_cache(maxsize=8)(TokenPattern)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from labelwright.decode.record import MOST, Decoding, check_seconds, check_whole
+from labelwright.decode.record import MOST, Decoding, Known, check_seconds, check_whole
 from labelwright.kernels import search as kernels
 from labelwright.kernels.search import PrefixPool, Weights
 from labelwright.structures.dag import doubled
@@ -164,6 +164,7 @@ def _searched(lattice: Lattice, n: int, budget: int, time_limit: float | None, l
 def exact(
     lattice: Lattice,
     space: StateSpace,
+    known: Known | None = None,
     probabilities: bool = True,
     max_expansions: int | None = None,
     time_limit: float | None = None,

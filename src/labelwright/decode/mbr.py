@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 from labelwright.corpus.spans import spans_of
 from labelwright.decode.exact import labellings
 from labelwright.decode.paths import candidates as ldi_candidates
-from labelwright.decode.record import Decoding, check_whole, judged
+from labelwright.decode.paths import scored
+from labelwright.decode.record import Decoding, Known, check_whole
 from labelwright.errors import OptionError
-from labelwright.structures.lattice import Lattice, best_path, label_marginals, posterior
+from labelwright.structures.lattice import Lattice, best_path, label_marginals
 from labelwright.structures.states import StateSpace
 from labelwright.wording import like_label, some_of
 
@@ -53,6 +54,7 @@ GAINS = {"f1": chunk_f1, "accuracy": token_accuracy}
 def mbr(
     lattice: Lattice,
     space: StateSpace,
+    known: Known | None = None,
     probabilities: bool = True,
     gain: str | Gain = "f1",
     n: int = N_CANDIDATES,
@@ -67,11 +69,9 @@ def mbr(
     if costs is not None:
         given = {"gain": gain != "f1", "n": n != N_CANDIDATES, "candidates": candidates != "nbest"}
         refuse_with_costs([name for name, other in given.items() if other])
-        sums = posterior(lattice)
-        chosen = cheapest(label_marginals(sums.nodes, lattice.graph), cost_matrix(costs, space.labels), lattice)
-        plain = Decoding([space.labels[y] for y in chosen.tolist()], 0.0, None, False, None)
-        decoding = judged(plain, lattice, chosen, sums.log_z)
-        return decoding._replace(score=(decoding.log_probability or 0.0) + sums.log_z)
+        known = known or Known(lattice)
+        shares = label_marginals(known.sums.nodes, lattice.graph)
+        return scored(cheapest(shares, cost_matrix(costs, space.labels), lattice), space, known)
     if not callable(gain) and gain not in GAINS:
         raise OptionError(f"gain: expected one of {', '.join(GAINS)}, or a function of two labellings, got {gain!r}")
     check_whole("n", n, 0 if candidates == "ldi" else 1, None if candidates == "ldi" else MOST_CANDIDATES)

@@ -1,18 +1,17 @@
 """The best path of a lattice, the best label of each token, and the best paths in order (kernels/paths.py)."""
 
 import time
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from labelwright.decode.record import MOST, Decoding, check_seconds, check_whole, judged
+from labelwright.decode.record import MOST, Decoding, Known, check_seconds, check_whole, judged
 from labelwright.errors import OptionError
 from labelwright.kernels import paths as kernels
 from labelwright.kernels.tables import BASE
 from labelwright.structures.dag import doubled
-from labelwright.structures.lattice import Lattice, Posterior, best_path, label_marginals, posterior
+from labelwright.structures.lattice import Lattice, label_marginals, posterior
 from labelwright.structures.states import StateSpace
 
 Array = NDArray[Any]
@@ -22,44 +21,29 @@ MAX_SUFFIXES = 20_000_000  # with no limit on n, the search stops here (about a 
 MAX_LABELS = 100_000_000  # or when the labellings have so many labels together
 
 
-def viterbi(
-    lattice: Lattice,
-    space: StateSpace,
-    probabilities: bool = True,
-    path: Callable[[], tuple[Array, float]] | None = None,
-    sums: Callable[[], Posterior] | None = None,
-) -> Decoding:
+def viterbi(lattice: Lattice, space: StateSpace, known: Known | None = None, probabilities: bool = True) -> Decoding:
     """The labels of the best path, with the probability of the labelling unless `probabilities` is off: exact where
-    every label has one state; on a latent model the best hidden path (BHP).
-
-    `path` and `sums` give the best path and the sums over all paths, where they are known."""
-    nodes, score = path() if path is not None else best_path(lattice)
-    codes = lattice.graph.label_of_node[nodes]
-    exact = not space.latent
+    every label has one state; on a latent model the best hidden path (BHP)."""
+    known = known or Known(lattice)
+    nodes, score = known.path
+    codes, exact = lattice.graph.label_of_node[nodes], not space.latent
     decoding = Decoding([space.labels[y] for y in codes.tolist()], score, None, exact, 0.0 if exact else None)
-    if not probabilities:
-        return decoding
-    return judged(decoding, lattice, codes, sums().log_z if sums is not None else None)
+    return judged(decoding, known, codes) if probabilities else decoding
 
 
-def marginal(
-    lattice: Lattice,
-    space: StateSpace,
-    probabilities: bool = True,
-    path: Callable[[], tuple[Array, float]] | None = None,
-    sums: Callable[[], Posterior] | None = None,
-) -> Decoding:
-    """The most probable label of every token.
+def marginal(lattice: Lattice, space: StateSpace, known: Known | None = None, probabilities: bool = True) -> Decoding:
+    """The most probable label of every token."""
+    known = known or Known(lattice)
+    codes = label_marginals(known.sums.nodes, lattice.graph).argmax(axis=1).astype("int32")
+    exact = not space.latent and bool((lattice.graph.label_of_node[known.path[0]] == codes).all())
+    return scored(codes, space, known, exact)
 
-    `path` and `sums` give the best path and the sums over all paths, where they are known."""
-    known = sums() if sums is not None else posterior(lattice)
-    codes = label_marginals(known.nodes, lattice.graph).argmax(axis=1).astype("int32")
-    nodes = (path() if path is not None else best_path(lattice))[0]
-    exact = not space.latent and bool((lattice.graph.label_of_node[nodes] == codes).all())
+
+def scored(codes: Array, space: StateSpace, known: Known, exact: bool = False) -> Decoding:
+    """Labels [T] with their probability, and with the score that follows from it."""
     decoding = Decoding([space.labels[y] for y in codes.tolist()], 0.0, None, exact, 0.0 if exact else None)
-    decoding = judged(decoding, lattice, codes, known.log_z)
-    assert decoding.log_probability is not None
-    return decoding._replace(score=decoding.log_probability + known.log_z)
+    decoding = judged(decoding, known, codes)
+    return decoding._replace(score=(decoding.log_probability or 0.0) + known.sums.log_z)
 
 
 # -- best paths in order ----------------------------------------------------------------------------------------------
@@ -157,6 +141,7 @@ def candidates(lattice: Lattice, n: int = N_PATHS, alpha: float = 1.0, time_limi
 def ldi(
     lattice: Lattice,
     space: StateSpace,
+    known: Known | None = None,
     probabilities: bool = True,
     n: int = N_PATHS,
     alpha: float = 1.0,

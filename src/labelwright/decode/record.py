@@ -7,9 +7,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labelwright.errors import OptionError
-from labelwright.structures.lattice import Lattice, labelling_weight, posterior
+from labelwright.parallel import computed_once
+from labelwright.structures.lattice import Lattice, Posterior, best_path, labelling_weight, posterior
 
 MOST = 100_000  # of best paths or labellings: more might not fit into memory
+
+
+class Known:
+    """A lattice with its best path and its sums over all paths, each computed when it is first asked for."""
+
+    def __init__(self, lattice: Lattice):
+        self.lattice = lattice
+
+    @computed_once
+    def path(self) -> tuple[NDArray[Any], float]:
+        """The nodes [T] of the best path, and its score."""
+        return best_path(self.lattice)
+
+    @computed_once
+    def sums(self) -> Posterior:
+        return posterior(self.lattice)
 
 
 class Decoding(NamedTuple):
@@ -33,11 +50,26 @@ class Decoding(NamedTuple):
         return f"Decoding({', '.join(known)})"
 
 
-def judged(decoding: Decoding, lattice: Lattice, codes: NDArray[Any], log_z: float | None = None) -> Decoding:
+class Ranked(NamedTuple):
+    """Labellings, the best first, with their weights: logarithms up to log Z, or plain scores."""
+
+    codes: list[NDArray[Any]]  # each [T]
+    weights: list[float]
+
+
+class NoSumsError(OptionError):
+    """The rules on a sentence leave too many possibilities for sums over all of them."""
+
+
+def impossible(sentence: int) -> OptionError:
+    """The error for a sentence without any labelling that is allowed."""
+    return OptionError(f"sentence {sentence}: no labelling satisfies the forced labels and the constraints")
+
+
+def judged(decoding: Decoding, known: Known, codes: NDArray[Any]) -> Decoding:
     """The record with the labelling's probability; half of the mass is a proof, since no other can have more."""
-    total = posterior(lattice).log_z if log_z is None else log_z
-    weight = labelling_weight(lattice, codes)
-    log_p = min(0.0, weight - total) if weight > -np.inf else -np.inf
+    weight = labelling_weight(known.lattice, codes)
+    log_p = min(0.0, weight - known.sums.log_z) if weight > -np.inf else -np.inf
     if decoding.exact:
         return decoding._replace(log_probability=log_p)
     p = float(np.exp(log_p))

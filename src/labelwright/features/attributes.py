@@ -378,7 +378,7 @@ class Collected:
 # -- extractor ---------------------------------------------------------------------------------------------------------
 
 
-class DictFeatures:
+class DictFeatures(Extractor):
     """Features as sklearn-crfsuite takes them: {name: value}; a string makes the feature `name=value`, a number is the
     value.
 
@@ -388,7 +388,6 @@ class DictFeatures:
     """
 
     kind: ClassVar[str] = "dicts"
-    cell_kinds = ("state",)
 
     def __init__(
         self,
@@ -397,7 +396,7 @@ class DictFeatures:
         string_names: Iterable[str] | None = None,
         mark: str | None = None,
     ):
-        self.names, self.separator, self.mark = names, separator, mark or new_mark()
+        self.names, self.separator, self.mark, self.n_features = names, separator, mark or new_mark(), len(names)
         self.string_names = None if string_names is None else dict.fromkeys(map(str, string_names))
         self._index = {name: i for i, name in enumerate(names)}
         self._known = _Remembered(self._index, separator)
@@ -419,10 +418,6 @@ class DictFeatures:
             incidence = _renumbered(incidence, np.where(kept, np.cumsum(kept) - 1, -1))
             names = [name for name, keep in zip(names, kept.tolist(), strict=True) if keep]
         return cls(names, collected.separator, collected.string_names), {"state": incidence}, collected.offsets
-
-    @property
-    def n_features(self) -> int:
-        return len(self.names)
 
     def encode(self, X: Any) -> tuple[dict[str, Incidence], Longs]:
         if isinstance(X, Collected):
@@ -457,7 +452,6 @@ class DictFeatures:
         return names
 
     def merged(self, new: Extractor) -> "DictFeatures":
-        """These features, then the further ones of the new extractor."""
         if not isinstance(new, DictFeatures):
             raise other_kind(self, new)
         names = dict.fromkeys([*self.names, *new.joined_by(self.separator)])
@@ -465,12 +459,7 @@ class DictFeatures:
         string_names = {**(self.string_names or {}), **(new.string_names or {})} if known else None
         return DictFeatures(list(names), self.separator, string_names)
 
-    def numbers_in(self, merged: "DictFeatures") -> Longs:
-        """The numbers [F] of these features in an extractor that was merged from this one."""
-        return np.arange(self.n_features, dtype=np.int64)
-
     def reduced(self, used: Bools) -> "tuple[DictFeatures, Bools]":
-        """Without the features [F] that are not used, and which of them are left."""
         names = [name for name, keep in zip(self.names, used.tolist(), strict=True) if keep]
         return DictFeatures(names, self.separator, self.string_names), used
 

@@ -172,9 +172,7 @@ def cluster_words(vectors: Vectors, bits: int = BITS) -> dict[str, str]:
         for group in groups:
             with one_blas_thread():
                 second = two_means(rows[group])
-            second = (
-                second ^ second[:1]
-            )  # the half of the first word comes first; there is one where all rows are equal
+            second = second ^ second[:1]  # the half of the first word comes first; there is one where all are equal
             for i, bit in zip(group.tolist(), second.tolist(), strict=True):
                 paths[i] += "01"[bit]
             halves += [half for half in (group[~second], group[second]) if len(half)]

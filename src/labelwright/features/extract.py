@@ -19,7 +19,7 @@ from labelwright.features.attributes import Collected
 from labelwright.features.attributes import DictFeatures as DictFeatures
 from labelwright.features.builtin import BUILTIN
 from labelwright.features.builtin import template as find_template
-from labelwright.features.incidence import Composed, Fixed, Incidence, Longs, new_mark, on_tokens, other_kind
+from labelwright.features.incidence import Composed, Incidence, Longs, new_mark, on_tokens, other_kind
 from labelwright.features.incidence import Encoded as Encoded
 from labelwright.features.incidence import Extractor as Extractor
 from labelwright.features.incidence import Tensors as Tensors
@@ -55,9 +55,7 @@ def kind_of(X: Any) -> str:
         for token in sentence:
             if isinstance(token, Mapping | AbstractSet):
                 return "dicts"
-            if isinstance(
-                token, list
-            ):  # attributes where lengths differ; columns and attributes look the same otherwise
+            if isinstance(token, list):  # attributes where lengths differ; else they look the same as columns
                 sizes = {len(token) for sentence in X for token in sentence if hasattr(token, "__len__")}
                 if len(sizes) > 1:
                     return "dicts"
@@ -133,13 +131,8 @@ class ColumnFeatures(Composed):
             made = self.vocabulary.encode_few(self.sources.extended_few(*few), few[1])
             if made is not None:
                 return made, few[1]
-        corpus = X if isinstance(X, Corpus) else Corpus.from_sequences(X, reads=self.names)
-        names = corpus.input_names
-        if len(names) != len(self.names):
-            reads = f"the model reads {len(self.names)} columns ({','.join(self.names)})"
-            beside = " besides the label" if len(names) > len(self.names) else ""
-            raise CorpusError(f"{corpus.source}: {reads}, got {len(names)}{beside}")
-        columns = self.sources.extended(columns_of(corpus, names))
+        corpus = corpus_with(X, self.names)
+        columns = self.sources.extended(columns_of(corpus))
         incidences = self.vocabulary.encode(columns)
         self.numbers.added(incidences, columns, corpus.arrays, self.vocabulary.n_features)
         return incidences, corpus.offsets
@@ -147,9 +140,8 @@ class ColumnFeatures(Composed):
     def merged(self, new: Extractor) -> "ColumnFeatures":
         """These features, then the further ones of the new extractor."""
         if isinstance(new, ColumnFeatures) and len(new.names) != len(self.names):
-            raise CorpusError(
-                f"X: the model reads {len(self.names)} columns ({','.join(self.names)}), got {len(new.names)}"
-            )
+            names = ",".join(self.names)
+            raise CorpusError(f"X: the model reads {len(self.names)} columns ({names}), got {len(new.names)}")
         merged: ColumnFeatures = super().merged(new)
         return merged
 
@@ -161,7 +153,6 @@ class ColumnFeatures(Composed):
     @classmethod
     def restore(cls, tensors: TensorReader, header: HeaderReader) -> "ColumnFeatures":
         names, template = header.names("columns"), read_template(header.part("template"))
-        refuse_labels_below(template)
         sources, n_columns = Sources.restore(template, tensors, header), len(names) + len(template.sources)
         vocabulary = Vocabulary.restore(template.resolved(len(names)), tensors, header, n_columns)
         return cls(vocabulary, names, sources, Numbers.restore(template, tensors, header, len(names)))
@@ -175,19 +166,28 @@ def columns_within(extractor: Any) -> ColumnFeatures | None:
 
 
 def read_template(header: HeaderReader) -> Template:
-    """The template that a header holds as text."""
-    return parse_template(header.text("text"), header.text("name"))
-
-
-def refuse_labels_below(template: Template) -> None:
-    """Only layers of a cascade read the labels below."""
-    if any(cell.reader.column == BELOW for pattern in template.patterns for cell in pattern.cells):
+    """The template that a header holds as text; none of a layer of a cascade, which reads the labels below."""
+    template = parse_template(header.text("text"), header.text("name"))
+    if BELOW in template.columns:
         raise ModelFileError(f"template {template.name}: reads the labels below, which only layers of a cascade have")
+    return template
 
 
-def columns_of(corpus: Corpus, names: Sequence[str] | None = None) -> Columns:
-    """These columns of a corpus, or all but its label."""
-    names = corpus.input_names if names is None else names
+def corpus_with(X: Any, names: Sequence[str]) -> Corpus:
+    """Sentences as a corpus of as many columns as a model reads."""
+    corpus = X if isinstance(X, Corpus) else Corpus.from_sequences(X, reads=names)
+    given = len(corpus.input_names)
+    if given != len(names):
+        beside = " besides the label" if given > len(names) else ""
+        raise CorpusError(
+            f"{corpus.source}: the model reads {len(names)} columns ({','.join(names)}), got {given}{beside}"
+        )
+    return corpus
+
+
+def columns_of(corpus: Corpus) -> Columns:
+    """All columns of a corpus but its label."""
+    names = corpus.input_names
     return Columns([corpus.values(n) for n in names], [corpus.codes(n) for n in names], corpus.offsets)
 
 
@@ -213,7 +213,23 @@ def few_tokens(X: Any, n_columns: int) -> tuple[list[Sequence[str]], Longs] | No
 # -- arrays -----------------------------------------------------------------------------------------------------------
 
 
-class ArrayFeatures(Fixed):
+def rows_of_numbers(X: Any, width: int, dtype: Any) -> list[np.ndarray]:
+    """The rows of numbers [T, width] of each sentence."""
+    rows = []
+    for n, x in enumerate(X):
+        try:
+            with np.errstate(over="ignore"):  # what is too large is infinite
+                row = np.asarray(x, dtype) if len(x) else np.empty((0, width), dtype)
+        except ValueError:
+            raise CorpusError(f"X: sentence {n}: expected rows of {width} numbers each") from None
+        if row.ndim != 2 or row.shape[1] != width:
+            got = f"rows of {row.shape[1]}" if row.ndim == 2 else f"an array of shape {row.shape}"
+            raise CorpusError(f"X: sentence {n}: expected rows of {width} numbers, got {got}")
+        rows.append(row)
+    return rows
+
+
+class ArrayFeatures(Extractor):
     """Rows of numbers, one per token: column d is feature d."""
 
     kind: ClassVar[str] = "arrays"
@@ -233,22 +249,15 @@ class ArrayFeatures(Fixed):
         return extractor, incidences, offsets
 
     def encode(self, X: Any) -> tuple[dict[str, Incidence], Longs]:
-        rows = []
-        for n, x in enumerate(listed(X)):
-            try:
-                with np.errstate(over="ignore"):  # too large for float32 is infinite, and refused below
-                    row = np.asarray(x, np.float32) if len(x) else np.empty((0, self.n_features), np.float32)
-            except ValueError:
-                raise CorpusError(f"X: sentence {n}: expected rows of {self.n_features} numbers each") from None
-            if row.ndim != 2 or row.shape[1] != self.n_features:
-                got = f"rows of {row.shape[1]}" if row.ndim == 2 else f"an array of shape {row.shape}"
-                raise CorpusError(f"X: sentence {n}: expected rows of {self.n_features} numbers, got {got}")
+        given = listed(X)
+        rows = rows_of_numbers(given, self.n_features, np.float32)
+        for n, row in enumerate(rows):
             if not np.isfinite(row).all():
                 t, d = np.argwhere(~np.isfinite(row))[0]
-                raise CorpusError(f"X: sentence {n}, token {t}: feature {d} is {x[t][d]}; expected {VALUE_RANGE}")
-            rows.append(row)
+                got = f"feature {d} is {given[n][t][d]}; expected {VALUE_RANGE}"
+                raise CorpusError(f"X: sentence {n}, token {t}: {got}")
         offsets = offsets_from([len(r) for r in rows])
-        values = np.concatenate(rows) if rows else np.empty((0, self.n_features), np.float32)
+        values = np.concatenate([np.empty((0, self.n_features), np.float32), *rows])
         ptr = np.arange(len(values) + 1, dtype=np.int64) * self.n_features
         feature = np.tile(np.arange(self.n_features, dtype=np.int32), len(values))
         return {"state": on_tokens(ptr, feature, values.reshape(-1))}, offsets
@@ -263,9 +272,6 @@ class ArrayFeatures(Fixed):
 
     def name(self, feature: int) -> str:
         return f"x[{feature}]"
-
-    def tensors(self) -> Tensors:
-        return {}
 
     def header(self) -> dict[str, Any]:
         return {"n_columns": self.n_features}

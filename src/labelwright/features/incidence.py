@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -154,64 +154,51 @@ def new_mark() -> str:
     return os.urandom(8).hex()
 
 
-class Part(Protocol):
-    """Some of the features of a model, which count from 0."""
+class Part:
+    """Some of the features of a model, which count from 0.  As it is, a part is no vocabulary: nothing is added to its
+    features, and none is left out."""
 
-    @property
-    def n_features(self) -> int: ...
+    n_features: int = 0
+    cell_kinds: tuple[str, ...] = ("state",)  # what features are attached to: states, pairs, triples, segments
 
-    @property
-    def cell_kinds(self) -> tuple[str, ...]: ...  # what features are attached to: states, pairs, triples, segments
+    def name(self, feature: int) -> str:
+        raise IndexError(feature)
 
-    def name(self, feature: int) -> str: ...
+    def tensors(self) -> Tensors:
+        """What a model file stores,"""
+        return {}
 
-    def tensors(self) -> Tensors: ...  # what a model file stores,
+    def header(self) -> dict[str, Any]:
+        """and what its header says."""
+        return {}
 
-    def header(self) -> dict[str, Any]: ...  # and what its header says
+    def merged(self, new: Any) -> Any:
+        """These features, then the further ones of the new part."""
+        return self
 
-    def merged(self, new: Any) -> Any: ...  # these features, then the further ones of the new part
+    def numbers_in(self, merged: Any) -> Longs:
+        """The numbers [F] of these features in a part that was merged from this one; -1: none."""
+        return np.arange(self.n_features, dtype=np.int64)
 
-    def numbers_in(self, merged: Any) -> Longs: ...  # [F] the numbers of these features there; -1: none
+    def reduced(self, used: Bools) -> tuple[Any, Bools]:
+        """Without the features [F] that are not used, and which of them are left."""
+        return self, np.ones_like(used)
 
-    # Without the features [F] that are not used, and which of them are left: some have no vocabulary to leave.
-    def reduced(self, used: Bools) -> tuple[Any, Bools]: ...
 
-
-class Extractor(Part, Protocol):
+class Extractor(Part):
     """Learns its vocabulary from training data, then converts any data of that kind to features."""
 
     kind: ClassVar[str]
     mark: str
 
-    def encode(self, X: Any) -> tuple[dict[str, Incidence], Longs]: ...
+    def encode(self, X: Any) -> tuple[dict[str, Incidence], Longs]:
+        """The features of tokens, and where sentences begin [N+1]."""
+        raise NotImplementedError
 
 
-class Fixed:
-    """A part that is no vocabulary: nothing is added to its features, and none is left out."""
-
-    n_features: int = 0
-    cell_kinds: tuple[str, ...] = ("state",)
-
-    def name(self, feature: int) -> str:
-        raise IndexError(feature)
-
-    def header(self) -> dict[str, Any]:
-        return {}
-
-    def merged(self, new: Any) -> Any:
-        return self
-
-    def numbers_in(self, merged: Any) -> Longs:
-        return np.arange(self.n_features, dtype=np.int64)
-
-    def reduced(self, used: Bools) -> tuple[Any, Bools]:
-        return self, np.ones_like(used)
-
-
-class Composed:
+class Composed(Extractor):
     """Features of several parts, one behind the other."""
 
-    kind: ClassVar[str]
     stored: ClassVar[dict[str, str]]  # name of each part -> what the names of its tensors begin with
 
     @property
@@ -223,11 +210,11 @@ class Composed:
         return type(self)(*parts)
 
     @property
-    def n_features(self) -> int:
+    def n_features(self) -> int:  # type: ignore[override]
         return sum(part.n_features for part in self.parts)
 
     @property
-    def cell_kinds(self) -> tuple[str, ...]:
+    def cell_kinds(self) -> tuple[str, ...]:  # type: ignore[override]
         return tuple(dict.fromkeys(kind for part in self.parts for kind in part.cell_kinds))
 
     def name(self, feature: int) -> str:
@@ -238,13 +225,11 @@ class Composed:
         raise IndexError(feature)
 
     def merged(self, new: Any) -> Any:
-        """These features, then, part by part, the further ones of the new extractor."""
         if type(new) is not type(self):
             raise other_kind(self, new)
         return self._of([mine.merged(other) for mine, other in zip(self.parts, new.parts, strict=True)])
 
     def numbers_in(self, merged: Any) -> Longs:
-        """The numbers [F] of these features in an extractor that was merged from this one."""
         numbers, first = [np.empty(0, np.int64)], 0
         for mine, other in zip(self.parts, merged.parts, strict=True):
             there = mine.numbers_in(other)
@@ -253,7 +238,6 @@ class Composed:
         return np.concatenate(numbers)
 
     def reduced(self, used: Bools) -> tuple[Any, Bools]:
-        """Without the features [F] that are not used, and which of them are left."""
         ends = np.cumsum([part.n_features for part in self.parts])
         reduced = [part.reduced(each) for part, each in zip(self.parts, np.split(used, ends[:-1]), strict=True)]
         return self._of([part for part, _ in reduced]), np.concatenate([left for _, left in reduced])

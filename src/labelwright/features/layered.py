@@ -16,7 +16,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from labelwright.corpus.offsets import offsets_from
+from labelwright.corpus.offsets import offsets_from, runs_of
 from labelwright.corpus.table import Corpus
 from labelwright.errors import CorpusError, OptionError, TemplateError
 from labelwright.features.builtin import template as find_template
@@ -176,8 +176,7 @@ class LabelReading:
 def _crossed(one: Alternatives, other: Alternatives) -> Alternatives:
     """All combinations at each token of what two factors read there."""
     sizes = one.sizes * other.sizes
-    token = np.repeat(np.arange(len(sizes)), sizes)
-    within = np.arange(len(token)) - offsets_from(sizes)[token]
+    token, within = runs_of(np.zeros_like(sizes), sizes)
     i = offsets_from(one.sizes)[token] + within // other.sizes[token]
     j = offsets_from(other.sizes)[token] + within % other.sizes[token]
     labels = {cell: numbers[i] for cell, numbers in one.labels.items()}

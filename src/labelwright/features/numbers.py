@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from labelwright.corpus.compressed import Source, read_bytes, written
 from labelwright.corpus.offsets import offsets_from
 from labelwright.errors import CorpusError, ModelFileError, OptionError
-from labelwright.features.incidence import Fixed, Incidence, Longs, distinct_strings, packed_strings
+from labelwright.features.incidence import Incidence, Longs, Part, distinct_strings, packed_strings
 from labelwright.features.template import NUMBERS, Template
 from labelwright.features.vocabulary import Columns, check_column
 from labelwright.modelfile import LARGEST_WEIGHT, HeaderReader, TensorReader
@@ -169,7 +169,7 @@ class Table(NamedTuple):
     row_of: Longs  # [T]      -1 is the last
 
 
-class Numbers(Fixed):
+class Numbers(Part):
     """The features of lines that read numbers: for each line as many as what it reads has numbers."""
 
     def __init__(self, lines: Sequence[Line], scales: Mapping[str, tuple[Array, Array]], vectors: Vectors | None):

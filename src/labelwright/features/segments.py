@@ -6,11 +6,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from labelwright.corpus.offsets import offsets_from
+from labelwright.corpus.offsets import offsets_from, runs_of
 from labelwright.corpus.table import Corpus
 from labelwright.errors import OptionError
 from labelwright.features.extract import EXTRACTORS, ColumnFeatures, few_tokens, kind_of
-from labelwright.features.incidence import NO_VALUES, Bools, Composed, Extractor, Incidence, Longs, Tensors
+from labelwright.features.incidence import NO_VALUES, Bools, Composed, Extractor, Incidence, Longs, Part, Tensors
 from labelwright.features.layered import Slots, encode_with_slots
 from labelwright.features.phrases import (
     Phrases,
@@ -29,7 +29,7 @@ Phrase = tuple[str, ...]
 MOST_FEATURES = 1 << 31
 
 
-class SegmentTexts:
+class SegmentTexts(Part):
     """What segments are: of a length, in dictionaries, or of a text that was a segment in the training data.
 
     Features are lengths, then dictionaries, then texts; in `phrases` dictionaries and texts count from 0."""
@@ -39,6 +39,8 @@ class SegmentTexts:
     def __init__(self, max_length: int, dictionaries: Sequence[str], n_texts: int, phrases: Phrases):
         self.max_length, self.dictionaries = max_length, list(dictionaries)
         self.n_texts, self.phrases = n_texts, phrases
+        self.n_always = max_length + len(self.dictionaries)  # features that have a weight for every type, seen or not
+        self.n_features = self.n_always + n_texts
 
     @classmethod
     def of(cls, max_length: int, lists: dict[str, list[Phrase]], texts: Collection[Phrase]) -> "SegmentTexts":
@@ -47,15 +49,6 @@ class SegmentTexts:
         for number, text in enumerate(texts, len(lists)):
             features_of.setdefault(text, []).append(number)
         return cls(max_length, list(lists), len(texts), make_phrases(features_of))
-
-    @property
-    def n_always(self) -> int:
-        """How many features have a weight for every type, seen or not: lengths and dictionaries."""
-        return self.max_length + len(self.dictionaries)
-
-    @property
-    def n_features(self) -> int:
-        return self.n_always + self.n_texts
 
     @property
     def names(self) -> list[tuple[str, Any]]:
@@ -104,10 +97,8 @@ class SegmentTexts:
             ends = self.phrases.index.find(words, offsets, longest, len(keys))
             row = np.flatnonzero(ends)
             ptr, node = self.phrases.ptr, ends[row]
-            sizes = ptr[node + 1] - ptr[node]
-            within = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-            feature = self.phrases.feature[np.repeat(ptr[node], sizes) + within]
-            row, node = np.repeat(row, sizes), np.repeat(node, sizes)
+            owner, place = runs_of(ptr[node], ptr[node + 1] - ptr[node])
+            row, node, feature = row[owner], node[owner], self.phrases.feature[place]
             if held is not None:
                 of_texts = feature >= len(self.dictionaries)
                 token = np.searchsorted(rows, row, side="right") - 1

@@ -29,9 +29,9 @@ from labelwright.corpus.schemes import detect_scheme, pairs_of_codes
 from labelwright.corpus.table import Column, Corpus
 from labelwright.errors import ModelFileError, OptionError, TemplateError
 from labelwright.features.incidence import (
-    Fixed,
     Ints,
     Longs,
+    Part,
     Tensors,
     distinct_strings,
     packed_strings,
@@ -284,7 +284,7 @@ NOTHING = Given()
 Clusters = Mapping[str, str]  # word -> its cluster; a word that is missing is looked up in lower case
 
 
-class Sources(Fixed):
+class Sources(Part):
     """The dictionaries and clusters that a template reads: they make columns, and no features of their own."""
 
     cell_kinds = ()

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from labelwright.corpus.offsets import offsets_from
+from labelwright.corpus.offsets import offsets_from, runs_of
 from labelwright.errors import CorpusError, ModelFileError, OptionError
 from labelwright.features.incidence import (
     NO_VALUES,
@@ -18,6 +18,7 @@ from labelwright.features.incidence import (
     Incidence,
     Ints,
     Longs,
+    Part,
     Tensors,
     distinct_strings,
     packed_strings,
@@ -160,7 +161,7 @@ def check_column(header: HeaderReader, column: int, n_columns: int) -> None:
         raise ModelFileError(f"{header.place}: template: reads column {column}, but the model has {n_columns} (from 0)")
 
 
-class Vocabulary:
+class Vocabulary(Part):
     """The result of training on templates: the values of each reader, and a table of features for each shape of
     line."""
 
@@ -174,16 +175,12 @@ class Vocabulary:
         for table, features in self.rows.items():
             self.first[table] = n
             n += len(features)
-        self.n_features = n
+        self.n_features, self.cell_kinds = n, tuple(patterns_of(template))
         self._lookup: Lookup | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
         """What a pickle holds: all but what is quickly made again, as pairs, since skops has no tuples as keys."""
         return Vocabulary, (self.template, list(self.values.items()), list(self.rows.items()))
-
-    @property
-    def cell_kinds(self) -> tuple[str, ...]:
-        return tuple(patterns_of(self.template))
 
     @computed_once
     def _known(self) -> dict[Reader, dict[str, int]]:
@@ -298,7 +295,6 @@ class Vocabulary:
         return Vocabulary(self.template, values, rows)
 
     def numbers_in(self, merged: "Vocabulary") -> Longs:
-        """The numbers [F] of these features in a vocabulary that was merged from this one."""
         parts = [merged.first[table] + np.arange(len(rows), dtype=np.int64) for table, rows in self.rows.items()]
         return np.concatenate([np.empty(0, np.int64), *parts])
 
@@ -404,8 +400,7 @@ class Vocabulary:
         key_ptr = offsets_from(lengths)
         key_feature = np.empty(key_ptr[-1], np.int32)
         for key, ptr, feature in rows:
-            within = np.arange(len(feature)) - np.repeat(ptr[:-1], np.diff(ptr))
-            key_feature[np.repeat(key_ptr[key], np.diff(ptr)) + within] = feature
+            key_feature[runs_of(key_ptr[key], np.diff(ptr))[1]] = feature
         keys = np.empty((reading.n_tokens, len(shared)), np.int32)
         for g, (group, key) in enumerate(zip(shared, numbered, strict=True)):
             keys[:, g] = key[group.keys]

@@ -187,7 +187,7 @@ def _used(sentence: Any, S: int, probabilistic: bool) -> SentenceUse:
     lattice = sentence.lattice
     if not probabilistic:
         return _on_path(lattice.graph.state[best_path(lattice)[0]], S)
-    transitions = _expected_transitions(lattice, sentence.posterior())
+    transitions = _expected_transitions(lattice, sentence.sums)
     return SentenceUse(len(lattice.node), _cells(sentence.state_marginals()), _cells(transitions))
 
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from labelwright.corpus.offsets import offsets_from, runs_of
 from labelwright.kernels import clamped, compiled
 from labelwright.parallel import even_ranges, sentence_ranges
 from labelwright.structures import timeorder
@@ -97,9 +98,9 @@ class BatchSlots(NamedTuple):
     @staticmethod
     def of(candidates: Candidates, token: Array, plan: Plan, members: PairMembers, width: int) -> "BatchSlots":
         """The slots of tokens [T] in time order."""
-        row, slot = _ranges(candidates.ptr[token], np.diff(candidates.ptr)[token])
+        row, slot = runs_of(candidates.ptr[token], np.diff(candidates.ptr)[token])
         later = token[plan.n_first :]
-        pair, pair_slot = _ranges(candidates.pair_ptr[later], np.diff(candidates.pair_ptr)[later])
+        pair, pair_slot = runs_of(candidates.pair_ptr[later], np.diff(candidates.pair_ptr)[later])
         g = later[pair]
         i, j = np.divmod(pair_slot - candidates.pair_ptr[g], np.maximum(1, candidates.ptr[g + 1] - candidates.ptr[g]))
         before, label = candidates.label[candidates.ptr[g - 1] + i], candidates.label[candidates.ptr[g] + j]
@@ -107,7 +108,7 @@ class BatchSlots(NamedTuple):
         sizes = np.diff(members.ptr)[code]
         some = sizes > 0  # of order 2, pairs that are forbidden have no node
         pair, pair_slot, code, sizes = pair[some], pair_slot[some], code[some], sizes[some]
-        entry, place = _ranges(members.ptr[code], sizes)
+        entry, place = runs_of(members.ptr[code], sizes)
         member, pair_row = members.member[place], pair[entry] + plan.n_first
         source = target = np.empty(0, np.int64)
         if members.order == 1:
@@ -156,13 +157,6 @@ class BatchSlots(NamedTuple):
             none = np.empty(0, np.int64)
             return Gains(nodes, none, none, none, none, np.empty(0))
         return Gains(nodes, self.pair_row, self.member, self.source, self.target, gain)
-
-
-def _ranges(first: Array, sizes: Array) -> tuple[Array, Array]:
-    """The numbers first[k] .. first[k] + sizes[k] of every k, and k itself."""
-    owner = np.repeat(np.arange(len(sizes)), sizes)
-    starts = np.cumsum(sizes) - sizes
-    return owner, np.arange(len(owner)) - starts[owner] + first[owner]
 
 
 NOTHING = np.empty(0, np.int32)
@@ -239,7 +233,7 @@ class LabelledChains:
         lengths = np.diff(self.offsets)
         tokens = np.repeat(complete, lengths)
         nodes, path = np.zeros_like(self.gold), np.empty(int(tokens.sum()), self.gold.dtype)
-        offsets = np.concatenate([[0], np.cumsum(lengths[complete])])
+        offsets = offsets_from(lengths[complete])
         clamped.paths_of(self.gold[tokens], self.graph.contexts, offsets, path)
         nodes[tokens] = path
         return nodes
@@ -251,7 +245,7 @@ class LabelledChains:
             sentences = begin + np.flatnonzero(kinds == kind)
             lengths = self.offsets[sentences + 1] - self.offsets[sentences]
             order = np.argsort(-lengths, kind="stable")
-            sentences, ends = sentences[order], np.concatenate([[0], np.cumsum(lengths[order])])
+            sentences, ends = sentences[order], offsets_from(lengths[order])
             n = max(1, -(-int(ends[-1]) // tokens))
             n = n if n < 3 else -(-n // 4) * 4  # so that threads are done together
             for a, b in even_ranges(ends, n):
@@ -260,7 +254,7 @@ class LabelledChains:
     def batch(self, sentences: Array) -> tuple[Array, Chains]:
         """Sentences of one kind, the longest first: the token of each row, and what training needs of them."""
         lengths = self.offsets[sentences + 1] - self.offsets[sentences]
-        plan = timeorder.plan(np.concatenate([[0], np.cumsum(lengths)]))
+        plan = timeorder.plan(offsets_from(lengths))
         within = plan.token - (np.cumsum(plan.lengths) - plan.lengths)[plan.rank]
         token = self.offsets[sentences][plan.rank] + within
         slots = None

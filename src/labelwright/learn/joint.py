@@ -32,11 +32,9 @@ class Layer(Protocol):
     def forward(self, weights: Array, below: Array) -> tuple[Array | None, Back]:
         """What it passes, by slots (None where no layer reads it), and its backward function:
         loss, d_weights, d_below = back(d_passed, share)."""
-        ...
 
     def precise(self) -> "Layer | None":
         """The same in float64; None where it is in float64 already."""
-        ...
 
 
 class Stack(NamedTuple):

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from labelwright.corpus.offsets import offsets_from
+from labelwright.corpus.offsets import offsets_from, runs_of
 from labelwright.engine.choice import require_compiled
 from labelwright.features.incidence import Incidence, invert
 from labelwright.kernels import candidates as kernels
@@ -62,10 +62,7 @@ class _Run(NamedTuple):
 
     def tokens(self, sentences: Array) -> Array:
         """The tokens of these sentences, one sentence behind the other."""
-        sizes = np.diff(self.offsets)[sentences]
-        within = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-        tokens: Array = np.repeat(self.offsets[sentences], sizes) + within
-        return tokens
+        return runs_of(self.offsets[sentences], np.diff(self.offsets)[sentences])[1]
 
     def trained(self, sentences: Array) -> tuple[Array, Array]:
         """The weights and the biases of labels after some passes over shuffled sentences."""

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from labelwright.corpus.offsets import offsets_from, runs_of
 from labelwright.features.incidence import Incidence, Transposed, Transposer, tokens_of_keys
 from labelwright.kernels import scoring
 from labelwright.parallel import Workers, even_ranges
@@ -66,11 +67,9 @@ class _Features(NamedTuple):
     def cells(self, cells: Cells) -> CellLists:
         """The weights of these features."""
         sizes = np.diff(cells.ptr)[self.feature]
-        ends = np.cumsum(sizes)
-        cell = np.repeat(cells.ptr[self.feature] - (ends - sizes), sizes) + np.arange(sizes.sum())
-        value = np.repeat(self.value, sizes) if len(self.value) else self.value
-        ptr = np.concatenate([[0], ends])[self.ptr].astype(np.int64)
-        return CellLists(ptr, cell.astype(np.int32), cells.column[cell], value)
+        owner, cell = runs_of(cells.ptr[self.feature], sizes)
+        value = self.value[owner] if len(self.value) else self.value
+        return CellLists(offsets_from(sizes)[self.ptr], cell.astype(np.int32), cells.column[cell], value)
 
 
 Lists = TypeVar("Lists", CellLists, RowLists, _Features)

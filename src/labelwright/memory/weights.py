@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from labelwright.corpus.offsets import offsets_from
+from labelwright.corpus.offsets import offsets_from, runs_of
 from labelwright.errors import CorpusError
 from labelwright.kernels import values as kernels
 from labelwright.kernels.values import JEFFREY, MVDM, NUMERIC, OVERLAP, SHANNON, Distances, fill_pairs
@@ -53,8 +53,7 @@ def counted_keys(keys: Array, often: Array | None) -> tuple[Array, Array]:
 def entries_of(ptr: Array, rows: Array) -> tuple[Array, Array]:
     """The entries of some rows of a sparse table, row after row: ptr [rows+1], and their places."""
     sizes = np.diff(ptr)[rows]
-    row_ptr = offsets_from(sizes)
-    return row_ptr, np.arange(row_ptr[-1]) + np.repeat(ptr[rows] - row_ptr[:-1], sizes)
+    return offsets_from(sizes), runs_of(ptr[rows], sizes)[1]
 
 
 def binned(numbers: Array) -> Array:

@@ -19,7 +19,7 @@ from labelwright.corpus.table import Column, Corpus, checked_sentences, compacte
 from labelwright.errors import CorpusError, OptionError, TemplateError
 from labelwright.features.builtin import BUILTIN
 from labelwright.features.builtin import template as find_template
-from labelwright.features.extract import columns_of, few_tokens, kind_of, read_template, refuse_labels_below
+from labelwright.features.extract import columns_of, corpus_with, few_tokens, kind_of, read_template, rows_of_numbers
 from labelwright.features.sources import NO_SOURCES, NOTHING, Given, Sources, with_usual_lines
 from labelwright.features.template import Cell, Pattern, Template, apply
 from labelwright.features.vocabulary import Columns
@@ -137,7 +137,6 @@ def restored(tensors: TensorReader, header: HeaderReader) -> Windows:
     if kind != "columns":
         return Windows(kind, tuple(names), tuple(inputs))
     template = read_template(header.part("template"))
-    refuse_labels_below(template)
     lines = _comparable(template)
     if len(lines) != len(names) or template.n_columns > len(inputs):
         raise header.refuse("names", f"one for each of the {len(lines)} lines of the template")
@@ -151,15 +150,9 @@ def lines_of(template: Template) -> list[Pattern]:
 
 
 def _from_columns(windows: Windows, X: Any, given: Given) -> tuple[Instances, Array]:
-    corpus = X if isinstance(X, Corpus) else Corpus.from_sequences(X, reads=windows.inputs)
-    names = corpus.input_names if isinstance(X, Corpus) else corpus.names
-    if len(names) != len(windows.inputs):
-        raise CorpusError(
-            f"{corpus.source}: the model reads {len(windows.inputs)} columns ({','.join(windows.inputs)}), got "
-            f"{len(names)}"
-        )
+    corpus = corpus_with(X, windows.inputs)
     assert windows.template is not None
-    columns = columns_of(corpus, names)
+    columns = columns_of(corpus)
     columns = windows.sources.extended(columns, windows.sources.held_out(columns, given))
     read: dict[Cell, tuple[list[str], Array]] = {}
     read_lines = [_column(line, columns, read) for line in lines_of(windows.template)]
@@ -218,13 +211,7 @@ def _from_dicts(windows: Windows, X: Any, given: Given) -> tuple[Instances, Arra
 def _from_arrays(windows: Windows, X: Any, given: Given) -> tuple[Instances, Array]:
     if kind_of(X) != "arrays" and any(len(sentence) for sentence in X):
         raise CorpusError(f"X: the model was trained on arrays of numbers, got {kind_of(X)}")
-    sentences = []
-    for n, sentence in enumerate(X):
-        rows = np.asarray(sentence, np.float64)
-        if len(rows) and (rows.ndim != 2 or rows.shape[1] != len(windows.names)):
-            raise CorpusError(f"X: sentence {n}: expected rows of {len(windows.names)} numbers, got {rows.shape}")
-        sentences += [rows] if len(rows) else []
-    return instances(np.concatenate(sentences)), offsets_of(X)
+    return instances(np.concatenate(rows_of_numbers(X, len(windows.names), np.float64))), offsets_of(X)
 
 
 def offsets_of(X: Sequence[Any]) -> Array:

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 from numpy.typing import NDArray
 
-from labelwright.answers.batch import Batch, joined, passed_by
+from labelwright.answers.batch import Batch, Labellings, LayeredLabellings, joined, passed_by
 from labelwright.answers.calibrated import Calibration
-from labelwright.answers.protocol import Labellings, LayeredLabellings
 from labelwright.corpus.schemes import same_rules
 from labelwright.corpus.token_records import listed
 from labelwright.decode import DECODERS, RULED_DECODERS
@@ -492,7 +491,7 @@ class Tagger(Estimator):
 
         def question(name: str, _: Tagger, batch: Batch) -> list[list[dict[str, float]]]:
             batch.check_possible()
-            rows: list[Any] = [[] if s is None else s.state_marginals().tolist() for s in batch.sure]  # type: ignore[attr-defined]
+            rows: list[Any] = [[] if s is None else s.state_marginals().tolist() for s in batch.sure]  # type: ignore[union-attr]
             return [[dict(zip(names[name], row, strict=True)) for row in sentence] for sentence in rows]
 
         given = self._by_output("forced", forced), self._by_output("constraints", constraints)

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
-from typing import Annotated, Any, ClassVar, Self, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,9 +26,20 @@ from labelwright.learn.lbfgs import minimised
 from labelwright.learn.monitor import EVERY, Checkpoints, Monitor, ProgressBar, Record
 from labelwright.modelfile import HeaderReader, TensorReader, pack_strings
 from labelwright.parallel import Workers
-from labelwright.settings import AtLeast, Below, Default, Help, OfTheRun, OneOf, RecipeOnly, settings_of
+from labelwright.settings import (
+    REQUIRED,
+    AtLeast,
+    Below,
+    Default,
+    OfTheRun,
+    OneOf,
+    RecipeOnly,
+    chosen,
+    declared,
+    settings_of,
+)
 from labelwright.structures.passing import Passed, certain, joined, mixed, over
-from labelwright.taggers import declared, registry
+from labelwright.taggers import registry
 from labelwright.taggers.arguments import Forced, labelled_pair, listed_weights
 from labelwright.taggers.base import (
     CONFIDENCE,
@@ -43,6 +54,7 @@ from labelwright.taggers.base import (
     Confidences,
     Tagger,
 )
+from labelwright.taggers.declared import LOG_LINEAR
 from labelwright.taggers.estimator import InputSchema, Summary, untrained
 from labelwright.taggers.kinds import Shares
 from labelwright.taggers.layers import (
@@ -76,47 +88,28 @@ REFUSED = {  # arguments and settings of other taggers, and what to do instead
     "unmarked": "a cascade has labels in each layer; write _ in the file where they are unknown",
 }
 
-Layers = Annotated[
-    Sequence[tuple[str, Any]],
-    LayerTables(),
-    RecipeOnly(),
-    Help(
+# fmt: off
+CASCADE = LOG_LINEAR | declared(
+    layers=(Sequence[tuple[str, Any]], REQUIRED,
         "Pairs of a name and a tagger, the lowest first: CRF, LatentCRF, SemiCRF; with passing best also perceptrons, "
         "with best and marginal memory-based and n-gram taggers; LatticeTagger, with joint only as the lowest. "
-        "Templates read the labels below by %y[row] or %y[row,NAME]; one without it gets the usual lines."
-    ),
-]
-Passing = Annotated[
-    str,
-    OneOf("best", "marginal", "joint", "sample", "nbest"),
-    Help(
+        "Templates read the labels below by %y[row] or %y[row,NAME]; one without it gets the usual lines.",
+        LayerTables(), RecipeOnly()),
+    passing=(str, "joint",
         "What a layer passes upwards: its best labels, all likely labels by their marginal probabilities, joint (the "
-        "same, then all layers learn together), labels of a sample of labellings, or of the nbest."
-    ),
-]
-LayerShares = Annotated[
-    Mapping[str, float] | None,
-    Shares(),
-    RecipeOnly(),
-    Help("Weight of the loss of each layer in joint training, by name."),
-    Default("1 each"),
-]
-Jackknife = Annotated[
-    bool,
-    Help(
+        "same, then all layers learn together), labels of a sample of labellings, or of the nbest.",
+        OneOf("best", "marginal", "joint", "sample", "nbest")),
+    shares=(Mapping[str, float] | None, None, "Weight of the loss of each layer in joint training, by name.",
+        Shares(), RecipeOnly(), Default("1 each")),
+    jackknife=(bool, False,
         "Train upper layers on labels of sentences that the lower layers were not trained on (5 parts); above "
-        "memory-based and n-gram taggers that is always so."
-    ),
-]
-Cut = Annotated[float, AtLeast(0), Below(1), RecipeOnly(), Help("Labels less probable than this are not passed.")]
-LexiconOf = Annotated[
-    str | None,
-    RecipeOnly(),
-    Help(
+        "memory-based and n-gram taggers that is always so."),
+    cut=(float, 0.001, "Labels less probable than this are not passed.", AtLeast(0), Below(1), RecipeOnly()),
+    lexicon=(str | None, None,
         "Name of a layer: the labels of it that each word had in training become one more column, as in NN|VB, which "
-        "%each reads."
-    ),
-]
+        "%each reads.", RecipeOnly()),
+)
+# fmt: on
 
 
 class _OfItsLayers:
@@ -151,31 +144,18 @@ class Cascade(Confidences, Tagger):
     lexicon_: Lexicon | None
     history_: list[dict[str, Any]]  #: a record of each iteration, or of each pass
 
-    def __init__(
-        self,
-        layers: Layers,
-        passing: Passing = "joint",
-        shares: LayerShares = None,
-        jackknife: Jackknife = False,
-        cut: Cut = 0.001,
-        lexicon: LexiconOf = None,
-        max_iter: declared.MaxIter = None,
-        tol: declared.Tol = 1e-5,
-        n_jobs: declared.Jobs = None,
-        random_state: declared.Seed = None,
-        verbose: declared.Verbose = 0,
-    ):
-        self.layers = layers
-        self.passing = passing
-        self.shares = shares
-        self.jackknife = jackknife
-        self.cut = cut
-        self.lexicon = lexicon
-        self.max_iter = max_iter
-        self.tol = tol
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
+    layers: Sequence[tuple[str, Any]]
+    passing: str
+    shares: Mapping[str, float] | None
+    jackknife: bool
+    cut: float
+    lexicon: str | None
+    max_iter: int | None
+    tol: float
+    random_state: int | None
+    verbose: int
+
+    _declared = chosen("layers passing shares jackknife cut lexicon max_iter tol n_jobs random_state verbose", CASCADE)
 
     # -- training -----------------------------------------------------------------------------------------------------
 

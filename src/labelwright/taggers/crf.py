@@ -22,11 +22,12 @@ from labelwright.learn.sgd import SGD, sgd
 from labelwright.parallel import Workers, one_blas_thread
 from labelwright.scoring.carry import carry_over, merged_weights
 from labelwright.scoring.parameters import Trained, make_parameters
+from labelwright.settings import chosen
 from labelwright.structures.passing import Candidates
 from labelwright.structures.states import resized
-from labelwright.taggers import declared
 from labelwright.taggers.arguments import Data
 from labelwright.taggers.chain_structure import outside_code
+from labelwright.taggers.declared import LOG_LINEAR
 from labelwright.taggers.linear import LinearTagger, Noise, Run, State, UnfinishedError, lasting
 
 SPLIT_MERGE = "split-merge"
@@ -287,33 +288,12 @@ class CRF(LinearTagger):
     _learner: ClassVar[Any] = Likelihood
     _can_start_from: ClassVar[tuple[str, ...]] = ("crf", "latent-crf")
 
-    def __init__(
-        self,
-        template: declared.Template = "default",
-        order: declared.Order = 1,
-        cells: declared.Cells = "observed",
-        min_count: declared.MinCount = 1,
-        l1: declared.L1 = 0.0,
-        l2: declared.L2 = 1.0,
-        optimizer: declared.Optimizer = "lbfgs",
-        averaging: declared.SgdAveraging = "none",
-        max_iter: declared.MaxIter = None,
-        tol: declared.Tol = 1e-5,
-        constraints: declared.Constraints = None,
-        prune_labels: declared.PruneLabels = "auto",
-        warm_start: declared.WarmStart = False,
-        n_jobs: declared.Jobs = None,
-        random_state: declared.Seed = None,
-        verbose: declared.Verbose = 0,
-        dictionaries: declared.Dictionaries = None,
-        clusters: declared.Clusters = None,
-        vectors: declared.Vectors = None,
-        class_weight: declared.ClassWeight = None,
-        forbidden_transitions: declared.ForbiddenTransitions = None,
-        required_transitions: declared.RequiredTransitions = None,
-        entity_rate: declared.EntityRate = None,
-    ):
-        self._store(locals())
+    _declared = chosen(
+        "template order cells min_count l1 l2 optimizer averaging max_iter tol constraints prune_labels warm_start "
+        "n_jobs random_state verbose dictionaries clusters vectors class_weight forbidden_transitions "
+        "required_transitions entity_rate",
+        LOG_LINEAR,
+    )
 
 
 class LatentCRF(LinearTagger):
@@ -332,37 +312,12 @@ class LatentCRF(LinearTagger):
     _learner: ClassVar[Any] = Likelihood
     _can_start_from: ClassVar[tuple[str, ...]] = ("crf", "latent-crf")
 
-    def __init__(
-        self,
-        n_latent: declared.Latent = 4,
-        template: declared.Template = "default",
-        order: declared.Order = 1,
-        cells: declared.Cells = "observed",
-        min_count: declared.MinCount = 1,
-        l1: declared.L1 = 0.0,
-        l2: declared.L2 = 1.0,
-        optimizer: declared.Optimizer = "lbfgs",
-        averaging: declared.SgdAveraging = "none",
-        max_iter: declared.MaxIter = None,
-        tol: declared.Tol = 1e-5,
-        n_restarts: declared.Restarts = 1,
-        constraints: declared.Constraints = None,
-        warm_start: declared.WarmStart = False,
-        n_jobs: declared.Jobs = None,
-        random_state: declared.Seed = None,
-        verbose: declared.Verbose = 0,
-        dictionaries: declared.Dictionaries = None,
-        clusters: declared.Clusters = None,
-        vectors: declared.Vectors = None,
-        class_weight: declared.ClassWeight = None,
-        forbidden_transitions: declared.ForbiddenTransitions = None,
-        required_transitions: declared.RequiredTransitions = None,
-        start: declared.LatentStart = "random",
-        split_rounds: declared.SplitRounds = 3,
-        merge_share: declared.MergeShare = 0.5,
-        entity_rate: declared.EntityRate = None,
-    ):
-        self._store(locals())
+    _declared = chosen(
+        "n_latent template order cells min_count l1 l2 optimizer averaging max_iter tol n_restarts constraints "
+        "warm_start n_jobs random_state verbose dictionaries clusters vectors class_weight forbidden_transitions "
+        "required_transitions start split_rounds merge_share entity_rate",
+        LOG_LINEAR,
+    )
 
     n_latent: int | Mapping[str, int]
     start: str

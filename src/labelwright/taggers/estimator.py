@@ -21,7 +21,7 @@ from labelwright.evaluate.scorers import Scoring, scorer_of
 from labelwright.features.builtin import BUILTIN
 from labelwright.inspection import facts, use
 from labelwright.modelfile import BITS
-from labelwright.settings import NOT_NEGATIVE, Help, OfTheRun, Signed, plain_signature, settings_of
+from labelwright.settings import NOT_NEGATIVE, Help, OfTheRun, Signed, Table, constructor, plain_signature, settings_of
 from labelwright.taggers.registry import name_of
 from labelwright.wording import did_you_mean, either
 
@@ -49,7 +49,12 @@ class InputSchema(NamedTuple):
 class Estimator:
     """get_params, set_params, save and a readable repr; constructors only store, `fit` checks.
 
-    A setting is declared once, in the constructor's signature; see labelwright.settings."""
+    A setting is declared once, in a table or in the constructor's signature; see labelwright.settings."""
+
+    _declared: ClassVar[Table]  # of which the constructor is made; a class may also have one of its own
+
+    def __init__(self, *values: Any, **named: Any):
+        """Store the settings."""
 
     # What the command line asks a class; the answers of a tagger that is learnt at once, from one label column.
     training_: dict[str, Any]  #: the record of training: sizes, seconds, why it ended
@@ -65,6 +70,8 @@ class Estimator:
     def __init_subclass__(cls, **options: Any) -> None:
         """Write the sentences of the settings into the docstring, and a signature that a person can read."""
         super().__init_subclass__(**options)
+        if "_declared" in vars(cls):
+            cls.__init__ = constructor(cls._declared)  # type: ignore[method-assign]
         if "__init__" not in vars(cls):
             return
         cls.__signature__ = plain_signature(cls)
@@ -73,10 +80,6 @@ class Estimator:
             lines = [textwrap.fill(f"{s.name} : {s.help}", 110, subsequent_indent="    ") for s in described]
             written = inspect.cleandoc(cls.__doc__ or "")  # Python 3.13 has removed the indentation already
             cls.__doc__ = "\n".join([written, "", "Parameters", "----------", *lines, ""])
-
-    def _store(self, settings: Mapping[str, Any]) -> None:
-        """What a constructor does: keep the settings, which are its `locals()`, as attributes."""
-        vars(self).update({name: value for name, value in settings.items() if name not in ("self", "__class__")})
 
     @classmethod
     def _parameter_names(cls) -> list[str]:

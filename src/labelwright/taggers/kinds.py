@@ -1,7 +1,7 @@
 """Kinds of values that only some settings of taggers take: numbers by label, one value for each column, phrases."""
 
 import re
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from numbers import Integral
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,20 @@ from labelwright.corpus.limits import MOST_HELD, read_at_most
 from labelwright.errors import LabelwrightError, OptionError, unreadable
 from labelwright.features.builtin import BUILTIN
 from labelwright.features.template import NAME
-from labelwright.settings import NOT_NEGATIVE, Above, AtLeast, Bounds, Choice, Kind, Number, Place, Switch, Text, Whole
+from labelwright.settings import (
+    NOT_NEGATIVE,
+    Above,
+    AtLeast,
+    Bounds,
+    Choice,
+    Kind,
+    Limit,
+    Number,
+    Place,
+    Switch,
+    Text,
+    Whole,
+)
 from labelwright.wording import shown
 
 POSITIVE_NUMBER = Number(Bounds(Above(0)))
@@ -50,18 +63,13 @@ class SchemeName(Text):
         return f"expected 'scheme' or the name of a label scheme, got {shown(value, 60)}"
 
 
-class Threads(Kind):
+class Threads(Whole):
     """A number of threads."""
 
     expected = "a number of threads, or -1 for one per core"
-    metavar = "N"
 
-    def accepts(self, value: Any) -> bool:
-        whole = isinstance(value, Integral) and not isinstance(value, bool)
-        return whole and (int(value) == -1 or int(value) >= 1)
-
-    def from_text(self, text: str) -> int:
-        return int(text)
+    def __init__(self) -> None:
+        self.bounds = Bounds(Limit("", lambda value: value == -1 or value >= 1))
 
     def is_stored(self, value: Any) -> bool:
         return False  # how many threads run is for the user to say
@@ -157,12 +165,9 @@ class LabelPairs(Kind):
     repeated = True
 
     def accepts(self, value: Any) -> bool:
-        return isinstance(value, Sequence) and not isinstance(value, str) and all(map(self._is_pair, value))
-
-    def _is_pair(self, pair: Any) -> bool:
-        if not isinstance(pair, Sequence) or isinstance(pair, str) or len(pair) != 2:
-            return False
-        return all(isinstance(label, Hashable) for label in pair)
+        return _is_list(value) and all(
+            _is_list(pair) and len(pair) == 2 and all(isinstance(label, Hashable) for label in pair) for pair in value
+        )
 
     def from_texts(self, texts: list[str], flag: str) -> Any:
         for text in texts:
@@ -175,17 +180,23 @@ class LabelPairs(Kind):
         return self.from_texts(value, place.name) if texts else value
 
 
-class NumberOrAuto(Kind):
-    """A number of 0 or more, or "auto"."""
+def _is_list(value: Any) -> bool:
+    return isinstance(value, Sequence) and not isinstance(value, str)
 
-    expected = "a number of 0 or more, or 'auto'"
-    metavar = "X|auto"
+
+class NumberOrName(Kind):
+    """A number, or one of some names."""
+
+    def __init__(self, number: Number, expected: str, *names: str):
+        self.number, self.names = number, names
+        self.expected = f"{expected}, or {' or '.join(map(repr, names))}"
+        self.metavar = "|".join(("X", *names))
 
     def accepts(self, value: Any) -> bool:
-        return NOT_NEGATIVE.accepts(value) or (isinstance(value, str) and value == "auto")
+        return value in self.names if isinstance(value, str) else self.number.accepts(value)
 
     def from_text(self, text: str) -> float | str:
-        return text if text == "auto" else float(text)
+        return text if text in self.names else float(text)
 
 
 class Verbosity(Kind):
@@ -197,31 +208,10 @@ class Verbosity(Kind):
         return isinstance(value, Integral) or Switch().accepts(value)
 
 
-class ShareOrName(Kind):
-    """A share above 0 and up to 1, or one of some names."""
-
-    def __init__(self, *names: str):
-        self.names = names
-        self.expected = f"a share above 0 and up to 1, or {' or '.join(map(repr, names))}"
-        self.metavar = "|".join(("X", *names))
-
-    def accepts(self, value: Any) -> bool:
-        if isinstance(value, str):
-            return value in self.names
-        return NOT_NEGATIVE.accepts(value) and 0 < value <= 1
-
-    def from_text(self, text: str) -> float | str:
-        return text if text in self.names else float(text)
-
-
 class NameByColumn(Choice):
     """One of several names, or one of them for each column."""
 
     metavar = "NAME"
-
-    def __init__(self, choices: Iterable[str]):
-        super().__init__(choices)
-        self.metavar = "NAME"
 
     def complaint(self, value: Any) -> str | None:
         names = [value] if isinstance(value, str) or not hasattr(value, "__len__") else value
@@ -243,9 +233,7 @@ class NameByColumn(Choice):
 class NameOrNumbers(Choice):
     """One of several names, or a number for each column."""
 
-    def __init__(self, choices: Iterable[str]):
-        super().__init__(choices)
-        self.metavar = "NAME"
+    metavar = "NAME"
 
     def complaint(self, value: Any) -> str | None:
         if isinstance(value, str):

@@ -6,7 +6,7 @@ LatticeCRF, which is asked about paths."""
 import itertools
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Annotated, Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,13 +27,13 @@ from labelwright.learn.objective import LogLikelihood
 from labelwright.modelfile import HeaderReader, TensorReader
 from labelwright.parallel import Workers, one_blas_thread
 from labelwright.scoring.parameters import Parameters, Trained, arc_scores, cells_of_arcs, weights_of_arcs
-from labelwright.settings import Help, Signed
+from labelwright.settings import Signed, chosen, declared
 from labelwright.structures.feature_lattice import ArcGraphs, Ends, FeatureLattice, LatticeArcs, graphs_of
 from labelwright.structures.passing import Candidates
 from labelwright.structures.states import state_space
-from labelwright.taggers import declared
 from labelwright.taggers.base import NBEST, PROBABILITY
 from labelwright.taggers.crf import OPTIMIZERS
+from labelwright.taggers.declared import LOG_LINEAR
 from labelwright.taggers.estimator import Estimator, InputSchema, Summary
 from labelwright.taggers.linear import Weighted, record_of
 from labelwright.taggers.packing import (
@@ -258,9 +258,11 @@ def _labels(spans: list[Span], place: dict[int, int]) -> list[str]:
     return labels_of(moved, max(place.values()))
 
 
-Transitions = Annotated[
-    bool, Signed(), Help("Have a weight for each pair of labels of successive arcs (where there are two or more).")
-]
+LATTICE = LOG_LINEAR | declared(
+    transitions=(
+        bool, True, "Have a weight for each pair of labels of successive arcs (where there are two or more).", Signed()
+    )
+)  # fmt: skip
 
 
 class LatticeModel(Weighted, Estimator):
@@ -375,19 +377,7 @@ class LatticeCRF(LatticeModel):
 
     can: ClassVar[frozenset[str]] = frozenset({PROBABILITY, NBEST})
 
-    def __init__(
-        self,
-        transitions: Transitions = True,
-        cells: declared.Cells = "all",
-        min_count: declared.MinCount = 1,
-        l1: declared.L1 = 0.0,
-        l2: declared.L2 = 1.0,
-        max_iter: declared.MaxIter = None,
-        tol: declared.Tol = 1e-5,
-        n_jobs: declared.Jobs = None,
-        verbose: declared.Verbose = 0,
-    ):
-        self._store(locals())
+    _declared = chosen("transitions cells min_count l1 l2 max_iter tol n_jobs verbose", LATTICE, cells="all")
 
     # -- training -----------------------------------------------------------------------------------------------------
 

@@ -4,7 +4,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Annotated, Any, ClassVar, Self, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +29,7 @@ from labelwright.parallel import Workers, sentence_ranges
 from labelwright.scoring.assembly import BLOCK_TOKENS
 from labelwright.scoring.carry import carry_over
 from labelwright.scoring.parameters import Trained
-from labelwright.settings import Anything, Group, Help, OfTheRun, OneOf, PythonOnly
+from labelwright.settings import Anything, Group, OfTheRun, OneOf, PythonOnly, chosen, declared
 from labelwright.structures.feature_lattice import (
     OUTSIDE,
     WRITABLE,
@@ -40,14 +40,14 @@ from labelwright.structures.feature_lattice import (
     ends_of,
 )
 from labelwright.structures.passing import NOTHING_BELOW, Candidates, FeatureValues, Layered, Passed
-from labelwright.taggers import declared
 from labelwright.taggers.arguments import Forced, labelled, labelled_pair, permitted_labels, sample_weights, true_labels
 from labelwright.taggers.base import FORCED, JOINT, LAYER, NBEST, PROBABILITY, Tagger
+from labelwright.taggers.declared import TRAINING
 from labelwright.taggers.estimator import InputSchema
 from labelwright.taggers.lattice_crf import (
+    LATTICE,
     EncodedLattices,
     LatticeModel,
-    Transitions,
     arc_slots,
     encoded,
     objective,
@@ -207,22 +207,17 @@ class Function(Anything):
         return value is None or callable(value)
 
 
-Lattices = Annotated[
-    LatticeMaker | None,
-    Function(),
-    PythonOnly(),
-    OfTheRun(),
-    Help(
+# fmt: off
+OWN = declared(
+    lattices=(LatticeMaker | None, None,
         "A function that makes a FeatureLattice of a sentence: node t lies before token t, so that there is one node "
-        "more than tokens. No model file holds it: set it again after load."
-    ),
-]
-Unreachable = Annotated[
-    str,
-    OneOf("error", "skip"),
-    Group(declared.TRAINING),
-    Help("Training sentences whose labels are no path of their lattice: an error, or skip: left out, with a warning."),
-]
+        "more than tokens. No model file holds it: set it again after load.",
+        Function(), PythonOnly(), OfTheRun()),
+    unreachable=(str, "error",
+        "Training sentences whose labels are no path of their lattice: an error, or skip: left out, with a warning.",
+        OneOf("error", "skip"), Group(TRAINING)),
+)
+# fmt: on
 
 
 class LatticeTagger(LatticeModel, Tagger):
@@ -251,21 +246,9 @@ class LatticeTagger(LatticeModel, Tagger):
     unreachable: str
     _assemblies: None = None  # scores need none
 
-    def __init__(
-        self,
-        lattices: Lattices = None,
-        unreachable: Unreachable = "error",
-        transitions: Transitions = True,
-        cells: declared.Cells = "all",
-        min_count: declared.MinCount = 1,
-        l1: declared.L1 = 0.0,
-        l2: declared.L2 = 1.0,
-        max_iter: declared.MaxIter = None,
-        tol: declared.Tol = 1e-5,
-        n_jobs: declared.Jobs = None,
-        verbose: declared.Verbose = 0,
-    ):
-        self._store(locals())
+    _declared = chosen(
+        "lattices unreachable transitions cells min_count l1 l2 max_iter tol n_jobs verbose", LATTICE | OWN, cells="all"
+    )
 
     # -- training -----------------------------------------------------------------------------------------------------
 

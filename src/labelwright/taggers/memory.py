@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import Annotated, Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,14 +42,13 @@ from labelwright.memory.weights import METRICS, WEIGHTS, numbers_of
 from labelwright.memory.windows import NO_VECTORS, Windows, restored, windows
 from labelwright.modelfile import HeaderReader, TensorReader, check_distinct, check_indices
 from labelwright.parallel import Workers
-from labelwright.settings import AtLeast, Flag, Help, OneOf, OnlyWith, Signed
+from labelwright.settings import AtLeast, Flag, OneOf, OnlyWith, Signed, chosen, declared
 from labelwright.structures.proposals import Distributions, check_order, gram_name, ngram_classes, propose
-from labelwright.taggers import declared
 from labelwright.taggers.arguments import BALANCED, instance_weights, token_weights
 from labelwright.taggers.base import NEIGHBOURS
 from labelwright.taggers.estimator import Estimator, InputSchema, Summary
 from labelwright.taggers.kinds import Decay, NameByColumn, NameOrNumbers
-from labelwright.taggers.ngram import InferenceName, Lengths, Ngram, NgramModel, Proposed, WeightingName, remembered
+from labelwright.taggers.ngram import NGRAM, NgramModel, Proposed, remembered
 from labelwright.taggers.packing import (
     REMEMBERED,
     Packed,
@@ -69,60 +68,32 @@ Array = NDArray[Any]
 # Without compiled code a query takes as long as so many tokens of a CRF, and one more for so many instances.
 QUERY_COST, INSTANCES_OF_TOKEN = 8, 5000
 
-Neighbours = Annotated[
-    int,
-    AtLeast(1),
-    Signed(),
-    OnlyWith("algorithm", "ib1"),
-    Flag(metavar="K"),
-    Help("Neighbours at the K nearest distances vote."),
-]
-Metric = Annotated[
-    str | Sequence[str],
-    NameByColumn(METRICS),
-    Signed(),
-    OnlyWith("algorithm", "ib1"),
-    Help(
+IB1 = OnlyWith("algorithm", "ib1")
+
+# fmt: off
+MEMORY = NGRAM | declared(
+    k=(int, 1, "Neighbours at the K nearest distances vote.", AtLeast(1), Signed(), IB1, Flag(metavar="K")),
+    metric=(str | Sequence[str], "overlap",
         "Distance of two values: overlap (0 if equal, else 1), mvdm (difference of their class distributions), jeffrey "
         "and jensen-shannon (divergence of their class distributions), numeric (difference divided by the range); or "
-        "one for each line of the template, separated by commas."
-    ),
-]
-Threshold = Annotated[
-    int,
-    AtLeast(1),
-    Signed(),
-    OnlyWith("metric", "mvdm", "jeffrey", "jensen-shannon"),
-    Help("mvdm, jeffrey, jensen-shannon: values that occur less often are compared by overlap."),
-]
-ColumnWeights = Annotated[
-    str | Sequence[float],
-    NameOrNumbers(WEIGHTS),
-    Signed(),
-    Help(
+        "one for each line of the template, separated by commas.",
+        NameByColumn(METRICS), Signed(), IB1),
+    mvdm_threshold=(int, 1, "mvdm, jeffrey, jensen-shannon: values that occur less often are compared by overlap.",
+        AtLeast(1), Signed(), OnlyWith("metric", "mvdm", "jeffrey", "jensen-shannon")),
+    weights=(str | Sequence[float], "gain-ratio",
         "Weights of the lines of the template: gain-ratio, information-gain, chi-squared, shared-variance, none; or "
-        "a number for each, separated by commas."
-    ),
-]
-Votes = Annotated[
-    str,
-    OneOf(*VOTES),
-    Signed(),
-    OnlyWith("algorithm", "ib1"),
-    Help("Vote of a neighbour: none (1 each), inverse-distance, inverse-linear or exponential-decay."),
-]
-DecayNumbers = Annotated[
-    tuple[float, float],
-    Decay(),
-    OnlyWith("votes", "exponential-decay"),
-    Help("exponential-decay: the vote of a neighbour at distance d is exp(-A d^B)."),
-]
-Algorithm = Annotated[
-    str,
-    OneOf("ib1", "igtree"),
-    Signed(),
-    Help("ib1 compares with all instances; igtree is a decision tree over the columns: faster, less accurate."),
-]
+        "a number for each, separated by commas.",
+        NameOrNumbers(WEIGHTS), Signed()),
+    votes=(str, "none", "Vote of a neighbour: none (1 each), inverse-distance, inverse-linear or exponential-decay.",
+        OneOf(*VOTES), Signed(), IB1),
+    decay=(tuple[float, float], (1.0, 1.0),
+        "exponential-decay: the vote of a neighbour at distance d is exp(-A d^B).",
+        Decay(), OnlyWith("votes", "exponential-decay")),
+    algorithm=(str, "ib1",
+        "ib1 compares with all instances; igtree is a decision tree over the columns: faster, less accurate.",
+        OneOf("ib1", "igtree"), Signed()),
+)
+# fmt: on
 
 
 class Neighbour(NamedTuple):
@@ -162,18 +133,7 @@ class MemoryBased(Estimator):
     _known: ValueNumbers
     _search: Searcher | None  # of an index that is a Memory
 
-    def __init__(
-        self,
-        k: Neighbours = 1,
-        metric: Metric = "overlap",
-        mvdm_threshold: Threshold = 1,
-        weights: ColumnWeights = "gain-ratio",
-        votes: Votes = "none",
-        decay: DecayNumbers = (1.0, 1.0),
-        algorithm: Algorithm = "ib1",
-        n_jobs: declared.Jobs = None,
-    ):
-        self._store(locals())
+    _declared = chosen("k metric mvdm_threshold weights votes decay algorithm n_jobs", MEMORY)
 
     k: int
     metric: str | Sequence[str]
@@ -457,27 +417,12 @@ class MemoryTagger(NgramModel):
     decay: tuple[float, float]
     algorithm: str
 
-    def __init__(
-        self,
-        k: Neighbours = 1,
-        metric: Metric = "overlap",
-        mvdm_threshold: Threshold = 1,
-        weights: ColumnWeights = "gain-ratio",
-        votes: Votes = "none",
-        decay: DecayNumbers = (1.0, 1.0),
-        algorithm: Algorithm = "ib1",
-        ngram: Ngram = 3,
-        inference: InferenceName = "csi",
-        template: declared.Template = "window",
-        weighting: WeightingName = "confidence",
-        lengths: Lengths = None,
-        n_jobs: declared.Jobs = None,
-        verbose: declared.Verbose = 0,
-        dictionaries: declared.Dictionaries = None,
-        clusters: declared.Clusters = None,
-        class_weight: declared.ClassWeight = None,
-    ):
-        self._store(locals())
+    _declared = chosen(
+        "k metric mvdm_threshold weights votes decay algorithm ngram inference template weighting lengths n_jobs "
+        "verbose dictionaries clusters class_weight",
+        MEMORY,
+        template="window",
+    )
 
     def partial_fit(
         self, X: Any, y: Sequence[Sequence[str]] | None = None, *, sample_weight: Sequence[Any] | None = None

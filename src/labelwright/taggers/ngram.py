@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Annotated, Any, ClassVar, Self, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +33,19 @@ from labelwright.inspection.explanation import Asked, Evidence, Explanation, exp
 from labelwright.inspection.ngram_evidence import Predictions, ProposedSentence
 from labelwright.memory.windows import NO_VECTORS, Windows, offsets_of, windows
 from labelwright.parallel import Workers, sentence_ranges
-from labelwright.settings import AtLeast, AtMost, Bounds, Choice, Default, Help, RecipeOnly, Signed, Whole
+from labelwright.settings import (
+    REQUIRED,
+    AtLeast,
+    AtMost,
+    Bounds,
+    Choice,
+    Default,
+    RecipeOnly,
+    Signed,
+    Whole,
+    chosen,
+    declared,
+)
 from labelwright.structures import proposals
 from labelwright.structures.passing import Layered, Passed, likely
 from labelwright.structures.passing import certain as passed_labels
@@ -47,7 +59,6 @@ from labelwright.structures.proposals import (
     label_shares,
     ngram_classes,
 )
-from labelwright.taggers import declared
 from labelwright.taggers.arguments import labelled, token_weights, true_labels
 from labelwright.taggers.base import (
     CONFIDENCE,
@@ -62,6 +73,7 @@ from labelwright.taggers.base import (
     Tagger,
 )
 from labelwright.taggers.calibrating import Question
+from labelwright.taggers.declared import COMMON
 from labelwright.taggers.kinds import WholeNumbers
 from labelwright.taggers.linear import with_arrays
 from labelwright.wording import shown
@@ -100,26 +112,21 @@ class NameOrFunction(Choice):
         return wrong and f"expected {self.expected}, or a function of confidences and lengths, got {shown(value, 60)}"
 
 
-Ngram = Annotated[int, OddNumber(), Signed(), Help("Labels of a predicted n-gram, the token's own in the middle.")]
-InferenceName = Annotated[
-    str,
-    Inference(DECODERS),
-    Signed(),
-    Help("How predictions that overlap become one labelling: csi (satisfies the most constraints), vote or none."),
-]
-WeightingName = Annotated[
-    str | Weighting,
-    NameOrFunction(proposals.WEIGHTINGS),
-    Signed(),
-    Help("Weight of a constraint: confidence, count, squared, log or length."),
-]
-Lengths = Annotated[
-    Sequence[int] | None,
-    WholeNumbers(),
-    RecipeOnly(),
-    Help("Lengths of the constraints that count, a list of whole numbers."),
-    Default("all of 1 to ngram"),
-]
+# fmt: off
+NGRAM = COMMON | declared(
+    ngram=(int, 3, "Labels of a predicted n-gram, the token's own in the middle.", OddNumber(), Signed()),
+    inference=(str, "csi",
+        "How predictions that overlap become one labelling: csi (satisfies the most constraints), vote or none.",
+        Inference(DECODERS), Signed()),
+    weighting=(str | Weighting, "confidence", "Weight of a constraint: confidence, count, squared, log or length.",
+        NameOrFunction(proposals.WEIGHTINGS), Signed()),
+    lengths=(Sequence[int] | None, None, "Lengths of the constraints that count, a list of whole numbers.",
+        WholeNumbers(), RecipeOnly(), Default("all of 1 to ngram")),
+    classifier=(Any, REQUIRED,
+        "Has fit and predict_proba, decision_function (through a softmax) or only predict; learns from a sparse matrix "
+        "with a column for each feature, a MemoryBased from the columns of the template themselves."),
+)
+# fmt: on
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -336,7 +343,7 @@ class NgramModel(Confidences, Tagger):
     def _passed_by(self, batch: Batch, cut: float) -> Passed:
         """Shares of votes, of single labels."""
         labels = tuple(self.labels_)
-        block = next((sentence.block for sentence in batch if sentence is not None), None)  # type: ignore[attr-defined]
+        block = next((sentence.block for sentence in batch if sentence is not None), None)  # type: ignore[union-attr]
         if block is None:
             return passed_labels(labels, [[] for _ in batch])
         if block.answers is None:
@@ -452,13 +459,6 @@ def _shown(
 
 
 BLOCK_NUMBERS = 1 << 22  # probabilities that a classifier is asked for at once
-Classifier = Annotated[
-    Any,
-    Help(
-        "Has fit and predict_proba, decision_function (through a softmax) or only predict; learns from a sparse matrix "
-        "with a column for each feature, a MemoryBased from the columns of the template themselves."
-    ),
-]
 
 
 class NgramTagger(NgramModel):
@@ -478,23 +478,12 @@ class NgramTagger(NgramModel):
     template: Any
     min_count: int
 
-    def __init__(
-        self,
-        classifier: Classifier,
-        ngram: Ngram = 3,
-        inference: InferenceName = "csi",
-        template: declared.Template = "window",
-        min_count: declared.MinCount = 1,
-        weighting: WeightingName = "confidence",
-        lengths: Lengths = None,
-        n_jobs: declared.Jobs = None,
-        verbose: declared.Verbose = 0,
-        dictionaries: declared.Dictionaries = None,
-        clusters: declared.Clusters = None,
-        vectors: declared.Vectors = None,
-        class_weight: declared.ClassWeight = None,
-    ):
-        self._store(locals())
+    _declared = chosen(
+        "classifier ngram inference template min_count weighting lengths n_jobs verbose dictionaries clusters vectors "
+        "class_weight",
+        NGRAM,
+        template="window",
+    )
 
     def partial_fit(self, X: Any, y: Any = None, *, sample_weight: Sequence[Any] | None = None) -> Self:
         """Refused: a classifier of n-grams has a fixed set of classes.

@@ -32,8 +32,9 @@ from labelwright.corpus.schemes import SCHEMES
 from labelwright.corpus.tokenizer import tokenizer_of
 from labelwright.errors import ModelFileError, OptionError
 from labelwright.features.builtin import BUILTIN
-from labelwright.features.extract import EXTRACTORS, Extractor, read_template
+from labelwright.features.extract import EXTRACTORS, Extractor
 from labelwright.features.segments import SegmentFeatures
+from labelwright.features.template import parse_template
 from labelwright.modelfile import (
     BITS,
     LARGEST_COUNT,
@@ -154,8 +155,8 @@ def template_setting(features: HeaderReader) -> dict[str, Any]:
     """The template as a setting: by its text, unless it is built in, since its file may be gone or changed."""
     if features.get("template") is None:
         return {}
-    stored = features.part("template")
-    return {"template": stored.text("name") if stored.text("name") in BUILTIN else read_template(stored)}
+    name, text = map(features.part("template").text, ("name", "text"))
+    return {"template": name if name in BUILTIN else parse_template(text, name)}
 
 
 # -- linear taggers -------------------------------------------------------------------------------------------------

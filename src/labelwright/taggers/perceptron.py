@@ -28,11 +28,12 @@ from labelwright.learn.perceptron import (
 from labelwright.parallel import Workers
 from labelwright.scoring.carry import carry_over
 from labelwright.scoring.parameters import Trained
+from labelwright.settings import chosen
 from labelwright.structures.lattice import Margins, margins
-from labelwright.taggers import declared
 from labelwright.taggers.arguments import Data
 from labelwright.taggers.base import CONFIDENCE, JOINT, PROBABILITY, Confidences
 from labelwright.taggers.crf import LatentCRF
+from labelwright.taggers.declared import PERCEPTRON
 from labelwright.taggers.linear import LinearTagger, Noise, State, finished, lasting
 
 Array = NDArray[Any]
@@ -217,40 +218,12 @@ class Perceptron(Confidences, LinearTagger):
     _by_paths: ClassVar[bool] = True
     _can_start_from: ClassVar[tuple[str, ...]] = ("perceptron",)
 
-    def __init__(
-        self,
-        template: declared.Template = "default",
-        order: declared.Order = 1,
-        cells: declared.Cells = "observed",
-        min_count: declared.MinCount = 1,
-        averaging: declared.Averaging = "avg",
-        reset_every: declared.ResetEvery = 4,
-        update: declared.Update = "perceptron",
-        margin: declared.Margin = None,
-        cost: declared.Cost = "augmented",
-        aggressiveness: declared.Aggressiveness = 1.0,
-        slack: declared.Slack = "linear",
-        variance: declared.Variance = 1.0,
-        gamma: declared.Gamma = 1.0,
-        shuffle: declared.Shuffle = True,
-        batch_size: declared.BatchSize = 1,
-        max_iter: declared.MaxPasses = None,
-        epsilon: declared.Epsilon = 0.0,
-        constraints: declared.Constraints = None,
-        warm_start: declared.WarmStart = False,
-        n_jobs: declared.Jobs = None,
-        random_state: declared.Seed = None,
-        verbose: declared.Verbose = 0,
-        dictionaries: declared.Dictionaries = None,
-        clusters: declared.Clusters = None,
-        vectors: declared.Vectors = None,
-        calibration: declared.Calibration = True,
-        class_weight: declared.ClassWeight = None,
-        forbidden_transitions: declared.ForbiddenTransitions = None,
-        required_transitions: declared.RequiredTransitions = None,
-        all_passes: declared.AllPasses = False,
-    ):
-        self._store(locals())
+    _declared = chosen(
+        "template order cells min_count averaging reset_every update margin cost aggressiveness slack variance gamma "
+        "shuffle batch_size max_iter epsilon constraints warm_start n_jobs random_state verbose dictionaries clusters "
+        "vectors calibration class_weight forbidden_transitions required_transitions all_passes",
+        PERCEPTRON,
+    )
 
 
 class LatentPerceptron(Confidences, LinearTagger):
@@ -270,43 +243,15 @@ class LatentPerceptron(Confidences, LinearTagger):
     _by_paths: ClassVar[bool] = True
     _can_start_from: ClassVar[tuple[str, ...]] = ("perceptron", "latent-perceptron")
 
-    def __init__(
-        self,
-        n_latent: declared.Latent = 4,
-        template: declared.Template = "default",
-        order: declared.Order = 1,
-        cells: declared.Cells = "observed",
-        min_count: declared.MinCount = 1,
-        averaging: declared.Averaging = "mavg",
-        reset_every: declared.ResetEvery = 4,
-        update: declared.Update = "perceptron",
-        margin: declared.AutoMargin = "auto",
-        cost: declared.Cost = "augmented",
-        aggressiveness: declared.Aggressiveness = 1.0,
-        slack: declared.Slack = "linear",
-        variance: declared.Variance = 1.0,
-        gamma: declared.Gamma = 1.0,
-        shuffle: declared.Shuffle = True,
-        batch_size: declared.BatchSize = 1,
-        max_iter: declared.MaxPasses = None,
-        epsilon: declared.Epsilon = 0.0,
-        start: declared.Start = "auto",
-        n_restarts: declared.Restarts = 1,
-        constraints: declared.Constraints = None,
-        warm_start: declared.WarmStart = False,
-        n_jobs: declared.Jobs = None,
-        random_state: declared.Seed = None,
-        verbose: declared.Verbose = 0,
-        dictionaries: declared.Dictionaries = None,
-        clusters: declared.Clusters = None,
-        vectors: declared.Vectors = None,
-        calibration: declared.Calibration = True,
-        class_weight: declared.ClassWeight = None,
-        forbidden_transitions: declared.ForbiddenTransitions = None,
-        required_transitions: declared.RequiredTransitions = None,
-        all_passes: declared.AllPasses = False,
-    ):
-        self._store(locals())
+    _declared = chosen(
+        "n_latent template order cells min_count averaging reset_every update margin cost aggressiveness slack "
+        "variance gamma shuffle batch_size max_iter epsilon start n_restarts constraints warm_start n_jobs "
+        "random_state verbose dictionaries clusters vectors calibration class_weight forbidden_transitions "
+        "required_transitions all_passes",
+        PERCEPTRON,
+        averaging="mavg",
+        margin="auto",
+    )
 
     n_latent: int | Mapping[str, int]
     start: str

@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Annotated, Any, ClassVar, Self, cast
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,7 +34,7 @@ from labelwright.modelfile import HeaderReader, TensorReader
 from labelwright.parallel import Workers, sentence_ranges
 from labelwright.scoring.assembly import BLOCK_TOKENS, Rows
 from labelwright.scoring.parameters import Trained
-from labelwright.settings import AtLeast, AtMost, Default, Flag, Help, OneOf, Signed
+from labelwright.settings import AtLeast, AtMost, Default, Flag, OneOf, Signed, chosen, declared
 from labelwright.structures.passing import Candidates, Passed
 from labelwright.structures.segments import (
     LONGEST_SEGMENT,
@@ -53,10 +53,10 @@ from labelwright.structures.segments import (
     too_long,
 )
 from labelwright.structures.states import state_space
-from labelwright.taggers import declared
 from labelwright.taggers.arguments import Data, codes_among, labelled, supervision_of, with_outside, writes
 from labelwright.taggers.chain_structure import Blocks, Constrained
 from labelwright.taggers.crf import Likelihood
+from labelwright.taggers.declared import LOG_LINEAR
 from labelwright.taggers.linear import LinearTagger
 from labelwright.taggers.packing import Packed, Shape, check_first_order, pack_linear, read_trained
 from labelwright.wording import counted
@@ -65,16 +65,14 @@ Array = NDArray[Any]
 ROWS_PER_TOKEN = 64  # candidates that take as much room in a block as a token
 SEGMENT_COST = 3  # times the work of a CRF, without compiled code
 
-MaxLength = Annotated[
-    int | None,
-    AtLeast(1),
-    AtMost(LONGEST_SEGMENT),
-    Signed(),
-    Flag("--max-length"),
-    Help("Most tokens of a segment; longer ones of the training data are cut."),
-    Default("the longest in the training data, or more (up to 8) where labels are unknown"),
-]
-OneOptimizer = Annotated[str, OneOf("lbfgs"), Signed(), Help("L-BFGS.")]
+# fmt: off
+OWN = declared(
+    max_length=(int | None, None, "Most tokens of a segment; longer ones of the training data are cut.",
+        AtLeast(1), AtMost(LONGEST_SEGMENT), Signed(), Flag("--max-length"),
+        Default("the longest in the training data, or more (up to 8) where labels are unknown")),
+    optimizer=(str, "lbfgs", "L-BFGS.", OneOf("lbfgs"), Signed()),
+)
+# fmt: on
 
 
 class SegmentStructure:
@@ -293,26 +291,11 @@ class SemiCRF(LinearTagger):
     _rule_options: ClassVar[tuple[str, ...]] = ("probabilities",)
     _given: SegmentSpace | None = None  # by `_like`: the space that fit shall use
 
-    def __init__(
-        self,
-        template: declared.Template = "default",
-        max_length: MaxLength = None,
-        dictionaries: declared.Dictionaries = None,
-        cells: declared.Cells = "observed",
-        min_count: declared.MinCount = 1,
-        l1: declared.L1 = 0.0,
-        l2: declared.L2 = 1.0,
-        optimizer: OneOptimizer = "lbfgs",
-        max_iter: declared.MaxIter = None,
-        tol: declared.Tol = 1e-5,
-        n_jobs: declared.Jobs = None,
-        random_state: declared.Seed = None,
-        verbose: declared.Verbose = 0,
-        clusters: declared.Clusters = None,
-        vectors: declared.Vectors = None,
-        class_weight: declared.ClassWeight = None,
-    ):
-        self._store(locals())
+    _declared = chosen(
+        "template max_length dictionaries cells min_count l1 l2 optimizer max_iter tol n_jobs random_state verbose "
+        "clusters vectors class_weight",
+        LOG_LINEAR | OWN,
+    )
 
     max_length: int | None
 

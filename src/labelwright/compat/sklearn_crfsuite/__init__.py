@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from labelwright.answers.protocol import Labellings
+from labelwright.answers.batch import Labellings
 from labelwright.compat import register
 from labelwright.compat.pycrfsuite import Tagger, Trainer
 from labelwright.compat.pycrfsuite.tagger import ParsedDump
