@@ -1,14 +1,11 @@
 """How latent CRFs learn: seeds, restarts, checkpoints, threads, constraints, and what they can that a CRF cannot."""
 
-import itertools
-
 import numpy as np
 import pytest
 from tiny import ARCS, LABELS, NEW, STATES, TRIPLES, X, Y
 
 from labelwright import CRF, LatentCRF
-from labelwright.corpus import validate
-from labelwright.errors import CorpusError, OptionError
+from labelwright.errors import OptionError
 from labelwright.evaluate import evaluate
 from labelwright.features.extract import learn
 from labelwright.learn.objective import LogLikelihood
@@ -135,19 +132,6 @@ def test_warm_start(template, order):
     first = model.training_
     model.fit(X, Y)
     assert model.history_[0]["loss"] == pytest.approx(first["loss"], rel=1e-6)
-
-
-@pytest.mark.parametrize(("template", "order"), ORDERS)
-def test_constraints_hold_in_training_and_after(template, order):
-    words = {"template": template, "order": order, "constraints": "scheme", "n_jobs": 1, "random_state": 0}
-    model = LatentCRF(2, **words).fit(X, Y)
-    labellings = [list(y) for y in itertools.product(LABELS, repeat=3)]
-    p = np.exp(model.sequence_log_probabilities([NEW[:3]] * 27, labellings))
-    assert p.sum() == pytest.approx(1)
-    assert (p[[bool(validate([y], "iob2")) for y in labellings]] == 0).all()
-    assert len(model.predict_nbest([NEW[:3]], n=100)[0]) == (p > 0).sum()
-    with pytest.raises(CorpusError, match="sentence 0, token 1: I-NP cannot follow O"):
-        LatentCRF(2, constraints="iob2", n_jobs=1).fit([["a", "b"]], [["O", "I-NP"]])
 
 
 UNEVEN = {"B-NP": 2, "I-NP": 1, "O": 3}
