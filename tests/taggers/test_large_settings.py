@@ -31,7 +31,7 @@ def made(tagger, **settings):
     return tagger(**{name: value for name, value in short.items() if name in settings_of(tagger)} | settings)
 
 
-@pytest.mark.cases(40)
+@pytest.mark.cases(24)
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("value", LARGE, ids="{:.1e}".format)
 @pytest.mark.parametrize(("tagger", "name"), SETTINGS)
