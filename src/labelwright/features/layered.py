@@ -35,8 +35,8 @@ from labelwright.features.incidence import (
 from labelwright.features.sources import NOTHING, Given
 from labelwright.features.template import BELOW, Cell, Pattern, Reader, Template, apply, parse_template
 from labelwright.features.vocabulary import Columns, Table, Vocabulary, patterns_of, table_of
-from labelwright.kernels import layered as kernels
 from labelwright.kernels import tables
+from labelwright.kernels import tables as kernels
 from labelwright.modelfile import HeaderReader, TensorReader
 from labelwright.structures.passing import NO_PRODUCTS, FeatureValues, Layered, Passed, Products
 from labelwright.wording import did_you_mean
