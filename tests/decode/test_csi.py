@@ -15,7 +15,6 @@ from labelwright.errors import OptionError
 from labelwright.parallel import Workers
 from labelwright.structures.proposals import (
     WEIGHTINGS,
-    Distributions,
     certain,
     from_probabilities,
     n_sequences,
@@ -235,42 +234,6 @@ def test_candidates_and_weights_are_those_of_the_paper(case, weighting, lengths)
         assert n_sequences(made)[sentence] == np.prod([len(d) for d in domains])
 
 
-def test_a_trigram_makes_six_constraints_and_less_at_the_ends():
-    table, classes = ngram_classes(np.arange(4), np.array([0, 4]), 3)
-    made = propose(certain(classes), table, np.array([0, 4]))
-    assert [(made.weights[t] > 0).sum() for t in range(4)] == [3, 6, 6, 3]
-    assert csi(made).scores.tolist() == [18.0]
-
-
-def test_weights_by_hand():
-    """The first token: A B with 0.5 and A C with 0.25 behind the boundary, B B with 0.25; A B is predicted."""
-    table = np.array([[-1, 0, 1], [-1, 0, 2], [-1, 1, 1], [0, 1, 0], [0, 1, 1], [1, 0, -1]])
-    found = Distributions(
-        best=np.array([0, 3, 5], np.int32),
-        ptr=np.array([0, 3, 5, 6]),
-        classes=np.array([0, 1, 2, 3, 4, 5], np.int32),
-        weights=np.array([2.0, 1.0, 1.0, 3.0, 1.0, 9.0]),
-    )
-    made = propose(found, table, np.array([0, 3]))
-    assert made.confidence.tolist() == [0.5, 0.75, 1.0]
-    first, second, third = made.weights
-    assert first.tolist() == [[0, 0, 0], [0, 0.75, 0.5], [0, 0, 0.75]]  # A: 0.5 + 0.25; A B; B: 0.5 + 0.25
-    assert second.tolist() == [[1.0, 1.0, 0.75], [0, 1.0, 0.75], [0, 0, 0.75]]
-    assert third.tolist() == [[1.0, 1.0, 0], [0, 1.0, 0], [0, 0, 0]]
-
-
-def test_parts_outside_the_sentence_give_nothing():
-    """A class that was learnt inside of sentences, predicted at both ends of a short one, and the other way round."""
-    inner, edge = [3, 0, 4], [-1, 1, -1]
-    made = propose(certain([0, 1]), np.array([inner, edge]), np.array([0, 2]))
-    assert made.grams.tolist() == [[-1, 0, 4], [-1, 1, -1]]
-    assert made.domains.tolist() == [[0, -1, -1], [1, 4, -1]]
-    assert (made.weights > 0).sum(axis=(1, 2)).tolist() == [3, 1]
-    alone = propose(certain([0]), np.array([inner]), np.array([0, 1]))
-    assert alone.domains.tolist() == [[0, -1, -1]]
-    assert alone.weights.sum() == 1.0
-
-
 def test_options_of_constraints():
     table, classes = ngram_classes(np.array([0, 1, 0]), np.array([0, 3]), 3)
     given = certain(classes), table, np.array([0, 3])
@@ -369,25 +332,6 @@ def test_votes_are_counted_as_by_hand(case):
             assert answer.scores[sentence] == pytest.approx(weight)
 
 
-def test_ties_of_votes():
-    """Three labels for the middle token, two for the first: the more confident wins, then the own prediction."""
-    table = np.array([[-1, 0, 1], [0, 2, 0], [3, 0, -1], [-1, 4, 2]])
-
-    def voted(*weights, best=(0, 1, 2)):
-        dense = np.zeros((3, 4))
-        for t, (c, w) in enumerate(zip(best, weights, strict=True)):
-            dense[t, c], dense[t, (c + 1) % 4] = w, 1 - w
-        found = from_probabilities(dense)._replace(best=np.array(best, np.int32))
-        return vote(propose(found, table, np.array([0, 3]))).labels.tolist()
-
-    assert voted(0.5, 0.5, 0.5) == [0, 2, 0]
-    assert voted(0.6, 0.5, 0.5) == [0, 1, 0]
-    assert voted(0.5, 0.5, 0.6) == [0, 3, 0]
-    assert voted(0.6, 0.5, 0.6) == [0, 1, 0]  # the left one of two that tie
-    assert voted(0.5, 0.5, 0.5, best=(3, 1, 2)) == [4, 2, 0]  # 4 against 0 at the first token
-    assert voted(0.5, 0.6, 0.5, best=(3, 1, 2)) == [0, 2, 0]
-
-
 @given(predictions(), st.randoms(use_true_random=False))
 def test_the_oracle_knows_the_truth(case, random):
     table, found, offsets = case
@@ -398,21 +342,6 @@ def test_the_oracle_knows_the_truth(case, random):
         assert best.labels[tokens].tolist() == slow(*case, sentence).oracle(gold[tokens].tolist())
     right = (best.labels == gold).sum()
     assert all((INFERENCE[name](made).labels == gold).sum() <= right for name in ("none", "vote", "csi"))
-
-
-def test_of_labellings_that_tie_the_own_predictions_win():
-    table = np.array([[-1, 0, 1], [1, 0, -1], [-1, 1, 0]])
-    made = propose(certain([0, 1]), table, np.array([0, 2]))
-    assert made.domains[:, :2].tolist() == [[0, 1], [0, 1]]
-    assert csi(made).labels.tolist() == [0, 1]  # as 1 0: one bigram, two unigrams; the first token's own is 0
-    thirds = Distributions(
-        best=np.array([0, 2], np.int32),
-        ptr=np.array([0, 3, 6]),
-        classes=np.array([0, 1, 2, 0, 1, 2], np.int32),
-        weights=np.array([0.1, 0.1, 0.1, 0.3, 0.3, 0.3]),
-    )
-    made = propose(thirds, np.array([[-1, 0, -1], [-1, 1, -1], [-1, 2, -1]]), np.array([0, 1, 2]))
-    assert csi(made).labels.tolist() == [0, 2]
 
 
 def test_rounding_breaks_no_tie():

@@ -4,11 +4,10 @@ import itertools
 
 import numpy as np
 import pytest
-from cases import Case, cases, many
+from cases import cases, many
 from drawn import drawn
 from hypothesis import given
 from hypothesis import strategies as st
-from oracles import Scores
 from problems import ARCS, EVERYTHING, STATES, Problem, Truth, dicts, words
 
 from labelwright import LatentPerceptron, Perceptron
@@ -17,7 +16,6 @@ from labelwright.learn.perceptron import Passes, convergence, latent_separabilit
 from labelwright.parallel import Workers
 from labelwright.scoring.carry import carry_over
 from labelwright.structures.lattice import Margins, margins
-from labelwright.structures.states import state_space
 from labelwright.taggers.perceptron import PLAIN, Online
 
 SIMPLE = "U:%x[0,0]\nB"
@@ -52,28 +50,6 @@ def test_margins_are_those_of_all_paths(case, seed):
     paths = case.paths.paths
     if len(paths):
         check_margins(case, case.space.label_of[paths[seed % len(paths)]])
-
-
-@pytest.mark.parametrize("order", [1, 2])
-@pytest.mark.parametrize("sizes", [[1, 1], [3, 2]])
-def test_margins_of_a_single_token_compare_its_states(order, sizes):
-    S = sum(sizes)
-    node = np.arange(S, dtype=np.float64)[None]
-    scores = Scores(node, np.zeros((1, S, S)), np.zeros((1, S, S, S)) if order == 2 else None)
-    case = Case(scores, state_space(["x", "y"], sizes, order))
-    assert margins(case.lattice, np.array([0], np.int32)) == Margins(sizes[0] - 1.0, 0.0, S - 1.0)
-    assert margins(case.lattice, np.array([1], np.int32)) == Margins(S - 1.0, float(sizes[0]), sizes[0] - 1.0)
-
-
-@pytest.mark.parametrize("order", [1, 2])
-def test_where_there_is_one_label_there_are_no_others(order):
-    random = np.random.default_rng(0)
-    shapes = [(3, 2), (1, 2, 2), (1, 2, 2, 2)][: order + 1]
-    case = Case(Scores(*(random.normal(size=s) for s in shapes)), state_space(["x"], 2, order))
-    found = margins(case.lattice, np.zeros(3, np.int32))
-    assert found.other == -np.inf
-    assert found.best > found.worst > -np.inf
-    check_margins(case, [0, 0, 0])
 
 
 # --- the bound --------------------------------------------------------------------------------------------------------
@@ -236,22 +212,6 @@ def test_without_a_theorem_there_is_no_bound():
     positive = [[{f: abs(v) if f == "x" else v for f, v in t.items()} for t in s] for s in dicts(5, 3)[0]]
     record = Perceptron(max_iter=3, n_jobs=1).fit(positive, dicts(5, 3)[1]).training_
     assert record["mistakes"] <= record["convergence"]["mistake_bound"]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("data", [NOISY, words(10, 2), *SEPARABLE])
-@pytest.mark.parametrize("scale", [0.1, 1.0, 10.0])
-def test_the_bound_holds_after_any_start(data, scale):
-    """From weights that have nothing to do with the data, given by init or by a warm start."""
-    for averaging, order in itertools.product(("none", "avg"), (1, 2)):
-        settings = {"template": SIMPLE, "order": order, "averaging": averaging, "n_jobs": 1, "max_iter": 30}
-        model = Perceptron(warm_start=True, **settings).fit(*data)
-        model.weights_ = np.random.default_rng(0).normal(0, scale, len(model.weights_)).astype(np.float32)
-        records = [Perceptron(**settings).fit(*data, init=model).training_, model.fit(*data).training_]
-        latent = LatentPerceptron(2, margin=0, **settings)
-        for record in (*records, latent.fit(*data, init=model).training_, latent.fit(*data).training_):
-            assert record["mistakes"] <= record["convergence"]["mistake_bound"]
-            assert record["convergence"]["theorem"] in (2, 3)
 
 
 def adversary(norm, gap, start):

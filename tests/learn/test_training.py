@@ -65,12 +65,6 @@ def test_sentences_without_tokens_and_generators():
         model.fit(model.encode(rows), Y)
 
 
-def test_options_that_a_decoder_does_not_take_are_named():
-    model = CRF(n_jobs=1).fit(X, Y)
-    with pytest.raises(OptionError, match="decoder viterbi: no option 'alpha', expected probabilities"):
-        model.decode(X, alpha=0.5)
-
-
 class Renamed(CRF):
     """A CRF by another name."""
 

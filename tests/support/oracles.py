@@ -234,22 +234,6 @@ def template_features(lines, X):
 # --- the CRF by its definition ----------------------------------------------------------------------------------------
 
 
-def crf_loss(X, y, labels, weights, allowed=None):
-    """sum_n log Z(x_n) - score(y_n, x_n), by enumeration.
-
-    X: sentences of tokens, each {"state": {feature: value}, "edge": {feature: value}, "triple": {feature: value}};
-    weights: {(feature, label): w, (feature, label, label): w, (feature, label, label, label): w}, with None in place of
-    the feature where a plain pair or triple has a weight; allowed(labels) says which labellings exist."""
-    loss = 0.0
-    for sentence, gold in zip(X, y, strict=True):
-        scores = {}
-        for labelling in itertools.product(labels, repeat=len(sentence)):
-            if allowed is None or allowed(labelling):
-                scores[labelling] = labelling_score(sentence, labelling, weights)
-        loss += log_sum(list(scores.values())) - scores[tuple(gold)]
-    return loss
-
-
 def labelling_score(sentence, labelling, weights):
     """The score of one labelling, or of one path of states (see crf_loss)."""
     score = 0.0
@@ -265,26 +249,14 @@ def labelling_score(sentence, labelling, weights):
     return score
 
 
-def latent_loss(X, y, states, weights, allowed=None):
-    """sum_n log Z(x_n) - log Z(x_n restricted to the states of y_n), by enumeration of the latent paths.
-
-    states: (label, number) of every state, which take the place of labels in the keys of `weights` (see crf_loss)."""
-    loss = 0.0
-    for sentence, gold in zip(X, y, strict=True):
-        every, of_gold = [], []
-        for path in itertools.product(states, repeat=len(sentence)):
-            labelling = tuple(label for label, _ in path)
-            if allowed is None or allowed(labelling):
-                every.append(labelling_score(sentence, path, weights))
-                if labelling == tuple(gold):
-                    of_gold.append(every[-1])
-        loss += log_sum(every) - log_sum(of_gold)
-    return loss
-
-
-def partial_loss(X, sets, states, weights, of_sentences=None, of_tokens=None, allowed=None):
+def crf_loss(X, sets, states, weights, of_sentences=None, of_tokens=None, allowed=None):
     """sum_n v_n (log sum_p exp(score(p) + sum over wrong labels of log w_t) - log sum of exp(score(p)) over the paths p
-    whose labels are all in the sets of their tokens), by enumeration; states as in latent_loss, or labels."""
+    whose labels are all in the sets of their tokens), by enumeration.
+
+    X: sentences of tokens, each {"state": {feature: value}, "edge": {feature: value}, "triple": {feature: value}};
+    states: labels, or (label, number) of every latent state; weights: {(feature, state): w, (feature, state, state): w,
+    (feature, state, state, state): w}, with None in place of the feature where a plain pair or triple has a weight;
+    allowed(labels) says which labellings exist."""
     loss, at = 0.0, 0
     for n, (sentence, right) in enumerate(zip(X, sets, strict=True)):
         cost = [0.0] * len(sentence) if of_tokens is None else np.log(of_tokens[at : at + len(sentence)]).tolist()

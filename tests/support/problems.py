@@ -124,15 +124,10 @@ class Problem:
         def allowed(labelling):
             return not validate([list(labelling)], self.scheme)
 
-        if self.supervision is not PLAIN:
-            labels_of = self.supervision.allowed(len(self.labels))
-            sets = [[{self.labels[k] for k in np.flatnonzero(labels_of[c])} for c in s] for s in self._codes()]
-            weights_of = self.supervision.of_sentences, self.supervision.of_tokens
-            return oracles.partial_loss(
-                self.tokens, sets, self.states, named, *weights_of, allowed if self.scheme else None
-            )
-        enumerate_all = oracles.crf_loss if self.states is self.labels else oracles.latent_loss
-        return enumerate_all(self.tokens, self.y, self.states, named, allowed if self.scheme else None)
+        labels_of = self.supervision.allowed(len(self.labels))
+        sets = [[{self.labels[k] for k in np.flatnonzero(labels_of[c])} for c in s] for s in self._codes()]
+        weights_of = self.supervision.of_sentences, self.supervision.of_tokens
+        return oracles.crf_loss(self.tokens, sets, self.states, named, *weights_of, allowed if self.scheme else None)
 
     def _codes(self):
         return [self.gold[a:b].tolist() for a, b in itertools.pairwise(self.offsets.tolist())]

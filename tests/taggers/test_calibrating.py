@@ -20,7 +20,6 @@ from labelwright.errors import CorpusError, ModelFileError, OptionError
 from labelwright.taggers import calibrating
 
 NEW = ["aa", "new", "b", "c"]
-MAP = {"said": [0.3, 0.8], "right": [0.2, 0.6]}
 SINGLE = [name for name, (make, _) in MODELS.items() if "probability" in make().can and "cascade" not in name]
 
 
@@ -191,14 +190,6 @@ def test_what_cannot_be_fitted_is_refused(fitted, entities):
     assert model.temperature_ is None
 
 
-def test_partial_labels_say_what_they_can(fitted, entities):
-    X, y = entities[2:]
-    model = fitted.uncalibrated()
-    some = [[None, *labels[1:]] for labels in y]
-    known = np.isfinite(model.sequence_log_probabilities(X, some)).sum()
-    assert model.calibrate(X, some).training_["calibration"]["sentences"] == known
-
-
 def test_what_is_unknown_says_nothing(fitted, entities):
     """Sentences without labels change nothing, in files (_) as in Python; of them alone, nothing is fitted."""
     X, y = entities[2:]
@@ -252,21 +243,6 @@ def test_saturated_probabilities_are_as_often_right_as_others_say():
     assert mapped[0, 2] == pytest.approx(2 * mapped[0, 1])
 
 
-@pytest.mark.cases(2)
-@pytest.mark.parametrize("name", ["semi-crf", "latent-crf", "crf-order2", "crf-dicts", "perceptron"])
-def test_every_tagger_with_weights(name, tmp_path, monkeypatch):
-    monkeypatch.setattr(calibrating, "LEAST", 10)
-    make, data = MODELS[name]
-    X, y = data(3, 100)
-    model = make().set_params(max_iter=40).fit(*data(0, 60)).calibrate(X, y, method="isotonic")
-    assert model._calibration.span is not None
-    model.save(tmp_path / "m")
-    loaded = labelwright.load(tmp_path / "m")
-    assert loaded._calibration == model._calibration
-    spans = model.predict_spans(X[:5])
-    assert loaded.predict_spans(X[:5]) == spans
-
-
 @pytest.mark.cases(1)
 @pytest.mark.parametrize("inference", ["csi", "vote", "none"])
 @pytest.mark.parametrize("name", ["memory", "ngram"])
@@ -304,12 +280,6 @@ def test_taggers_over_ngrams_have_confidences(name, inference, monkeypatch, tmp_
         assert loaded.predict_confidences(new) == model.predict_confidences(new)
         assert model.partial_fit(new, gold).temperature_ is None
     assert model.calibrate(X, y, folds=2).temperature_ > 0
-    assert model.fit(X, y).temperature_ is None
-
-
-def test_a_model_that_is_trained_again_is_no_longer_calibrated(fitted, entities):
-    X, y = entities[:2]
-    model = CRF(n_jobs=1, max_iter=3).fit(X, y).calibrate(X, y)
     assert model.fit(X, y).temperature_ is None
 
 
@@ -420,12 +390,6 @@ def test_calibrations_of_files_are_checked(fitted, record, problem):
     header["training"]["calibration"] = {"sentences": 10, "log_likelihood_per_token": -0.5} | record
     with pytest.raises(ModelFileError, match=problem):
         CRF.unpack(tensors, header)
-
-
-def test_a_calibration_is_stored_as_plain_numbers():
-    calibration = Calibration(1.5, MonotoneMap((0.3, 0.8), (0.2, 0.6)))
-    assert calibration.as_dict() == {"temperature": 1.5, "span": MAP}
-    assert Calibration.of(json.loads(json.dumps(calibration.as_dict()))) == calibration
 
 
 def test_a_perceptron_has_confidences_that_something_occurs():

@@ -99,29 +99,6 @@ def test_dicts_and_arrays_are_input_too():
     assert model.predict(arrays)["pos"] == POS
 
 
-def test_layers_of_other_kinds():
-    three = Y | {"top": [["x" if label.startswith("B") else "y" for label in row] for row in CHUNK]}
-    layers = [("pos", CRF(max_iter=10)), ("chunk", LatentCRF(2, max_iter=20)), ("top", CRF(order=2, max_iter=10))]
-    model = Cascade(layers, max_iter=5, random_state=0, n_jobs=1).fit(X, three)
-    assert model.predict(X) == three
-    simple = cascade("best", lower=Perceptron(), upper=Perceptron()).fit(X, Y)
-    assert simple.predict(X) == Y
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("passing", ["best", "marginal", "joint"])
-@pytest.mark.parametrize("place", ["pos", "chunk"])
-def test_jackknife_of_segment_layers(passing, place):
-    """Parts of the data may lack labels, and may look as if they followed another scheme."""
-    odd = [["B-X", "MISC", "O"], ["O", "B-X", "B-X", "O"], *[["O", "B-X"]] * 4]
-    sentences = [X[0], X[1], *[X[2]] * 4]
-    tags = [POS[0], POS[1], *[POS[2]] * 4]
-    lower, upper = (SemiCRF(max_iter=5), None) if place == "pos" else (None, SemiCRF(max_iter=5))
-    y = {"pos": odd, "chunk": tags} if place == "pos" else {"pos": tags, "chunk": odd}
-    model = cascade(passing, lower=lower, upper=upper, jackknife=True, max_iter=3).fit(sentences, y)
-    assert [len(row) for row in model.predict(sentences)["chunk"]] == [3, 4, 2, 2, 2, 2]
-
-
 def test_probabilities_spans_and_nbest_by_layer():
     model = cascade("joint").fit(X, Y)
     marginals = model.predict_marginals(NEW)

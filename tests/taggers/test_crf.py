@@ -1,13 +1,11 @@
 """The CRF as users meet it: what it accepts, what it answers, what it refuses, and how it gets on with scikit-learn."""
 
 import itertools
-import pickle
 
 import numpy as np
 import pytest
 from tiny import ARCS, LABELS, NEW, STATES, TRIPLES, X, Y
 
-import labelwright
 from labelwright import CRF, Perceptron, Span
 from labelwright.corpus import Corpus, validate
 from labelwright.errors import CorpusError, LabelwrightError, NotFittedError, OptionError
@@ -156,19 +154,6 @@ def test_columns_and_corpora_agree(chunks):
     assert from_corpus.score(small) == from_corpus.score(small, small.y)
 
 
-def test_encoded_once_used_often(model):
-    data = model.encode(X)
-    assert len(data) == 5
-    assert model.encode(data) is data
-    assert model.predict(data) == model.predict(X)
-    assert model.predict_marginals(data) == model.predict_marginals(X)
-    other = CRF(n_jobs=1).fit(X, Y)
-    with pytest.raises(OptionError, match="another model"):
-        other.predict(data)
-    again_model, again = pickle.loads(pickle.dumps((model, data)))
-    assert again_model.predict(again) == model.predict(X)
-
-
 def test_data_encoded_before_a_new_fit_are_refused():
     model = CRF(template="U:%x[0,0]", n_jobs=1)
     for _ in range(5):
@@ -276,50 +261,7 @@ def test_a_failed_fit_leaves_no_half_trained_model():
     assert labels == CRF(n_jobs=1).fit(X, Y).predict(X)
 
 
-def test_two_hundred_labels():
-    random = np.random.default_rng(0)
-    y = [[f"l{i}" for i in piece] for _ in range(3) for piece in random.permutation(200).reshape(20, 10)]
-    x = [[f"w{label}" for label in s] for s in y]
-    model = CRF(template="U:%x[0,0]\nB", n_jobs=2, max_iter=30, l2=0.1).fit(x, y)
-    assert len(model.classes_) == 200
-    assert model.score(x, y) > 0.95
-    (nbest,) = model.predict_nbest(x[:1], n=5)
-    assert [p for _, p in nbest] == sorted((p for _, p in nbest), reverse=True)
-
-
 # --- the estimator contract -------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("kind", ["columns", "dicts", "arrays", "l1", "constrained", "template object"])
-def test_files_keep_everything(kind, tmp_path):
-    words, settings = X, {"n_jobs": 1}
-    if kind == "dicts":
-        words = [[{"w": w, "n": len(w) / 3} for w in s] for s in X]
-    elif kind == "arrays":
-        words = [np.array([[len(w), w[0] == "t"] for w in s], float) for s in X]
-    elif kind == "l1":
-        settings |= {"l1": 0.5, "template": ARCS}
-    elif kind == "constrained":
-        settings |= {"constraints": "scheme"}
-    elif kind == "template object":
-        from labelwright.features.template import parse_template
-
-        settings |= {"template": parse_template(ARCS)}
-    model = CRF(**settings).fit(words, Y)
-    model.save(tmp_path / "model")
-    again = labelwright.load(tmp_path / "model")
-    assert type(again) is CRF
-    assert again.predict_marginals(words) == model.predict_marginals(words)
-    assert again.predict_nbest(words) == model.predict_nbest(words)
-    assert (again.classes_, again.scheme_) == (model.classes_, model.scheme_)
-    assert again.training_ == model.training_
-    assert again.history_ == model.history_
-    if kind == "l1":
-        assert len(again.weights_) < len(model.weights_)
-    again.set_params(n_jobs=1).fit(words, Y)  # a loaded model can be trained again
-    assert again.predict(words) == model.predict(words)
-    again.save(tmp_path / "model")
-    assert labelwright.load(tmp_path / "model").predict(words) == model.predict(words)
 
 
 def test_corpora_without_labels_are_refused():

@@ -22,16 +22,24 @@ TAGGERS = [
 names = [f"{type(tagger).__name__}-{n}" for n, tagger in enumerate(TAGGERS)]
 
 
+REQUIRED = [("A", "B"), ("C", "B"), ("C", "C")]
+
+
+@pytest.mark.parametrize("setting", ["forbidden_transitions", "required_transitions"])
 @pytest.mark.parametrize("tagger", TAGGERS, ids=names)
-def test_forbidden_transitions_never_occur(tagger, tmp_path) -> None:
-    model = tagger._untrained().set_params(n_jobs=1).fit(X, Y)
+def test_only_transitions_that_are_allowed_occur(tagger, setting, tmp_path) -> None:
+    given = {"forbidden_transitions": None, setting: FORBIDDEN if setting[0] == "f" else REQUIRED}
+    model = tagger._untrained().set_params(n_jobs=1, **given).fit(X, Y)
     model.save(tmp_path / "m")
     new = [list(words) for words in itertools.product("abc", repeat=3)]
     for trained in (model, labelwright.load(tmp_path / "m")):
         pairs = {pair for labels in trained.predict(new) for pair in itertools.pairwise(labels)}
         assert pairs
-        assert not pairs & set(FORBIDDEN)
-        assert [tuple(pair) for pair in trained.forbidden_transitions] == FORBIDDEN
+        if setting[0] == "f":
+            assert not pairs & set(FORBIDDEN)
+        else:
+            assert {pair for pair in pairs if pair[0] in "AC"} <= set(REQUIRED)
+        assert [tuple(pair) for pair in getattr(trained, setting)] == given[setting]
 
 
 @pytest.mark.parametrize("tagger", TAGGERS[:3], ids=names[:3])
@@ -54,13 +62,6 @@ def test_unknown_labels_keep_them_in_training() -> None:
         model.fit(X, [["A", None, "C"], ["B"] * 2, ["C"] * 3, ["A"]])
 
 
-def test_wrong_transitions_are_named() -> None:
-    with pytest.raises(OptionError, match="forbidden_transitions: no label 'D' in the training data, which have A, B"):
-        CRF(forbidden_transitions=[("A", "D")]).fit(X, Y)
-    with pytest.raises(OptionError, match="forbidden_transitions: expected pairs of labels"):
-        CRF(forbidden_transitions=["A B"]).fit(X, Y)
-
-
 @pytest.mark.parametrize("tagger", TAGGERS[:1] + TAGGERS[3:4], ids=["CRF", "Perceptron"])
 def test_further_data_keep_them(tagger) -> None:
     model = tagger._untrained().set_params(n_jobs=1).fit(X, Y).partial_fit([["d", "a"]], [["D", "A"]])
@@ -68,22 +69,11 @@ def test_further_data_keep_them(tagger) -> None:
     assert not pairs & set(FORBIDDEN)
 
 
-REQUIRED = [("A", "B"), ("C", "B"), ("C", "C")]
-
-
-@pytest.mark.parametrize("tagger", TAGGERS, ids=names)
-def test_required_transitions_leave_no_others(tagger, tmp_path) -> None:
-    model = tagger._untrained().set_params(n_jobs=1, forbidden_transitions=None, required_transitions=REQUIRED)
-    model.fit(X, Y).save(tmp_path / "m")
-    new = [list(words) for words in itertools.product("abc", repeat=3)]
-    for trained in (model, labelwright.load(tmp_path / "m")):
-        pairs = {pair for labels in trained.predict(new) for pair in itertools.pairwise(labels)}
-        assert {pair for pair in pairs if pair[0] in "AC"} <= set(REQUIRED)
-        assert [tuple(pair) for pair in trained.required_transitions] == REQUIRED
-
-
-def test_wrong_required_transitions_are_named() -> None:
-    with pytest.raises(OptionError, match="required_transitions: no label 'D' in the training data, which have A, B"):
-        CRF(required_transitions=[("A", "D")]).fit(X, Y)
+@pytest.mark.parametrize("setting", ["forbidden_transitions", "required_transitions"])
+def test_wrong_transitions_are_named(setting) -> None:
+    with pytest.raises(OptionError, match=f"{setting}: no label 'D' in the training data, which have A, B"):
+        CRF(**{setting: [("A", "D")]}).fit(X, Y)
+    with pytest.raises(OptionError, match=f"{setting}: expected pairs of labels"):
+        CRF(**{setting: ["A B"]}).fit(X, Y)
     with pytest.raises(CorpusError, match="training labels: B follows A, which required_transitions exclude, in 1 "):
         CRF(required_transitions=[("A", "C")]).fit(X, Y)

@@ -31,7 +31,7 @@ WORDS = ["a", "b", "ab", "ba", "c"]
 
 
 def grow(model, X, y=None):
-    return model._structure.prepare(model, X, y, old=model._learnt())
+    return model._prepare(X, y, old=model._learnt())
 
 
 # -- helpers ----------------------------------------------------------------------------------------------------------
@@ -106,7 +106,10 @@ def as_tuples(X):
     return [[(w, w[-1]) for w in sentence] for sentence in X]
 
 
-KINDS = {"columns": lambda X: X, "dicts": as_dicts, "arrays": as_arrays}
+INPUTS = {name: (lambda X: X, *template) for name, template in TEMPLATES.items()}  # what is read, template and order
+INPUTS |= {f"{name} of order {order}": (made, "default", order) for name, made, order in (
+    ("dicts", as_dicts, 1), ("dicts", as_dicts, 2), ("arrays", as_arrays, 1), ("arrays", as_arrays, 2),
+)}  # fmt: skip
 
 
 @st.composite
@@ -130,28 +133,14 @@ def models(template, order, cells, latent):
 # -- the same as from all data at once --------------------------------------------------------------------------------
 
 
-@pytest.mark.cases(4)
+@pytest.mark.cases(9)
 @pytest.mark.parametrize("latent", [None, 2], ids=["plain", "latent"])
 @pytest.mark.parametrize("cells", ["observed", "all"])
-@pytest.mark.parametrize("template", TEMPLATES)
+@pytest.mark.parametrize("read", INPUTS)
 @given(drawn=batches())
 @drawn(15)
-def test_batches_give_the_cells_of_all_data(template, cells, latent, drawn):
-    check_cells(*TEMPLATES[template], cells, latent, drawn, KINDS["columns"])
-
-
-@pytest.mark.cases(4)
-@pytest.mark.parametrize("latent", [None, 2], ids=["plain", "latent"])
-@pytest.mark.parametrize("cells", ["observed", "all"])
-@pytest.mark.parametrize("order", [1, 2])
-@pytest.mark.parametrize("kind", ["dicts", "arrays"])
-@given(drawn=batches())
-@drawn(10)
-def test_batches_of_dicts_and_arrays_give_the_cells_of_all_data(kind, order, cells, latent, drawn):
-    check_cells("default", order, cells, latent, drawn, KINDS[kind])
-
-
-def check_cells(template, order, cells, latent, drawn, made):
+def test_batches_give_the_cells_of_all_data(read, cells, latent, drawn):
+    made, template, order = INPUTS[read]
     (first, labels), *rest = drawn
     model = prepared(models(template, order, cells, latent), made(first), labels)
     for more, more_labels in rest:
@@ -192,37 +181,17 @@ def test_a_corpus_and_its_lists_grow_the_same():
     assert data.gold.tolist() == [0, 1, 3]
 
 
-def test_several_columns():
-    model = prepared(CRF("chunking"), as_tuples(X[:3]), Y[:3])
-    grown(model, as_tuples(X[3:]), Y[3:])
-    whole = CRF("chunking")
-    _, whole._trained = whole._prepare(as_tuples(X), Y)
-    assert named_cells(model) == named_cells(whole)
-
-
 # -- nothing is lost --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.cases(2)
+@pytest.mark.cases(7)
 @pytest.mark.parametrize("latent", [None, 2], ids=["plain", "latent"])
-@pytest.mark.parametrize("template", TEMPLATES)
+@pytest.mark.parametrize("read", INPUTS)
 @given(drawn=batches(most=2), seed=st.integers(0, 1000))
 @drawn(10)
-def test_growing_changes_no_prediction(template, latent, drawn, seed):
-    text, order = TEMPLATES[template]
-    check_predictions(text, order, latent, drawn, seed, KINDS["columns"])
-
-
-@pytest.mark.parametrize("latent", [None, 2], ids=["plain", "latent"])
-@pytest.mark.parametrize("kind", ["dicts", "arrays"])
-@given(drawn=batches(most=2), seed=st.integers(0, 1000))
-@drawn(10)
-def test_growing_changes_no_prediction_from_dicts_and_arrays(kind, latent, drawn, seed):
-    check_predictions("default", 1, latent, drawn, seed, KINDS[kind])
-
-
-def check_predictions(template, order, latent, drawn, seed, made):
+def test_growing_changes_no_prediction(read, latent, drawn, seed):
     """A new label starts at 0 everywhere and may win: among the old labels, nothing changes."""
+    made, template, order = INPUTS[read]
     (first, labels), (more, more_labels) = drawn
     model = prepared(models(template, order, "observed", latent), made(first), labels, seed)
     old = list(model._space.labels)

@@ -9,7 +9,7 @@ import pytest
 import labelwright
 from labelwright.errors import LabelwrightError, OptionError
 from labelwright.settings import Number, Whole, settings_of
-from labelwright.taggers.kinds import NumberOrName, StatesByLabel, Threads
+from labelwright.taggers.declared import NumberOrName, StatesByLabel, Threads
 
 X = [["Mary", "ran"], ["in", "London"], ["Mary", "left"]]
 Y = [["B-PER", "O"], ["O", "B-LOC"], ["B-PER", "O"]]
@@ -31,7 +31,7 @@ def made(tagger, **settings):
     return tagger(**{name: value for name, value in short.items() if name in settings_of(tagger)} | settings)
 
 
-@pytest.mark.cases(40)
+@pytest.mark.cases(24)
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("value", LARGE, ids="{:.1e}".format)
 @pytest.mark.parametrize(("tagger", "name"), SETTINGS)

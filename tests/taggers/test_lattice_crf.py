@@ -1,7 +1,6 @@
 """LatticeCRF: against enumeration, finite differences, a CRF on chains and a SemiCRF on segments."""
 
 import itertools
-import pickle
 
 import lattices
 import numpy as np
@@ -12,13 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lattices import Enumerated, random_lattices
 from problems import as_tokens, differences
-from sklearn.base import clone
 
-import labelwright
 from labelwright import CRF, FeatureLattice, LatticeCRF, SemiCRF
-from labelwright.errors import CorpusError, ModelFileError, NotFittedError, OptionError
+from labelwright.errors import CorpusError, ModelFileError, OptionError
 from labelwright.parallel import Workers
-from labelwright.taggers.lattice_crf import objective, prepared, true_path
+from labelwright.taggers.lattice_crf import arc_slots, objective, prepared, true_path
 
 X, Y = random_lattices(12, seed=3)
 
@@ -117,7 +114,8 @@ def test_the_loss_is_that_of_enumeration_and_its_gradient_that_of_differences(tr
 def test_what_is_passed_to_a_layer_above_and_its_gradient():
     """The sum of any smooth function of the probabilities of arcs, and of the model's own loss."""
     model = with_random_weights(LatticeCRF(n_jobs=1), X)
-    problem = model._joint_objective(X, Y, Workers(1), np.float64)
+    data, gold, _ = prepared(model, X, Y)
+    problem = objective(model._trained, data, gold, Workers(1), np.float64, arc_slots(data.arcs))
     weights = model.weights_
     passed, back = problem.forward(weights)
     np.testing.assert_allclose(passed, np.concatenate(model.predict_marginals(X)), atol=1e-12)
@@ -253,38 +251,11 @@ def test_gaps_between_the_numbers_of_nodes_cost_nothing(transitions):
 # -- an estimator, and its file ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("transitions", [False, True])
-def test_a_file_and_a_pickle_hold_the_model(tmp_path, transitions):
-    model = LatticeCRF(transitions, n_jobs=1, max_iter=5).fit(X, Y)
-    model.save(tmp_path / "m")
-    for copy in (labelwright.load(tmp_path / "m"), pickle.loads(pickle.dumps(model))):
-        assert copy.predict_marginals(X) == model.predict_marginals(X)
-        assert copy.set_params(n_jobs=1).get_params() == model.get_params()  # no file says how many threads run
-        assert copy.state_features_ == model.state_features_
-        assert copy.transition_features_ == model.transition_features_
-    description = model.describe(top=1)
-    assert description["labels"] == model.classes_
-    assert description["features"]["A"][0] == model_top(model, "A")
-
-
-def model_top(model, label):
-    return next((feature, weight) for feature, own, weight in model.state_features_ if own == label)
-
-
 def test_a_file_that_does_not_fit_together(tmp_path):
     tensors, header = LatticeCRF(n_jobs=1, max_iter=2).fit(X, Y).pack()
     for wrong in (header | {"pairs": False}, header | {"extractor": "columns"}, header | {"pairs": 3}):
         with pytest.raises(ModelFileError):
             LatticeCRF.unpack(tensors, wrong)
-
-
-def test_it_is_an_estimator():
-    model = clone(LatticeCRF(l2=0.3))
-    assert model.get_params()["l2"] == 0.3
-    with pytest.raises(NotFittedError, match="this LatticeCRF is not trained yet"):
-        model.predict(X)
-    with pytest.raises(OptionError, match="l2: expected"):
-        LatticeCRF(l2=-1.0).fit(X, Y)
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,7 @@ from words import all_words, made_words, tagged_words, text_of
 
 import labelwright
 from labelwright import CRF, Cascade, FeatureLattice, LatticeCRF, LatticeTagger, MemoryTagger
-from labelwright.corpus.spans import spans_of
-from labelwright.errors import CorpusError, ModelFileError, OptionError
+from labelwright.errors import CorpusError, OptionError
 from labelwright.settings import Place
 from labelwright.taggers.layers import LayerTables
 
@@ -67,17 +66,6 @@ def test_a_lattice_is_the_lowest_layer_with_every_way_of_passing(passing, jackkn
         assert [sum(row.values()) for sentence in rows for row in sentence] == pytest.approx([1.0] * 11)
 
 
-def test_the_lowest_layer_is_the_tagger_alone():
-    """And it is a LatticeCRF over the same lattices."""
-    alone = LatticeTagger(all_words, l2=0.3, n_jobs=1).fit(X, Y["word"])
-    lattices = [all_words(sentence) for sentence in X]
-    crf = LatticeCRF(l2=0.3, n_jobs=1).fit(lattices, [[span[:3] for span in spans_of(row)] for row in Y["word"]])
-    for passing in ("best", "marginal"):
-        layer = lowest(passing).fit(X, Y)
-        np.testing.assert_array_equal(layer.layers_["word"].weights_, crf.weights_)
-        assert layer.predict_marginals(NEW)["word"] == alone.predict_marginals(NEW)
-
-
 def test_what_is_passed_are_sums_of_probabilities_of_arcs():
     model = lowest("marginal").fit(X, Y)
     passed = passed_up(model.layers_["word"], X, 0.0)
@@ -106,15 +94,6 @@ def test_joint_gradients_are_those_of_finite_differences(lattices, weighted, jac
         model.fit(sentences, y, sample_weight=weights)
         assert (model.layers_["word"].training_["left_out"] > 0) == (lattices is small_words)
         assert_slopes(*joint_problem(model, sentences, y, weights))
-
-
-def test_joint_training_lowers_the_loss_of_both_layers_together():
-    model = lowest("joint", max_iter=30).fit(X, Y)
-    losses = [record["loss"] for record in model.history_]
-    assert losses[-1] < losses[0] - 0.1
-    before, after = model.before_.layers_["word"].weights_, model.layers_["word"].weights_
-    assert not np.allclose(before, after, atol=0.01)
-    assert model.before_.layers_["word"].predict(X) == LatticeTagger(all_words, l2=0.3).fit(X, Y["word"]).predict(X)
 
 
 def test_joint_training_with_development_data_threads_and_candidates():
@@ -207,13 +186,6 @@ def test_a_saved_cascade_needs_its_function_again(tmp_path, make):
     by_layer.layers_["word"].lattices = function
     assert by_layer.predict(NEW) == model.predict(NEW)
     assert again.fit(X, Y).predict(NEW) == model.predict(NEW)
-
-
-def test_a_file_whose_layers_were_renamed_is_refused():
-    tensors, header = highest("best").fit(X, Y).pack()
-    header["layers"][0]["name"] = "other"
-    with pytest.raises(ModelFileError, match="layer 2: expected the columns other of labels below"):
-        Cascade.unpack(tensors, header)
 
 
 def test_settings_of_the_run_reach_trained_layers_and_others_do_not():

@@ -1,12 +1,12 @@
 """LatticeTagger: sentences in, labels of tokens out, against enumeration of paths and a LatticeCRF."""
 
-import itertools
 import pickle
 import re
 
 import numpy as np
 import pytest
 from drawn import drawn
+from enumerated import check_answers
 from hypothesis import given
 from hypothesis import strategies as st
 from lattices import Enumerated
@@ -17,7 +17,7 @@ from labelwright import Corpus, FeatureLattice, LatticeCRF, LatticeTagger, Span
 from labelwright.corpus.schemes import convert
 from labelwright.corpus.spans import spans_of
 from labelwright.errors import CorpusError, ModelFileError, OptionError
-from labelwright.structures.feature_lattice import arc_labels, ends_of
+from labelwright.structures.feature_lattice import arc_labels
 
 X, Y = made_words(25)
 WORDS, TAGS = Y["word"], Y["tag"]
@@ -58,29 +58,12 @@ def test_every_answer_is_that_of_enumeration(data, transitions, scheme):
     labellings = [written(lattice.ends(path), T, scheme) for path in truth.paths]
     assert len(set(map(tuple, labellings))) == len(labellings)
 
-    (record,), (nbest,) = model.decode([["x"] * T]), model.predict_nbest([["x"] * T], 10_000)
-    assert record.log_probability == pytest.approx(np.log(truth.p[0]), abs=1e-10)
-    assert record.labels in [y for y, p in zip(labellings, truth.p, strict=True) if p > truth.p[0] - 1e-12]
-    assert sorted(row for row, _ in nbest) == sorted(labellings)
-    np.testing.assert_allclose([p for _, p in nbest], truth.p, atol=1e-10)
-    asked = [["x"] * T] * len(labellings)
-    np.testing.assert_allclose(np.exp(model.sequence_log_probabilities(asked, labellings)), truth.p, atol=1e-10)
-    assert model.sequence_entropies([["x"] * T])[0] == pytest.approx(truth.entropy(), abs=1e-9)
-
-    expected = [dict.fromkeys(model.classes_, 0.0) for _ in range(T)]
-    for labels, p in zip(labellings, truth.p, strict=True):
-        for row, label in zip(expected, labels, strict=True):
-            row[label] += p
-    (marginals,) = model.predict_marginals([["x"] * T])
-    assert marginals == [pytest.approx(row, abs=1e-10) for row in expected]
-    for span in model.likely_spans([["x"] * T], 1e-12)[0]:
-        p = sum(p for path, p in zip(truth.paths, truth.p, strict=True) if span[:3] in lattice.ends(path))
-        assert span.probability == pytest.approx(p, abs=1e-10)
-
-    forced = [[labellings[-1][0], *[None] * (T - 1)]]
-    left = [p if labels[0] == forced[0][0] else 0.0 for labels, p in zip(labellings, truth.p, strict=True)]
-    best = model.decode([["x"] * T], forced=forced)[0]
-    assert np.exp(best.log_probability) == pytest.approx(max(left) / sum(left), abs=1e-9)
+    probable = dict(zip(map(tuple, labellings), truth.p.tolist(), strict=True))
+    check_answers(model, ["x"] * T, probable)
+    first = labellings[-1][0]
+    left = {labels: p for labels, p in probable.items() if labels[0] == first}
+    left = {labels: p / sum(left.values()) for labels, p in left.items()}
+    check_answers(model, ["x"] * T, left, forced=[[first, *[None] * (T - 1)]])
 
 
 def written(ends, n_tokens, scheme):
@@ -281,18 +264,3 @@ def test_made_files_are_refused(field, value, message):
     tensors, header = LatticeTagger(tagged_words, max_iter=2, n_jobs=1).fit(X, TAGS).pack()
     with pytest.raises(ModelFileError, match=message):
         LatticeTagger.unpack(tensors, header | {field: value})
-
-
-def test_calibration_changes_probabilities_and_no_label():
-    model = LatticeTagger(all_words, n_jobs=1).fit(X[:15], WORDS[:15])
-    calibrated = pickle.loads(pickle.dumps(model)).calibrate(X[15:], WORDS[15:])
-    assert calibrated.temperature_ != 1
-    assert calibrated.predict(X) == model.predict(X)
-    for rows in calibrated.predict_marginals(X):
-        assert [sum(row.values()) for row in rows] == pytest.approx([1.0] * len(rows))
-
-
-def test_paths_and_labels_are_one_to_one():
-    for labels in itertools.product(["B-A", "I-A", "O"], repeat=4):
-        if convert(convert([labels], "iob2", "bioes"), "bioes", "iob2")[0] == list(labels):
-            assert written(ends_of(labels, "iob2"), 4, "iob2") == list(labels)

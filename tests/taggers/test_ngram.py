@@ -6,7 +6,6 @@ import sys
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression, SGDClassifier
 from sklearn.model_selection import GridSearchCV
 from sklearn.naive_bayes import BernoulliNB
@@ -22,7 +21,7 @@ from labelwright.decode import Decoding
 from labelwright.errors import CorpusError, NotFittedError, OptionError
 from labelwright.features.extract import learn
 from labelwright.taggers import ngram
-from labelwright.taggers.ngram import NgramModel, NgramTagger, feature_matrix
+from labelwright.taggers.ngram import NgramTagger, feature_matrix
 
 LR, NB = LogisticRegression(max_iter=200), BernoulliNB(alpha=0.01)
 
@@ -46,8 +45,10 @@ class Says(Bare):
         setattr(self, method, lambda X: self.answers[: X.shape[0]])
 
 
-class ByRote(NgramModel):
+class ByRote(NgramTagger):
     """What a subclass must give, and nothing else: the class of the word, one sentence a block."""
+
+    classifier = None
 
     def __init__(self, ngram=3, inference="csi", weighting="confidence", n_jobs=None):
         self.ngram, self.inference, self.weighting, self.n_jobs = ngram, inference, weighting, n_jobs
@@ -230,30 +231,6 @@ def test_candidates_can_be_seen(tagger, split):
     )
 
 
-def test_n_best(tagger, split):
-    test = split[1].take(range(8))
-    listed, best = tagger.predict_nbest(test, 4), tagger.decode(test)
-    for rows, decoding, domains in zip(listed, best, tagger.candidates(test), strict=True):
-        assert rows[0] == (decoding.labels, pytest.approx(decoding.score))
-        scores = [score for _, score in rows]
-        assert scores == sorted(scores, reverse=True)
-        assert len({tuple(labels) for labels, _ in rows}) == len(rows) == min(4, np.prod([len(d) for d in domains]))
-    with pytest.raises(OptionError, match="n: expected a whole number, 1 to"):
-        tagger.predict_nbest(test, 0)
-
-
-def test_one_asks_the_classifier_once(tagger, split):
-    test = split[1]
-    data = tagger.encode(test)
-    assert len(data) == len(test)
-    for ask in (tagger.predict, tagger.candidates, tagger.n_sequences, tagger.predict_ngrams, tagger.predict_spans):
-        assert ask(data) == ask(test)
-    assert tagger.predict_oracle(data, test.y) == tagger.predict_oracle(test)
-    assert tagger.score(data, test.y) == tagger.score(test)
-    with pytest.raises(OptionError, match="belong to another model"):
-        NgramTagger(Bare()).fit(X, Y).predict(data)
-
-
 @pytest.mark.slow
 def test_blocks_change_nothing(tagger, split, monkeypatch):
     test = split[1]
@@ -269,14 +246,6 @@ def test_other_weightings(split, weighting):
     assert 0.5 < tagger.score(split[1]) <= 1
     if weighting == "count":
         assert all(d.score == int(d.score) for d in tagger.decode(split[1]))
-
-
-def test_spans(tagger, split):
-    test = split[1]
-    spans = tagger.predict_spans(test)
-    assert {span.type for sentence in spans for span in sentence} >= {"NP", "VP"}
-    assert all(span.probability is None for sentence in spans for span in sentence)
-    assert NgramTagger(Bare()).fit([["a", "b"]], [["N", "V"]]).predict_spans([["a", "b"]]) == [[]]
 
 
 # --- constraints ------------------------------------------------------------------------------------------------------
@@ -332,50 +301,6 @@ def test_constraints_that_cannot_be(tagger, split):
         tagger.decode(test, constraints="scheme", time_limit=-1)
     with pytest.raises(OptionError, match="constraints: expected rules, functions of the sentence"):
         tagger.predict_nbest(test, constraints=[object()])
-
-
-@pytest.mark.slow
-def test_rules_go_to_the_solver(split):
-    pytest.importorskip("ortools")
-    from labelwright.constraints import at_least, at_most, forbid, only, valid_scheme
-
-    train, test = split
-    tagger = NgramTagger(DecisionTreeClassifier(random_state=0), template="U:%x[0,1]\nU:%x[1,1]").fit(train)
-    few = [row for row, n in zip(test.X, tagger.n_sequences(test), strict=True) if 1 < n <= 300][:8]
-    free = tagger.decode(few)
-
-    def best(n, keeps):
-        rows = tagger.predict_nbest([few[n]], 1000)[0]
-        return next((score for labels, score in rows if keeps(labels)), None)
-
-    widened = 0
-    for rule, keeps in (
-        (at_least(1, "B-VP"), lambda labels: "B-VP" in labels),
-        ([forbid("O")], lambda labels: "O" not in labels),
-        (valid_scheme(), lambda labels: not validate([labels], "iob2")),
-        (["scheme", at_least(1, "I-NP")], lambda labels: "I-NP" in labels and not validate([labels], "iob2")),
-        (lambda sentence: only(0, sentence.candidates[0][-1]), None),
-    ):
-        for n in range(len(few)):
-            last = tagger.candidates([few[n]])[0][0][-1]
-            score = best(n, keeps or (lambda labels, last=last: labels[0] == last))
-            if score is None:  # then every label is a candidate
-                found = tagger.decode([few[n]], constraints=rule)[0]
-                assert keeps(found.labels)
-                assert found.exact
-                assert found.score < free[n].score
-                widened += 1
-                continue
-            found = tagger.decode(iter([few[n]]), constraints=rule, time_limit=20)[0]
-            assert found.score == pytest.approx(score, abs=1e-6)
-            assert (found.exact, found.gap, found.status, found.log_probability) == (True, 0.0, "optimal", None)
-    assert widened
-    with pytest.raises(OptionError, match=r"sentence 0: no labelling satisfies at_most\(0, 'O'\) and only"):
-        tagger.decode(few[:1], constraints=[at_most(0, "O"), only(0, "O")])
-    words = []
-    found = tagger.decode([*few, []], constraints=lambda sentence: words.append(list(sentence.words)) or [])
-    assert words == [list(row) for row in few]  # nobody asks about a sentence without tokens
-    assert [d.labels for d in found] == [d.labels for d in [*free, tagger.decode([[]])[0]]]
 
 
 # --- small and odd data -----------------------------------------------------------------------------------------------
@@ -474,23 +399,6 @@ def test_parameters_copies_and_pickles(tagger, split):
     again = pickle.loads(pickle.dumps(tagger))
     data = tagger.encode(split[1])
     assert again.predict(data) == tagger.predict(split[1])
-
-
-def test_grid_search(split):
-    search = GridSearchCV(
-        NgramTagger(BernoulliNB(), template="U:%x[0,0]"),
-        {"classifier__alpha": [0.01, 100.0], "inference": ["vote", "csi"], "ngram": [1, 3]},
-        cv=2,
-        error_score="raise",
-    ).fit(split[0].X, split[0].y)
-    assert search.best_params_["classifier__alpha"] == 0.01
-    assert search.best_estimator_.classifier_.alpha == 0.01
-
-
-def test_a_random_classifier_knows_its_classes():
-    """Rows of a classifier that was trained on all classes but asked about few."""
-    tagger = NgramTagger(DummyClassifier(strategy="stratified", random_state=0)).fit(X, Y)
-    assert all(label in tagger.classes_ for label in tagger.predict([NEW])[0])
 
 
 def test_a_subclass_gives_two_methods(split):

@@ -57,15 +57,6 @@ def test_a_set_of_one_label_is_that_label(name):
 
 @pytest.mark.cases(4)
 @every
-def test_weights_of_one_change_nothing(name):
-    whole = TAGGERS[name]._untrained().fit(X, Y)
-    ones = TAGGERS[name]._untrained().fit(X, Y, sample_weight=[1.0] * len(X))
-    np.testing.assert_allclose(ones.weights_, whole.weights_, atol=2e-2)
-    assert ones.predict(X) == whole.predict(X)
-
-
-@pytest.mark.cases(4)
-@every
 def test_sentences_of_weight_zero_teach_nothing(name):
     """Their labels are nonsense, and do no harm."""
     wrong = [s if n % 2 else ["O"] * len(s) for n, s in enumerate(Y)]
@@ -82,12 +73,6 @@ def outside(name, class_weight):
     """How many labels are predicted to be O by a tagger with these weights."""
     tagger = TAGGERS[name]._untrained().set_params(class_weight=class_weight).fit(X, NOISY)
     return sum(label == "O" for s in tagger.predict(X) for label in s)
-
-
-@pytest.mark.cases(2)
-@every
-def test_class_weights_move_predictions(name):
-    assert outside(name, {"O": 5.0}) > outside(name, {"O": 0.2}) + 50
 
 
 @pytest.mark.cases(2)
@@ -169,19 +154,6 @@ def test_what_is_refused(labels, options, error, message):
 def test_class_weights_that_are_refused(weights, message):
     with pytest.raises(OptionError, match=message):
         CRF(n_jobs=1, class_weight=weights).fit([["a", "b"]], [["A", "B"]])
-
-
-@pytest.mark.cases(1)
-@pytest.mark.parametrize(
-    "weights", [None, [1.0 + n % 3 for n in range(60)], [[0.5 + t % 3 for t, _ in enumerate(s)] for s in Y]]
-)
-def test_sgd_and_lbfgs_have_the_same_optimum(weights):
-    said = {"y": half(Y), "sample_weight": weights}
-    best = CRF(template="words", n_jobs=1, l2=2.0, tol=1e-7).fit(X, **said)
-    near = CRF(template="words", n_jobs=1, l2=2.0, tol=0, optimizer="sgd", max_iter=30, random_state=0).fit(X, **said)
-    there = CRF(template="words", n_jobs=1, l2=2.0, max_iter=1).fit(X, init=near, **said)
-    assert there.history_[0]["iteration"] == 0  # where SGD ended
-    assert there.history_[0]["loss"] == pytest.approx(best.history_[-1]["loss"], rel=0.01)
 
 
 def test_partial_fit_takes_both():

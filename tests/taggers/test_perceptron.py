@@ -1,6 +1,7 @@
 """How perceptrons learn: passes, margins, starts of latent states, restarts, and what they refuse."""
 
 import itertools
+import json
 
 import numpy as np
 import oracles
@@ -8,6 +9,7 @@ import pytest
 from problems import ARCS, LABELS, NOISY, SIMPLE, STATES, Problem, names_of, words
 from tiny import X, Y
 
+import labelwright
 from labelwright import LatentCRF, LatentPerceptron, Perceptron
 from labelwright.corpus import synthetic_hmm
 from labelwright.errors import NotFittedError, OptionError
@@ -383,3 +385,17 @@ def test_updates_that_are_as_large_as_needed_need_a_margin(update):
         Perceptron(update=update, margin=0).fit(X, Y)
     assert Online(Perceptron(update=update)).rule().margin == 1.0
     assert Online(Perceptron()).rule().margin == 0.0
+
+
+def test_a_model_of_one_label_makes_no_mistakes(tmp_path):
+    for make in (Perceptron, LatentPerceptron):
+        model = make(n_jobs=1).fit([["a", "b"], ["c"]], [["O", "O"], ["O"]])
+        assert model.training_["mistakes"] == 0
+        assert model.predict([["a", "z"]]) == [["O", "O"]]
+        assert model.training_["convergence"]["separable"] == 1.0
+        assert model.training_["convergence"]["margin"] is None
+        json.dumps([model.training_, model.history_], allow_nan=False)  # no Infinity, which is no JSON
+        model.save(tmp_path / "m")
+        loaded = labelwright.load(tmp_path / "m")
+        assert loaded.predict([["z"]]) == [["O"]]
+        assert loaded.training_ == model.training_

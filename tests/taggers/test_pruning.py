@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from contract import CHECKS
 
-import labelwright
 from labelwright import CRF, Cascade
 from labelwright.answers.pruned_sentences import PrunedChains
 from labelwright.corpus import validate
@@ -116,13 +115,6 @@ def test_a_labelling_outside_the_candidates_has_a_probability(model, sentences):
     assert model.sequence_log_probabilities([sentence], labels)[0] == pytest.approx(expected)
 
 
-def test_forced_labels_are_kept(model, sentences):
-    forced = [[None] * (len(s) - 1) + ["l4"] for s in sentences]
-    assert all(record.labels[-1] == "l4" for record in model.decode(sentences, forced=forced))
-    for rows in model.predict_marginals(sentences, forced=forced):
-        assert rows[-1]["l4"] == pytest.approx(1.0)
-
-
 @pytest.mark.parametrize("place", [0, 1, 2])
 @pytest.mark.parametrize("engine", ["compiled", "numpy"])
 def test_no_label_left_is_one_clear_error(model, engine, place):
@@ -132,20 +124,6 @@ def test_no_label_left_is_one_clear_error(model, engine, place):
     forced[0][place] = []
     with using(engine), pytest.raises(OptionError, match="no labelling satisfies"):
         model.decode([["w1", "w2", "w3"]], forced=forced)
-
-
-@pytest.mark.parametrize("decoder", ["viterbi", "marginal", "exact", "ldi", "mbr"])
-def test_all_decoders_answer(model, sentences, decoder):
-    records = model.decode(sentences, decoder)
-    assert [len(record.labels) for record in records] == list(map(len, sentences))
-
-
-def test_the_model_file_keeps_the_pruning(model, sentences, tmp_path):
-    loaded = labelwright.load(model.save(tmp_path / "model") and tmp_path / "model")
-    assert loaded.decode(sentences) == model.decode(sentences)
-    assert loaded._trained.pruning.cutoff == model._trained.pruning.cutoff
-    described = loaded.describe()
-    assert described["transitions"] == model.describe()["transitions"]
 
 
 def test_the_zero_order_model_is_part_of_the_scores(model, sentences):

@@ -1,16 +1,16 @@
 """What models with scores but without probabilities answer: best paths by enumeration, and calibrated confidences."""
 
-import itertools
 import math
 
 import numpy as np
 import pytest
+from oracles import spans_by_hand
 from problems import ARCS, EVERYTHING, STATES, Truth, words
 
 import labelwright
 from labelwright import LatentPerceptron, Perceptron
 from labelwright.corpus import validate
-from labelwright.errors import CorpusError, LabelwrightError, NotFittedError, OptionError
+from labelwright.errors import CorpusError, NotFittedError, OptionError
 from labelwright.taggers.calibrating import COARSE
 from labelwright.taggers.perceptron import Online
 
@@ -37,12 +37,12 @@ def held_out(model):
     return X, y
 
 
-@pytest.fixture(params=KINDS, ids=NAMES)
+@pytest.fixture(scope="module", params=KINDS, ids=NAMES)
 def model(request):
     return trained(*request.param)
 
 
-@pytest.fixture(params=KINDS, ids=NAMES)
+@pytest.fixture(scope="module", params=KINDS, ids=NAMES)
 def calibrated(request):
     model = trained(*request.param)
     return model.calibrate(*held_out(model))
@@ -50,75 +50,49 @@ def calibrated(request):
 
 # --- by score ---------------------------------------------------------------------------------------------------------
 
-
-def test_decode_gives_the_best_path_with_its_score_and_no_probability(model):
-    for sentence, found in zip([NEW, *SHORT], model.decode([NEW, *SHORT]), strict=True):
-        labels, score = next(iter(Truth(model, sentence).by_best_path().items()))
-        assert found.labels == list(labels)
-        assert found.score == pytest.approx(score, abs=1e-5)
-        assert found.log_probability is None
-        assert found.confidence is None
-        assert found.exact
-        assert found.gap == 0
-    assert model.predict(SHORT) == [d.labels for d in model.decode(SHORT, "viterbi")]
-    assert not model._probabilistic
+RESTRICTIONS = [
+    {},
+    {"constraints": "scheme"},
+    {"forced": [[None, "B-X", None, None]]},
+    {"forced": [["O", None, ["O", "I-X"], None]]},
+    {"forced": [["O", "O", "O", "O"]]},
+]
 
 
-def test_a_sentence_without_tokens_has_no_probability_either(model):
-    (found,) = model.decode([[]])
-    assert (found.labels, found.score, found.exact) == ([], 0.0, True)
-    assert found.log_probability is None
-    assert model.predict_nbest([[]]) == [[([], 0.0)]]
+def restricted(model, sentence, **restriction):
+    scheme = "iob2" if "constraints" in restriction else None
+    return Truth(model, sentence, restriction.get("forced", [None])[0], scheme)
 
 
-def check_nbest(model, sentence, n, **limits):
-    """As many labellings as there are, in the order of their best paths."""
-    if "constraints" in limits:
-        truth = Truth(model, sentence, scheme="iob2").by_best_path()
-    else:
-        truth = Truth(model, sentence, limits.get("forced", [None])[0]).by_best_path()
-    (found,) = model.predict_nbest([sentence], n=n, **limits)
-    assert [tuple(labels) for labels, _ in found] == list(truth)[:n]
-    assert [score for _, score in found] == pytest.approx(list(truth.values())[:n], abs=1e-5)
-    return found
+def check_scores(model, sentence, **restriction):
+    """All labellings in the order of their best paths, with scores and without probabilities."""
+    truth = restricted(model, sentence, **restriction).by_best_path()
+    for n in (1, 4, 1000):
+        (found,) = model.predict_nbest([sentence], n=n, **restriction)
+        assert [tuple(labels) for labels, _ in found] == list(truth)[:n]
+        assert [score for _, score in found] == pytest.approx(list(truth.values())[:n], abs=1e-5)
+    (best,), (spans,) = model.decode([sentence], **restriction), model.predict_spans([sentence], **restriction)
+    assert (best.labels, best.score) == (found[0][0], pytest.approx(found[0][1], abs=1e-5))
+    assert (best.log_probability, best.confidence, best.exact, best.gap) == (None, None, True, 0)
+    assert {span[:3] for span in spans} == spans_by_hand(best.labels)
+    assert all(span.probability is None for span in spans)
 
 
-@pytest.mark.cases(4)
-@pytest.mark.parametrize("n", [1, 4, 1000])
-def test_the_best_labellings_come_in_the_order_of_their_best_paths(model, n):
-    for sentence in [NEW, *SHORT]:
-        found = check_nbest(model, sentence, n)
-        assert len(found) == min(n, 3 ** len(sentence))
-        assert found[0][0] == model.predict([sentence])[0]
+@pytest.mark.parametrize("restriction", RESTRICTIONS, ids=str)
+def test_every_answer_is_in_the_order_of_best_paths(model, restriction):
+    check_scores(model, NEW, **restriction)
+    for sentence in SHORT if not restriction else ():
+        check_scores(model, sentence)
 
 
-def test_forced_labels_and_constraints_hold_for_all_answers(model):
-    for forced in ([None, "B-X", None, None], ["O", None, ["O", "I-X"], None], ["O", "O", "O", "O"]):
-        found = check_nbest(model, NEW, 12, forced=[forced])
-        assert model.decode([NEW], forced=[forced])[0].labels == found[0][0]
-    found = check_nbest(model, NEW, 200, constraints="scheme")
-    assert not validate([labels for labels, _ in found], "iob2")
-    (best,) = model.decode([NEW], constraints="scheme")
-    assert (best.labels, best.score) == (found[0][0], pytest.approx(found[0][1], abs=1e-6))
-    with pytest.raises(OptionError, match=r"^sentence 0: no labelling satisfies"):
-        model.predict_nbest([["b"]], forced=[["I-X"]], constraints="scheme")
-    with pytest.raises(OptionError, match=r"^sentence 0: no labelling satisfies"):
-        model.decode([["b"]], forced=[["I-X"]], constraints="scheme")
-
-
-@pytest.mark.parametrize("kind", KINDS, ids=NAMES)
+@pytest.mark.parametrize("kind", [*KINDS, (STATES, 1, 4)], ids=[*NAMES, "many states"])
 def test_a_model_trained_under_constraints_keeps_them(kind):
     constrained = trained(*kind, constraints="scheme")
-    check_nbest(constrained, NEW, 200)
+    check_scores(constrained, NEW)
     assert not validate(constrained.predict(words(20, 3)[0]), "iob2")
-
-
-def test_of_many_latent_paths_each_labelling_is_named_once():
-    """Many paths have the same labels: the search goes on until there are enough labellings."""
-    model = trained(STATES, 1, 4)
-    (found,) = model.predict_nbest([NEW], n=30)
-    assert len({tuple(labels) for labels, _ in found}) == 30
-    check_nbest(model, NEW, 30)
+    for ask in (constrained.predict_nbest, constrained.decode):
+        with pytest.raises(OptionError, match=r"^sentence 0: no labelling satisfies"):
+            ask([["b"]], forced=[["I-X"]])
 
 
 def test_labellings_are_found_behind_any_number_of_paths_of_the_best_one(monkeypatch):
@@ -132,17 +106,6 @@ def test_labellings_are_found_behind_any_number_of_paths_of_the_best_one(monkeyp
     assert [score for _, score in found] == pytest.approx([score for _, score in expected], abs=0.5)
 
 
-def test_spans_are_those_of_the_best_labelling(model):
-    x = words(12, 5)[0]
-    spans = model.predict_spans(x)
-    assert any(spans)
-    for labels, found in zip(model.predict(x), spans, strict=True):
-        starts = {span.start for span in found}
-        assert {t for t, label in enumerate(labels) if label == "B-X"} <= starts
-        assert all(span.probability is None and span.type == "X" for span in found)
-    assert Perceptron(n_jobs=1).fit([["a", "b"]], [["D", "N"]]).predict_spans([["a"], []]) == [[], []]
-
-
 @pytest.mark.cases(4)
 @pytest.mark.parametrize("decoder", ["exact", "ldi", "marginal", "mbr"])
 def test_other_decoders_are_refused_in_one_line(model, decoder):
@@ -150,23 +113,6 @@ def test_other_decoders_are_refused_in_one_line(model, decoder):
         OptionError, match=rf"^decoder: got '{decoder}', but a LatentPerceptron has scores, not .*'viterbi'$"
     ):
         model.decode(SHORT, decoder)
-
-
-@pytest.mark.parametrize(
-    ("method", "arguments", "instead"),
-    [
-        ("predict_marginals", (SHORT,), "predict_confidences"),
-        ("span_probabilities", (SHORT, [[], [], []]), "span_confidences"),
-        ("sequence_log_probabilities", (SHORT, [["O"] * len(s) for s in SHORT]), "confidence"),
-    ],
-)
-def test_probabilities_are_refused_with_what_to_use_instead(method, arguments, instead):
-    fitted = Perceptron(template=STATES, n_jobs=1, max_iter=2).fit(*words(6, 5))
-    with pytest.raises(
-        OptionError, match=f"^{method}: a Perceptron has scores, not probabilities; .*{instead}"
-    ) as error:
-        getattr(fitted, method)(*arguments)
-    assert "\n" not in str(error.value)
 
 
 # --- confidence -------------------------------------------------------------------------------------------------------
@@ -196,49 +142,24 @@ def test_calibration_finds_the_temperature_of_greatest_likelihood(calibrated):
     assert record["log_likelihood_per_token"] == pytest.approx(there / n_tokens, abs=1e-5)
 
 
-def test_confidences_are_tempered_probabilities(calibrated):
-    x = [NEW, *SHORT]
-    decoded, rows = calibrated.decode(x), calibrated.predict_confidences(x)
-    for sentence, found, row in zip(x, decoded, rows, strict=True):
-        truth = Truth(calibrated, sentence).tempered(calibrated.temperature_)
-        assert found.confidence == pytest.approx(math.exp(truth[tuple(found.labels)]), abs=1e-5)
-        assert found.log_probability is None
-        for t, confidences in enumerate(row):
-            assert list(confidences) == calibrated.classes_
-            assert sum(confidences.values()) == pytest.approx(1)
-            for label, value in confidences.items():
-                expected = sum(math.exp(p) for labels, p in truth.items() if labels[t] == label)
-                assert value == pytest.approx(expected, abs=1e-5)
-    assert all(d.confidence is None for d in calibrated.decode(x, probabilities=False))
+@pytest.mark.parametrize("restriction", RESTRICTIONS, ids=str)
+def test_confidences_are_tempered_probabilities(calibrated, restriction):
+    truth = restricted(calibrated, NEW, **restriction).tempered(calibrated.temperature_)
+    truth = {labels: math.exp(p) for labels, p in truth.items()}
+    (found,), (rows,) = (ask([NEW], **restriction) for ask in (calibrated.decode, calibrated.predict_confidences))
+    assert found.confidence == pytest.approx(truth[tuple(found.labels)], abs=1e-5)
+    assert found.log_probability is None
+    for t, row in enumerate(rows):
+        assert list(row) == calibrated.classes_
+        expected = {label: sum(p for y, p in truth.items() if y[t] == label) for label in row}
+        assert row == pytest.approx(expected, abs=1e-5)
+    (spans,) = calibrated.span_confidences([NEW], calibrated.predict_spans([NEW], **restriction), **restriction)
+    for span in spans:
+        expected = sum(p for y, p in truth.items() if span[:3] in spans_by_hand(y))
+        assert span.probability == pytest.approx(expected, abs=1e-5)
+    assert calibrated.decode([NEW], probabilities=False)[0].confidence is None
     assert calibrated.predict_confidences([[]]) == [[]]
     assert calibrated.decode([[]])[0].confidence == 1.0
-
-
-def test_confidences_know_of_forced_labels(calibrated):
-    forced = [["B-X", None, None, "O"]]
-    truth = Truth(calibrated, NEW, forced[0]).tempered(calibrated.temperature_)
-    (found,) = calibrated.decode([NEW], forced=forced)
-    assert found.confidence == pytest.approx(math.exp(truth[tuple(found.labels)]), abs=1e-5)
-    (row,) = calibrated.predict_confidences([NEW], forced=forced)
-    assert row[0]["B-X"] == pytest.approx(1)
-    assert row[3]["O"] == pytest.approx(1)
-
-
-def test_spans_have_confidences_once_there_is_a_temperature(calibrated):
-    spans = calibrated.predict_spans([NEW])
-    found = calibrated.span_confidences([NEW], spans)
-    truth = Truth(calibrated, NEW).tempered(calibrated.temperature_)
-    for span in found[0]:
-        inside = range(span.start + 1, span.end)
-        expected = sum(
-            math.exp(p)
-            for y, p in truth.items()
-            if (y[span.start] == "B-X" or (y[span.start] == "I-X" and (span.start == 0 or y[span.start - 1] == "O")))
-            and all(y[t] == "I-X" for t in inside)
-            and (span.end == len(y) or y[span.end] != "I-X")
-        )
-        assert span.probability == pytest.approx(expected, abs=1e-5)
-    assert [s[:3] for s in found[0]] == [s[:3] for s in spans[0]]
 
 
 def test_fit_calibrates_on_its_development_data():
@@ -253,6 +174,7 @@ def test_fit_calibrates_on_its_development_data():
 
 
 def test_before_calibration_confidences_are_refused(model, tmp_path):
+    model = model.uncalibrated()
     for question in (lambda: model.predict_confidences(SHORT), lambda: model.span_confidences(SHORT, [[], [], []])):
         with pytest.raises(
             OptionError, match=r"^a LatentPerceptron has scores, not probabilities; calibrate it"
@@ -271,6 +193,7 @@ def test_before_calibration_confidences_are_refused(model, tmp_path):
 
 
 def test_held_out_data_are_checked(model):
+    model = model.uncalibrated()
     with pytest.raises(OptionError, match=r"^calibrate: expected a pair"):
         model.calibrate(5)
     with pytest.raises(CorpusError, match=r"^calibrate: y: 1 sentences, but X has 3"):
@@ -336,25 +259,6 @@ def test_a_model_that_learnt_more_is_to_be_calibrated_again():
     assert fitted.temperature_ is None
     fitted.calibrate(*held_out(fitted)).fit(*words(5, 3))
     assert fitted.temperature_ is None
-
-
-def test_other_options_are_refused(model):
-    for n in (0, 1.5, None):
-        with pytest.raises(LabelwrightError, match=r"^n: "):
-            model.predict_nbest(SHORT, n=n)
-    with pytest.raises(OptionError, match=r"^decoder viterbi: no option 'alpha'"):
-        model.decode(SHORT, alpha=1)
-    with pytest.raises(OptionError, match=r"^constraints: expected 'scheme' or one of"):
-        model.decode(SHORT, constraints="nonsense")
-
-
-def test_all_labellings_of_a_short_sentence_add_up_to_all_confidence(calibrated):
-    labellings = [list(y) for y in itertools.product(calibrated.classes_, repeat=2)]
-    forced = [[[label] for label in y] for y in labellings]
-    scores = [d.score for d in calibrated.decode([NEW[:2]] * 9, forced=forced)]
-    assert max(scores) == pytest.approx(calibrated.decode([NEW[:2]])[0].score, abs=1e-6)
-    truth = Truth(calibrated, NEW[:2]).tempered(calibrated.temperature_)
-    assert sum(math.exp(truth[tuple(y)]) for y in labellings) == pytest.approx(1)
 
 
 def test_calibration_is_timed_and_can_be_left_out():

@@ -5,7 +5,7 @@ import pickle
 
 import numpy as np
 import pytest
-from segmentations import DICTIONARIES, NEW, SCHEMES, TEMPLATE, X, labelled, random_model
+from segmentations import DICTIONARIES, SCHEMES, TEMPLATE, X, labelled, random_model
 
 import labelwright
 from labelwright import SemiCRF
@@ -93,25 +93,6 @@ def test_the_weights_of_other_segments_are_none_of_ours():
 
 
 # --- files ------------------------------------------------------------------------------------------------------------
-
-
-def test_a_model_survives_its_file(model, tmp_path):
-    file = tmp_path / "model.safetensors"
-    model.save(file)
-    again = labelwright.load(file)
-    assert type(again) is SemiCRF
-    assert (again.classes_, again.scheme_, again.segments_) == (model.classes_, model.scheme_, model.segments_)
-    as_words = {"short": [("b",), ("c",)], "long": [("b", "b"), ("c", "a"), ("a", "b", "c", "a")]}
-    assert {name: sorted(own) for name, own in again.dictionaries.items()} == {
-        k: sorted(v) for k, v in as_words.items()
-    }
-    for copy in (again, pickle.loads(pickle.dumps(model))):
-        assert copy.predict_nbest([NEW, X[0]]) == model.predict_nbest([NEW, X[0]])
-        assert copy.predict_marginals([NEW]) == model.predict_marginals([NEW])
-        differ = ("template", "dictionaries", "n_jobs")
-        same = {name: value for name, value in model.get_params().items() if name not in differ}
-        assert same.items() <= copy.get_params().items()
-    assert again.fit(X, labelled(model.scheme_))._extractor.n_features == model._extractor.n_features
 
 
 @pytest.mark.parametrize("number", [0, 65537, 1 << 31])

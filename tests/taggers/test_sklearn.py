@@ -236,39 +236,16 @@ def test_check_estimator_of_a_classifier(classifier):
 
 # Checks that train on a table of numbers, or expect the words of an error about one: for taggers, which need sentences,
 # its rows become sentences of one token.
-OF_TABLES = [
-    "check_fit_score_takes_y",
-    "check_estimators_overwrite_params",
-    "check_dont_overwrite_parameters",
-    "check_estimators_fit_returns_self",
-    "check_readonly_memmap_input",
-    "check_positive_only_tag_during_fit",
-    "check_estimators_dtypes",
-    "check_dtype_object",
-    "check_pipeline_consistency",
-    "check_estimators_pickle",
-    "check_f_contiguous_array_estimator",
-    "check_methods_sample_order_invariance",
-    "check_methods_subset_invariance",
-    "check_fit2d_1sample",
-    "check_fit2d_1feature",
-    "check_dict_unchanged",
-    "check_fit_idempotent",
-    "check_fit_check_is_fitted",
-    "check_n_features_in",
-    "check_complex_data",
-    "check_estimators_empty_data_messages",
-    "check_estimators_nan_inf",
-    "check_fit2d_predict1d",
-    "check_requires_y_none",
-    "check_sample_weights_pandas_series",
-    "check_sample_weights_not_an_array",
-    "check_sample_weights_list",
-    "check_all_zero_sample_weights_error",
-    "check_sample_weights_shape",
-    "check_sample_weights_not_overwritten",
-    "check_sample_weight_equivalence_on_dense_data",
-]
+OF_TABLES = """
+    fit_score_takes_y estimators_overwrite_params dont_overwrite_parameters estimators_fit_returns_self
+    readonly_memmap_input positive_only_tag_during_fit estimators_dtypes dtype_object pipeline_consistency
+    estimators_pickle f_contiguous_array_estimator methods_sample_order_invariance methods_subset_invariance
+    fit2d_1sample fit2d_1feature dict_unchanged fit_idempotent fit_check_is_fitted n_features_in complex_data
+    estimators_empty_data_messages estimators_nan_inf fit2d_predict1d requires_y_none sample_weights_pandas_series
+    sample_weights_not_an_array sample_weights_list all_zero_sample_weights_error sample_weights_shape
+    sample_weights_not_overwritten sample_weight_equivalence_on_dense_data
+"""
+OF_TABLES = [f"check_{name}" for name in OF_TABLES.split()]
 ONLINE = (
     "learns one sentence after the other: a sentence of weight 2 is one step, two sentences are two, in another order"
 )

@@ -1,8 +1,12 @@
-"""Sentences as a stream: read as they are asked for, a batch at a time, with the answers of a list."""
+"""Sentences as a stream, a batch at a time, and questions of several threads at once: the answers of a list."""
+
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import small_models
 
+from labelwright import CRF, Cascade, LatentCRF, MemoryTagger, Perceptron, SemiCRF
+from labelwright.corpus import builtin_corpus
 from labelwright.errors import CorpusError, NotFittedError, OptionError
 
 TAGGERS = ["crf", "crf-dicts", "semi-crf", "perceptron", "memory"]
@@ -51,3 +55,26 @@ def test_errors_count_sentences_over_the_whole_stream():
         model.predict_stream(X, batch_size=0)
     with pytest.raises(NotFittedError):
         model._untrained().predict_stream(X)
+
+
+THREADED = {
+    "crf": CRF(max_iter=5, n_jobs=1),
+    "latent-crf": LatentCRF(n_latent=2, max_iter=3, n_jobs=1, random_state=0),
+    "perceptron": Perceptron(max_iter=2, n_jobs=1, random_state=0),
+    "semi-crf": SemiCRF(max_iter=3, n_jobs=1),
+    "memory": MemoryTagger(n_jobs=1),
+    "cascade": Cascade([("pos", CRF(max_iter=3, n_jobs=1)), ("chunk", CRF(max_iter=3, n_jobs=1))], n_jobs=1),
+}
+
+
+@pytest.mark.cases(1)
+@pytest.mark.parametrize("name", list(THREADED))
+def test_answers_do_not_depend_on_other_threads(name):
+    columns = ["word", "pos", "chunk"] if name == "cascade" else ["word", "chunk"]
+    corpus = builtin_corpus(40, random_state=1, columns=columns)
+    tagger = THREADED[name].fit(corpus) if name != "cascade" else THREADED[name].fit(corpus.select(columns))
+    sentences = corpus.select(["word"]).X
+    alone = [(tagger.predict([x]), tagger.predict_spans([x])) for x in sentences]
+    with ThreadPoolExecutor(4) as pool:
+        together = list(pool.map(lambda x: (tagger.predict([x]), tagger.predict_spans([x])), sentences * 3))
+    assert together == alone * 3
