@@ -39,9 +39,9 @@ from labelwright.search.trials import (
     table_lines,
     tried,
 )
-from labelwright.settings import REQUIRED, AtLeast, OneOf, declared
+from labelwright.settings import REQUIRED, AtLeast, OneOf
+from labelwright.taggers.declared import Threads, declared
 from labelwright.taggers.estimator import Estimator, is_interrupted, untrained
-from labelwright.taggers.kinds import Threads
 
 Array = NDArray[Any]
 BINS = 10  # of the scores of a step

@@ -17,7 +17,7 @@ from labelwright.compat.pycrfsuite.tagger import ParsedDump
 from labelwright.compat.pycrfsuite.trainer import ALGORITHMS
 from labelwright.compat.sklearn_crfsuite import metrics
 from labelwright.errors import NotFittedError
-from labelwright.settings import chosen, declared
+from labelwright.taggers.declared import chosen, declared
 from labelwright.taggers.estimator import Estimator
 
 __all__ = ["CRF", "metrics", "scorers", "utils"]
