@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from labelwright.cli import files
 from labelwright.cli import options as usual
-from labelwright.cli.options import DATA, DECODING, NOT_NEGATIVE, OUTPUT, POSITIVE, Options, argument, command, option
+from labelwright.cli.options import DATA, DECODING, NOT_NEGATIVE, OUTPUT, POSITIVE, argument, command, option
 from labelwright.cli.show import (
     BAR,
     HALF,
@@ -67,7 +67,7 @@ ON_A_PAGE = 20  # sentences of a page, or with wrong labels, where none is named
     usual.JSON,
     usual.THREADS,
 )
-def explain_command(o: Options) -> None:
+def explain_command(o: Any) -> None:
     """Show why a token has its label: the runner-up, and what each feature and transition adds to their log-odds.
 
     The best labelling of the sentence is compared with the best one that has another label at the token. The
@@ -129,7 +129,7 @@ def explain_command(o: Options) -> None:
         say(f"{o.file}: {counted(n_sentences, 'sentence')} with wrong labels{more}")
 
 
-def _layers(tagger: Any, o: Options) -> list[str]:
+def _layers(tagger: Any, o: Any) -> list[str]:
     """The layers of a cascade that are shown, the highest first; of other models the one without a name."""
     names, kind = files.layer_names(tagger), type(tagger).__name__
     files.check_layer(o.layer, names, o.model, kind)
@@ -140,9 +140,7 @@ def _layers(tagger: Any, o: Options) -> list[str]:
     return names[: highest + 1][::-1] if o.below else [names[highest]]
 
 
-def _gold(
-    tagger: Any, file: "OpenFile", corpus: "Corpus", o: Options, tokenizer: "Tokenizer", numbers: list[int]
-) -> Gold:
+def _gold(tagger: Any, file: "OpenFile", corpus: "Corpus", o: Any, tokenizer: "Tokenizer", numbers: list[int]) -> Gold:
     """The labels that a file has for some sentences, in the scheme of the model."""
     from labelwright.corpus.file_formats import RECORDS
     from labelwright.corpus.partial_labels import left_open
@@ -172,7 +170,7 @@ def _is_wrong(label: Any, gold: Any) -> bool:
     return gold is not None and (label not in gold if isinstance(gold, frozenset) else label != gold)
 
 
-def _explained(tagger: Any, data: ToTag, number: int, layers: list[str], gold: Gold, o: Options) -> Facts:
+def _explained(tagger: Any, data: ToTag, number: int, layers: list[str], gold: Gold, o: Any) -> Facts:
     """One sentence, the layers that are shown, with gold labels; of texts with the places of tokens, in characters."""
     from labelwright.corpus.partial_labels import written
     from labelwright.inspection.explanation import sentence_facts
@@ -214,7 +212,7 @@ def _say_own_label(sentences: list[Facts], against: str) -> None:
 # -- text -------------------------------------------------------------------------------------------------------------
 
 
-def _lines(facts: Facts, o: Options) -> Iterator[str]:
+def _lines(facts: Facts, o: Any) -> Iterator[str]:
     """Sentences with all their tokens in short, or one token in full."""
     between = False
     for each in facts["sentences"]:

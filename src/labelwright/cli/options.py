@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
 from inspect import getdoc
+from types import SimpleNamespace
 from typing import Any
 
 import click
@@ -121,17 +122,6 @@ SILENT = option("-q --quiet", "Print nothing.")
 # -- commands ---------------------------------------------------------------------------------------------------------
 
 
-class Options:
-    """The values of a command's settings, as attributes; `given` has only those that were asked for."""
-
-    def __init__(self, values: Mapping[str, Any], given: Mapping[str, Any]):
-        vars(self).update(values)
-        self.given = given
-
-    def __getattr__(self, name: str) -> Any:
-        raise AttributeError(name)
-
-
 class Command(click.Command):
     """A command with an option for each of its settings.
 
@@ -164,7 +154,7 @@ class Command(click.Command):
         self.check(values, given)
         limit = values.get("max_input")
         with nullcontext() if limit is None else limits.max_input(limit):
-            self.run(Options(values, given))
+            self.run(SimpleNamespace(**values, given=given))  # `given`: those that were asked for
 
     def check(self, values: Mapping[str, Any], given: Mapping[str, Any]) -> None:
         check_together(values, self.settings, given)

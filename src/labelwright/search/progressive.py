@@ -15,7 +15,6 @@ from labelwright.errors import LabelwrightError, NotFittedError, OptionError
 from labelwright.evaluate.scorers import scorer_of
 from labelwright.learn.monitor import Monitor
 from labelwright.memory.search import memory_settings as memory_settings
-from labelwright.parallel import n_threads
 from labelwright.search.samples import (
     PARTS,
     Fold,
@@ -40,11 +39,12 @@ from labelwright.search.trials import (
     table_lines,
     tried,
 )
+from labelwright.settings import REQUIRED, AtLeast, OneOf
+from labelwright.taggers.declared import Threads, declared
 from labelwright.taggers.estimator import Estimator, is_interrupted, untrained
 
 Array = NDArray[Any]
 BINS = 10  # of the scores of a step
-GAPS = ("pass", "stop")
 IDLE = ("n_jobs", "verbose")  # parameters that change no score
 
 
@@ -57,26 +57,6 @@ class ProgressiveSearch(Estimator):
     above it; `gaps` says how empty bins are treated.  The samples are nested, and test data of one step are
     never training data of another.  In the end the highest score of the last step wins; of several, the
     estimator's current setting if it is among them, else the first.
-
-    Parameters
-    ----------
-    estimator : any model with fit, predict, get_params and set_params
-    settings : {parameter: list of values}, all combinations of them; or a list of such; any other
-        value than a list, range or array is a single value.  `part__parameter` is a parameter of a model within the
-        model (`classifier__k`, or in a Cascade `pos__l2`)
-    first : sentences (of arrays: instances) of the first sample
-    steps : number of samples; they grow by the same factor, up to all data
-    folds : a sample is cut in five parts; so many of them, 1 to 5, are tested on in turn and their predictions scored
-        together (parts tested on before are then trained on): a number, or one for each step, (5, 3, 1), whose last
-        holds for the rest
-    gaps : "pass" (over bins without settings, as the author's program does) or "stop" (at them: fewer settings stay,
-        and the search may end with the only one in the highest bin of an early step)
-    scoring : "f1" (of chunks), "accuracy" (of tokens), "sentence" (all labels right: word accuracy of letters), or
-        callable(model, X, y) as scikit-learn has them; None: "f1" where the labels are chunks, else "accuracy"
-    refit : train the best setting on all data in the end
-    random_state : seed of the samples
-    n_jobs : threads of the models, where they have this parameter; settings are tried one after the other
-    verbose : show progress on a terminal
 
     >>> from labelwright import Perceptron
     >>> X = [["the", "dog", "barks"], ["a", "bird", "sings"]] * 5
@@ -97,32 +77,43 @@ class ProgressiveSearch(Estimator):
     _dev: SearchData | None = None
     _trials: TrialFile
 
-    def __init__(
-        self,
-        estimator: Any,
-        settings: Any,
-        *,
-        first: int = 500,
-        steps: int = 8,
-        folds: int | Sequence[int] = 1,
-        gaps: str = "pass",
-        scoring: str | Callable[..., float] | None = None,
-        refit: bool = True,
-        random_state: int | None = 0,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ):
-        self.estimator = estimator
-        self.settings = settings
-        self.first = first
-        self.steps = steps
-        self.folds = folds
-        self.gaps = gaps
-        self.scoring = scoring
-        self.refit = refit
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    estimator: Any
+    settings: Any
+    first: int
+    steps: int
+    folds: int | Sequence[int]
+    gaps: str
+    scoring: str | Callable[..., float] | None
+    refit: bool
+    random_state: int | None
+    n_jobs: int | None
+    verbose: int
+
+    _declared = declared(
+        estimator=(Any, REQUIRED, "Any model with fit, predict, get_params and set_params."),
+        settings=(Any, REQUIRED,
+            "{parameter: list of values}, all combinations of them; or a list of such; any other value than a list, "
+            "range or array is a single value.  part__parameter is a parameter of a model within the model "
+            "(classifier__k, or in a Cascade pos__l2)."),
+        first=(int, 500, "Sentences (of arrays: instances) of the first sample.", AtLeast(PARTS)),
+        steps=(int, 8, "Number of samples; they grow by the same factor, up to all data.", AtLeast(1)),
+        folds=(int | Sequence[int], 1,
+            "A sample is cut in five parts; so many of them, 1 to 5, are tested on in turn and their predictions "
+            "scored together (parts tested on before are then trained on): a number, or one for each step, (5, 3, 1), "
+            "whose last holds for the rest."),
+        gaps=(str, "pass",
+            "pass (over bins without settings, as the author's program does) or stop (at them: fewer settings stay, "
+            "and the search may end with the only one in the highest bin of an early step).", OneOf("pass", "stop")),
+        scoring=(str | Callable[..., float] | None, None,
+            "f1 (of chunks), accuracy (of tokens), sentence (all labels right: word accuracy of letters), or "
+            "callable(model, X, y) as scikit-learn has them; None: f1 where the labels are chunks, else accuracy."),
+        refit=(bool, True, "Train the best setting on all data in the end."),
+        random_state=(int | None, 0, "Seed of the samples.", AtLeast(0)),
+        n_jobs=(int | None, None,
+            "Threads of the models, where they have this parameter; settings are tried one after the other.",
+            Threads()),
+        verbose=(int, 0, "Show progress on a terminal."),
+    )  # fmt: skip
 
     def fit(
         self,
@@ -182,18 +173,12 @@ class ProgressiveSearch(Estimator):
     # -- steps of fit -----------------------------------------------------------------------------------------
 
     def _check(self) -> None:
-        for name, least in (("first", PARTS), ("steps", 1)):
-            check_whole(name, getattr(self, name), least)
-        if self.random_state is not None:
-            check_whole("random_state", self.random_state, 0)
+        self._check_parameters()
         folds = [self.folds] if isinstance(self.folds, int | np.integer) else self.folds
         if not isinstance(folds, Sequence) or not len(folds):
             raise OptionError(f"folds: expected a number from 1 to {PARTS}, or several, got {self.folds!r}")
         for number in folds:
             check_whole("folds", number, 1, PARTS)
-        n_threads(self.n_jobs)
-        if self.gaps not in GAPS:
-            raise OptionError(f"gaps: expected one of {', '.join(GAPS)}, got {self.gaps!r}")
         scorer_of(self.scoring)
         able = all(hasattr(self.estimator, name) for name in ("fit", "predict", "get_params", "set_params"))
         if not able or isinstance(self.estimator, type):

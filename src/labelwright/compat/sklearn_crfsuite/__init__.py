@@ -14,8 +14,10 @@ from labelwright.answers.batch import Labellings
 from labelwright.compat import register
 from labelwright.compat.pycrfsuite import Tagger, Trainer
 from labelwright.compat.pycrfsuite.tagger import ParsedDump
+from labelwright.compat.pycrfsuite.trainer import ALGORITHMS
 from labelwright.compat.sklearn_crfsuite import metrics
 from labelwright.errors import NotFittedError
+from labelwright.taggers.declared import chosen, declared
 from labelwright.taggers.estimator import Estimator
 
 __all__ = ["CRF", "metrics", "scorers", "utils"]
@@ -32,7 +34,22 @@ RENAMED = {  # parameters that CRFsuite calls otherwise
     "calibration_max_trials": "calibration.max_trials",
     "pa_type": "type",
 }
-OUR_OWN = ("algorithm", "verbose", "model_filename", "keep_tempfiles", "trainer_cls")  # parameters it does not have
+OUR_OWN = declared(  # parameters that CRFsuite does not have
+    algorithm=(str | None, None, "lbfgs, l2sgd, ap (averaged perceptron), pa (passive-aggressive) or arow."),
+    verbose=(bool, False, "Print a line for each iteration."),
+    model_filename=(str | None, None, "Where the model is written, or read from."),
+    keep_tempfiles=(bool, False, "Keep the temporary file of a model whose name was asked for."),
+    trainer_cls=(type[Trainer] | None, None, "The trainer to use."),
+)
+THEIRS = {name: known for algorithm in ALGORITHMS.values() for name, known in algorithm.items()}
+ORDER = """algorithm min_freq all_possible_states all_possible_transitions c1 c2 max_iterations num_memories
+    epsilon period delta linesearch max_linesearch calibration_eta calibration_rate calibration_samples
+    calibration_candidates calibration_max_trials pa_type c error_sensitive averaging variance gamma
+    verbose model_filename keep_tempfiles trainer_cls"""
+OF_CRFSUITE = {name: THEIRS[RENAMED.get(name, name)] for name in ORDER.split() if name not in OUR_OWN}
+TABLE = OUR_OWN | declared(
+    **{name: (type(known.default) | None, None, known.help) for name, known in OF_CRFSUITE.items()}
+)
 DATA = "__FILE_RESOURCE_DATA__"  # of the contents, in pickles of sklearn-crfsuite
 
 
@@ -96,41 +113,8 @@ class CRF(Estimator):
 
     X are sentences, lists of feature dicts (or of lists of attributes); y their labels."""
 
-    def __init__(
-        self,
-        algorithm: str | None = None,
-        min_freq: float | None = None,
-        all_possible_states: bool | None = None,
-        all_possible_transitions: bool | None = None,
-        c1: float | None = None,
-        c2: float | None = None,
-        max_iterations: int | None = None,
-        num_memories: int | None = None,
-        epsilon: float | None = None,
-        period: int | None = None,
-        delta: float | None = None,
-        linesearch: str | None = None,
-        max_linesearch: int | None = None,
-        calibration_eta: float | None = None,
-        calibration_rate: float | None = None,
-        calibration_samples: float | None = None,
-        calibration_candidates: int | None = None,
-        calibration_max_trials: int | None = None,
-        pa_type: int | None = None,
-        c: float | None = None,
-        error_sensitive: bool | None = None,
-        averaging: bool | None = None,
-        variance: float | None = None,
-        gamma: float | None = None,
-        verbose: bool = False,
-        model_filename: str | None = None,
-        keep_tempfiles: bool = False,
-        trainer_cls: type[Trainer] | None = None,
-    ):
-        given = locals()
-        for name in self._parameter_names():  # an attribute for each, as scikit-learn expects
-            setattr(self, name, given[name])
-        self.training_log_: Any = None
+    _declared = chosen(ORDER, TABLE)
+    training_log_: Any = None
 
     algorithm: str | None
     verbose: bool
