@@ -196,7 +196,8 @@ def test_kernels_know_nothing_of_the_package(file):
     allowed = [[], *([name] for name in decorators)] if file.parent.name == "kernels" else [[]]
     for node in sources.tree_of(file).body:
         if isinstance(node, ast.FunctionDef):
-            assert [ast.unparse(d) for d in node.decorator_list] in allowed, node.name
+            written = [ast.unparse(d) for d in node.decorator_list]
+            assert written in allowed or (node.name == "_" and written[0].endswith(".in_numpy")), node.name
 
 
 def run(code):

@@ -41,9 +41,15 @@ def feature_strings(corpus, template):
     for a, b in itertools.pairwise(bounds):
         sentence = []
         for t in range(a, b):
-            sentence.append([p.expand([_cell(read[c.reader], t + c.row, a, b) for c in p.cells]) for p in patterns])
+            cells = [[_cell(read[c.reader], t + c.row, a, b) for c in p.cells] for p in patterns]
+            sentence.append([_expanded(p.literals, texts) for p, texts in zip(patterns, cells, strict=True)])
         sentences.append(sentence)
     return sentences
+
+
+def _expanded(literals, texts):
+    """The text of a feature: what is fixed in its line, around what cells read."""
+    return literals[0] + "".join(itertools.chain.from_iterable(zip(texts, literals[1:], strict=True)))
 
 
 def _cell(values, at, begin, end):

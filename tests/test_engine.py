@@ -13,30 +13,28 @@ from threading import Thread
 import numpy as np
 import pytest
 
-from labelwright import CRF, Corpus, FeatureLattice, LatticeCRF, MemoryBased, MemoryTagger
+from labelwright import CRF, Corpus, FeatureLattice, LatticeCRF, MemoryBased, MemoryTagger, kernels
 from labelwright.engine import choice
-from labelwright.engine.kernel import Kernel
 from labelwright.errors import LabelwrightError, OptionError
-from labelwright.kernels import vectorised
+from labelwright.kernels import Kernel, vectorised
 from labelwright.kernels.scoring import pool_rows
 
 needs_numba = pytest.mark.skipif(find_spec("numba") is None, reason="Numba is not installed")
 
 
 def test_every_numpy_form_has_the_name_and_the_parameters_of_a_kernel():
-    modules = [module.name for module in pkgutil.iter_modules(vectorised.__path__)]
-    for name in modules:
-        twins = importlib.import_module(f"labelwright.kernels.vectorised.{name}")
-        kernels = importlib.import_module(f"labelwright.kernels.{name}")
-        public = {n: f for n, f in vars(twins).items() if inspect.isfunction(f) and f.__module__ == twins.__name__}
-        for function, twin in public.items():
-            if not function.startswith("_"):
-                original = getattr(kernels, function, None)
-                assert isinstance(original, Kernel), f"vectorised/{name}.py: {function} is no kernel"
-                assert list(inspect.signature(original.function).parameters) == list(
-                    inspect.signature(twin).parameters
-                ), f"vectorised/{name}.py: {function}"
-                assert original.vectorised is twin
+    parameters = lambda function: list(inspect.signature(function).parameters)  # noqa: E731
+    for module in pkgutil.iter_modules(kernels.__path__):
+        of_module = vars(importlib.import_module(f"labelwright.kernels.{module.name}"))
+        for name, original in of_module.items():
+            if isinstance(original, Kernel) and (not name.startswith("_") or original.vectorised.__name__ == "_"):
+                assert parameters(original.vectorised) == parameters(original.function), f"{module.name}.{name}"
+    for module in pkgutil.iter_modules(vectorised.__path__):
+        twins = importlib.import_module(f"labelwright.kernels.vectorised.{module.name}")
+        originals = importlib.import_module(f"labelwright.kernels.{module.name}")
+        for name, twin in vars(twins).items():
+            if inspect.isfunction(twin) and twin.__module__ == twins.__name__ and not name.startswith("_"):
+                assert getattr(originals, name).vectorised is twin, f"vectorised/{module.name}.py: {name} is no kernel"
 
 
 def run(program, **environment):

@@ -6,8 +6,8 @@ from html.parser import HTMLParser
 import pytest
 
 from labelwright import CRF, Corpus
+from labelwright.cli.explain import page as explanation_page
 from labelwright.evaluate import evaluate
-from labelwright.inspection.explanation import page as explanation_page
 from labelwright.inspection.explanation import sentence_facts
 from labelwright.wording import html_page, marked, table, tag
 

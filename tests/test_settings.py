@@ -22,12 +22,10 @@ from labelwright.settings import (
     OneOf,
     Place,
     Signed,
-    chosen,
-    declared,
     settings_of,
 )
 from labelwright.taggers import registry
-from labelwright.taggers.declared import LOG_LINEAR
+from labelwright.taggers.declared import LOG_LINEAR, chosen, declared
 
 OWN = declared(sharpness=(float, 1.0, "Multiply all weights by X.", Above(0), Signed(), Flag("--sharp")))
 

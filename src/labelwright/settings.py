@@ -1,6 +1,5 @@
-"""Settings of taggers, each declared once, with its range and its sentence: in a table, or in the constructor.
-
-    _declared = declared(l2=(float, 1.0, "penalty l2/2 |w|^2", AtLeast(0)))  # of an Estimator
+"""Settings of taggers, each declared once, with its range and its sentence: in the constructor, or in a table of which
+that is made (labelwright.taggers.declared).
 
     def __init__(self, l2: Annotated[float, Help("penalty l2/2 |w|^2"), AtLeast(0)] = 1.0): ...
 
@@ -10,6 +9,7 @@ signature of a model derive from them.  Nothing heavy is imported here.
 
 import inspect
 import math
+import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -34,20 +34,12 @@ class Limit(NamedTuple):
     holds: Callable[[float], bool]
 
 
-def AtLeast(number: float) -> Limit:  # noqa: N802
-    return Limit(f" of {number} or more", lambda value: value >= number)
+def _limit(text: str, holds: Callable[[float, float], bool]) -> Callable[[float], Limit]:
+    return lambda number: Limit(text.format(number), lambda value: holds(value, number))
 
 
-def Above(number: float) -> Limit:  # noqa: N802
-    return Limit(f" above {number}", lambda value: value > number)
-
-
-def AtMost(number: float) -> Limit:  # noqa: N802
-    return Limit(f" of {number} or less", lambda value: value <= number)
-
-
-def Below(number: float) -> Limit:  # noqa: N802
-    return Limit(f" below {number}", lambda value: value < number)
+AtLeast, AtMost = _limit(" of {} or more", operator.ge), _limit(" of {} or less", operator.le)
+Above, Below = _limit(" above {}", operator.gt), _limit(" below {}", operator.lt)
 
 
 class OneOf:
@@ -205,28 +197,14 @@ class Bounds:
 ANY = Bounds()
 
 
-class Whole(Kind):
-    """A whole number."""
-
-    metavar = "N"
-
-    def __init__(self, bounds: Bounds = ANY):
-        self.bounds, self.expected = bounds, f"a whole number{bounds}"
-
-    def accepts(self, value: Any) -> bool:
-        return isinstance(value, Integral) and not isinstance(value, bool) and self.bounds.holds(int(value))
-
-    def from_text(self, text: str) -> int:
-        return int(text)
-
-
 class Number(Kind):
     """A number."""
 
+    expected = "a number"
     metavar = "X"
 
     def __init__(self, bounds: Bounds = ANY):
-        self.bounds, self.expected = bounds, f"a number{bounds}"
+        self.bounds, self.expected = bounds, f"{self.expected}{bounds}"
 
     def accepts(self, value: Any) -> bool:
         plain = isinstance(value, Integral) or not isinstance(value, Rational)  # no file holds a fraction
@@ -234,6 +212,19 @@ class Number(Kind):
 
     def from_text(self, text: str) -> float:
         return float(text)
+
+
+class Whole(Number):
+    """A whole number."""
+
+    expected = "a whole number"
+    metavar = "N"
+
+    def accepts(self, value: Any) -> bool:
+        return isinstance(value, Integral) and not isinstance(value, bool) and self.bounds.holds(int(value))
+
+    def from_text(self, text: str) -> int:
+        return int(text)
 
 
 NOT_NEGATIVE = Number(Bounds(AtLeast(0)))
@@ -407,62 +398,9 @@ def _written(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-Table = Mapping[str, inspect.Parameter]
-
-
-def declared(**settings: tuple[Any, ...]) -> dict[str, inspect.Parameter]:
-    """A table of settings: the type, the default, the sentence and the markers of each."""
-    return {
-        name: inspect.Parameter(
-            name,
-            inspect.Parameter.POSITIONAL_OR_KEYWORD,
-            default=default,
-            annotation=Annotated[plain, *markers, Help(text)],
-        )
-        for name, (plain, default, text, *markers) in settings.items()
-    }
-
-
-def chosen(names: str, table: Table, **defaults: Any) -> Table:
-    """These settings of a table in this order, some of them with another default."""
-    return {name: _with_default(table[name], defaults) for name in names.split()}
-
-
-def constructor(settings: Table) -> Any:
-    """The `__init__` that takes these settings and stores them.
-
-    >>> class Tagger:
-    ...     __init__ = constructor(declared(l2=(float, 1.0, "penalty"), order=(int, 1, "Markov order")))
-    >>> vars(Tagger(order=2))
-    {'l2': 1.0, 'order': 2}
-    """
-    signature = inspect.Signature(list(settings.values()))
-
-    def __init__(self: Any, *values: Any, **named: Any) -> None:  # noqa: N807
-        try:
-            given = signature.bind(*values, **named)
-        except TypeError as error:
-            raise TypeError(f"{type(self).__name__}.__init__() {error}") from None
-        given.apply_defaults()
-        vars(self).update(given.arguments)
-
-    own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    __init__.__signature__ = signature.replace(parameters=[own, *settings.values()])  # type: ignore[attr-defined]
-    return __init__
-
-
-def _with_default(parameter: inspect.Parameter, defaults: Mapping[str, Any]) -> inspect.Parameter:
-    """A parameter with its default among these; what was said of the other default is left out."""
-    if parameter.name not in defaults:
-        return parameter
-    plain, *markers = get_args(parameter.annotation)
-    kept = [marker for marker in markers if not isinstance(marker, Default)]
-    return parameter.replace(default=defaults[parameter.name], annotation=Annotated[plain, *kept])
-
-
 def settings_of(owner: Callable[..., Any]) -> Mapping[str, Setting]:
     """The settings that a constructor, or a function, declares, by name."""
-    return _read(owner)
+    return _read(owner)  # for type checkers, what is cached takes no classes
 
 
 @cache

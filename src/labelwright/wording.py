@@ -126,6 +126,17 @@ def some_of(names: Iterable[Any], most: int = 20) -> str:
     return ", ".join(shown[:most]) + (", ..." if len(shown) > most else "")
 
 
+def in_context(words: Sequence[str], start: int, end: int, around: int) -> str:
+    """Some words with so many on either side.
+
+    >>> in_context("a b c d e".split(), 1, 2, 1)
+    'a b c ...'
+    """
+    before, after = max(0, start - around), end + around
+    text = " ".join(words[before:after])
+    return f"{'... ' if before else ''}{text}{' ...' if after < len(words) else ''}"
+
+
 def align(rows: Sequence[Sequence[str]], left: Container[int] = (0,)) -> list[str]:
     """Rows as lines with aligned columns: those of these numbers to the left, the others to the right.
 

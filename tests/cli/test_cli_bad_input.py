@@ -128,7 +128,7 @@ def test_pipes_are_read_from_their_first_byte(run, pipe, tmp_path):
 
 @pytest.mark.skipif(not os.path.exists("/dev/zero"), reason="has no such device")
 def test_a_dictionary_without_an_end_is_refused(run, tmp_path, monkeypatch):
-    monkeypatch.setattr("labelwright.taggers.kinds.MOST_HELD", 1 << 21)
+    monkeypatch.setattr("labelwright.taggers.declared.MOST_HELD", 1 << 21)
     (tmp_path / "t.txt").write_bytes(b"a X\n")
     code, _, error = run("train", tmp_path / "t.txt", "-o", tmp_path / "m", "--dictionary", "d=/dev/zero")
     assert code == 2

@@ -21,7 +21,7 @@ from labelwright.inspection import use as inspection
 from labelwright.learn.monitor import Monitor
 from labelwright.structures.lattice import posterior
 from labelwright.structures.states import state_names
-from labelwright.taggers.kinds import StatesByLabel
+from labelwright.taggers.declared import StatesByLabel
 
 FAST = ["--model", "latent-crf", "--template", "words", "--threads", 1, "--seed", 1]
 COUNTERS = {

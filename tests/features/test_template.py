@@ -36,7 +36,6 @@ def test_lines_kinds_comments_and_blank_lines():
     assert first.text == "U01:%x[0,0]/%x[ +1 , 1 ]"
     assert first.literals == ("U01:", "/", "")
     assert first.cells == (Cell(0, False, Reader(0, "value")), Cell(1, False, Reader(1, "value")))
-    assert first.expand(["the", "DT"]) == "U01:the/DT"
     assert parsed.name == "my.tpl"
     assert (parsed.columns, parsed.n_columns) == ((0, 1), 2)
     assert parse_template(parsed.text, "my.tpl") == parsed

@@ -149,7 +149,7 @@ def test_a_contribution_is_what_removing_the_feature_changes(name: str, draw: st
 
 def _is_about(model: Any, contribution: Any, kind: str, found: Any, place: int) -> bool:
     """Is a contribution that of this occurrence?"""
-    from labelwright.inspection.names import feature_name
+    from labelwright.inspection.names import feature_names
     from labelwright.inspection.weight_evidence import segment_rows
 
     row = int(found.row[place])
@@ -158,7 +158,7 @@ def _is_about(model: Any, contribution: Any, kind: str, found: Any, place: int) 
             return False
     elif contribution.token != row:
         return False
-    return contribution.kind == kind and contribution.name == feature_name(model._extractor, int(found.feature[place]))
+    return contribution.kind == kind and contribution.name == feature_names(model._extractor)(int(found.feature[place]))
 
 
 def test_a_dict_without_a_key_shows_the_contribution() -> None:
@@ -194,7 +194,7 @@ def test_contributions_of_a_latent_model_are_gradients() -> None:
 
 @pytest.mark.parametrize("name", ["crf-columns", "perceptron", "semi-crf"])
 def test_flips_are_just_the_features_whose_removal_changes_the_label(name: str) -> None:
-    from labelwright.inspection.names import feature_name
+    from labelwright.inspection.names import feature_names
 
     model, X = made(name)
     for x in X[:3]:
@@ -205,7 +205,7 @@ def test_flips_are_just_the_features_whose_removal_changes_the_label(name: str) 
         for each in model.explain(x):
             flips = sorted((flip.name, flip.label) for flip in each.flips)
             expected = [
-                (feature_name(model._extractor, int(listed[kind].feature[place])), record.labels[each.token])
+                (feature_names(model._extractor)(int(listed[kind].feature[place])), record.labels[each.token])
                 for (kind, place), record in zip(every, decoded, strict=True)
                 if record.labels[each.token] != each.label
             ]

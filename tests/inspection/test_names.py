@@ -7,7 +7,7 @@ import pytest
 import small_models
 
 from labelwright import CRF, Cascade, SemiCRF, read_columns
-from labelwright.inspection.names import feature_name
+from labelwright.inspection.names import feature_names
 
 X = [[("The", "DT"), ("dogs", "NNS")], [("It", "PRP")]]
 Y = [["B", "I"], ["B"]]
@@ -16,7 +16,7 @@ CORPUS = read_columns(io.BytesIO(b"The DT B\ndogs NNS I\n\nIt PRP B\n\n"), names
 
 def names(template: str) -> set[str]:
     model = CRF(template, max_iter=1, n_jobs=1).fit(CORPUS)
-    return {feature_name(model._extractor, f) for f in range(model._extractor.n_features)}
+    return {feature_names(model._extractor)(f) for f in range(model._extractor.n_features)}
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from cases import LATE32, LATE64, VANISHING, cases, examples, many, without
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from labelwright.kernels import common
 from labelwright.structures import timeorder
 from labelwright.structures.lattice import Lattice, labelling_weight, posterior, posterior_arcs
 from labelwright.structures.states import first_order, state_space
@@ -13,12 +14,12 @@ from labelwright.structures.states import first_order, state_space
 lengths = st.lists(st.integers(0, 7), max_size=12)
 
 
-@pytest.fixture(scope="module", autouse=True, params=[0, timeorder.NARROW], ids=["by products", "by loops"])
+@pytest.fixture(scope="module", autouse=True, params=[0, common.NARROW], ids=["by products", "by loops"])
 def narrow(request):
     """Small batches by matrix products, too, which are otherwise for many sentences."""
-    before, timeorder.NARROW = timeorder.NARROW, request.param
+    before, common.NARROW = common.NARROW, request.param
     yield
-    timeorder.NARROW = before
+    common.NARROW = before
 
 
 def single(case):

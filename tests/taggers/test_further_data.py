@@ -94,7 +94,7 @@ def named_weights(model):
 def test_a_segment_model_grows_by_types_lengths_texts_and_features(cells, tmp_path):
     model, people, labels = segment_model(cells=cells, dictionaries={"cities": ["New York"]})
     before = named_weights(model)
-    _, grown = model._structure.prepare(model, [PLACES], [TO_PLACE], old=model._trained)
+    _, grown = model._prepare([PLACES], [TO_PLACE], old=model._trained)
     larger = model._like()
     larger._trained = grown._replace(weights=model._structure.carry(model._trained, grown))
     after = named_weights(larger)

@@ -31,7 +31,7 @@ WORDS = ["a", "b", "ab", "ba", "c"]
 
 
 def grow(model, X, y=None):
-    return model._structure.prepare(model, X, y, old=model._learnt())
+    return model._prepare(X, y, old=model._learnt())
 
 
 # -- helpers ----------------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ import pytest
 import labelwright
 from labelwright.errors import LabelwrightError, OptionError
 from labelwright.settings import Number, Whole, settings_of
-from labelwright.taggers.kinds import NumberOrName, StatesByLabel, Threads
+from labelwright.taggers.declared import NumberOrName, StatesByLabel, Threads
 
 X = [["Mary", "ran"], ["in", "London"], ["Mary", "left"]]
 Y = [["B-PER", "O"], ["O", "B-LOC"], ["B-PER", "O"]]

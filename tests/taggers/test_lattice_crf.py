@@ -15,7 +15,7 @@ from problems import as_tokens, differences
 from labelwright import CRF, FeatureLattice, LatticeCRF, SemiCRF
 from labelwright.errors import CorpusError, ModelFileError, OptionError
 from labelwright.parallel import Workers
-from labelwright.taggers.lattice_crf import objective, prepared, true_path
+from labelwright.taggers.lattice_crf import arc_slots, objective, prepared, true_path
 
 X, Y = random_lattices(12, seed=3)
 
@@ -114,7 +114,8 @@ def test_the_loss_is_that_of_enumeration_and_its_gradient_that_of_differences(tr
 def test_what_is_passed_to_a_layer_above_and_its_gradient():
     """The sum of any smooth function of the probabilities of arcs, and of the model's own loss."""
     model = with_random_weights(LatticeCRF(n_jobs=1), X)
-    problem = model._joint_objective(X, Y, Workers(1), np.float64)
+    data, gold, _ = prepared(model, X, Y)
+    problem = objective(model._trained, data, gold, Workers(1), np.float64, arc_slots(data.arcs))
     weights = model.weights_
     passed, back = problem.forward(weights)
     np.testing.assert_allclose(passed, np.concatenate(model.predict_marginals(X)), atol=1e-12)

@@ -21,7 +21,7 @@ from labelwright.decode import Decoding
 from labelwright.errors import CorpusError, NotFittedError, OptionError
 from labelwright.features.extract import learn
 from labelwright.taggers import ngram
-from labelwright.taggers.ngram import NgramModel, NgramTagger, feature_matrix
+from labelwright.taggers.ngram import NgramTagger, feature_matrix
 
 LR, NB = LogisticRegression(max_iter=200), BernoulliNB(alpha=0.01)
 
@@ -45,8 +45,10 @@ class Says(Bare):
         setattr(self, method, lambda X: self.answers[: X.shape[0]])
 
 
-class ByRote(NgramModel):
+class ByRote(NgramTagger):
     """What a subclass must give, and nothing else: the class of the word, one sentence a block."""
+
+    classifier = None
 
     def __init__(self, ngram=3, inference="csi", weighting="confidence", n_jobs=None):
         self.ngram, self.inference, self.weighting, self.n_jobs = ngram, inference, weighting, n_jobs

@@ -14,6 +14,7 @@ from labelwright.corpus.spans import labels_of
 from labelwright.errors import CorpusError, OptionError
 from labelwright.parallel import Workers
 from labelwright.structures.passing import Layered, certain
+from labelwright.taggers.chain_structure import Scoring
 
 
 @pytest.fixture(scope="module", params=SCHEMES)
@@ -184,8 +185,8 @@ def test_blocks_have_a_bounded_number_of_segments(monkeypatch):
     monkeypatch.setattr("labelwright.taggers.semi_crf.ROWS_PER_TOKEN", 1)
     monkeypatch.setattr("labelwright.taggers.semi_crf.BLOCK_TOKENS", 821)  # a long sentence has 820 runs
     trained, encoded = model._trained, model.encode(data)
-    given = trained, model._constrained(trained, None), encoded, None, Workers(1), False
-    assert model._structure.scored_blocks(*given)[0] == [(0, 2), (2, 3), (3, 4)]
+    scoring = Scoring(trained, model._constrained(trained, None), encoded, None, Workers(1), False)
+    assert model._structure.scored_blocks(scoring)[0] == [(0, 2), (2, 3), (3, 4)]
     assert model.predict(data) == expected
 
 

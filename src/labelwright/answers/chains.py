@@ -29,8 +29,8 @@ from labelwright.structures.lattice import (
     best_paths_of,
     entropy,
     label_marginals,
+    labelling_score,
     labelling_weight,
-    margins,
     posterior,
     sample,
     span_probability,
@@ -224,7 +224,7 @@ class Chain(Known):
             proven = max(1, search.proven)
             return Ranked(search.labels[:proven], search.log_weights[:proven])
         rows = _by_best_path(self.lattice, n, max_expansions)
-        values = [margins(self.lattice, row).best for row in rows]
+        values = [labelling_score(self.lattice, row) for row in rows]
         order = sorted(range(len(rows)), key=lambda i: -values[i])
         return Ranked([rows[i] for i in order], [values[i] for i in order])
 

@@ -44,8 +44,6 @@ class GraphSentence:
     decoders: tuple[str, ...] = DECODERS
     path_of_labelling = "only"  # what a labelling is worth: its only path, its "best" one, or the "sum" of several
     labels: tuple[str, ...]
-    graph: Dag
-    scores: Array
     of_labels: str | None
     span_types: tuple[str, ...]
 
@@ -60,18 +58,31 @@ class GraphSentence:
         span_types: tuple[str, ...],
         spans: Callable[[], SpanArcs] | None = None,
     ):
-        self.graph, self.scores, self.T, self.labels = graph, scores, T, labels
+        self._made, self.T, self.labels = (graph, scores), T, labels
         self.of_labels, self.span_types, self._read, self._stand = scheme, span_types, reading, spans
 
     def __len__(self) -> int:
         return self.T
 
-    def _with(self, **changed: Any) -> Self:
-        """The same sentence with other attributes."""
+    @computed_once
+    def _made(self) -> tuple[Dag, Array]:
+        """The graph and the scores of its arcs, where they are made when they are first asked for."""
+        raise NotImplementedError
+
+    @property
+    def graph(self) -> Dag:
+        return self._made[0]
+
+    @property
+    def scores(self) -> Array:
+        return self._made[1]
+
+    def _with(self, scores: Array) -> Self:
+        """The same sentence with other scores."""
         other = copy.copy(self)
-        for name in ("_sums", "_onwards", *changed):
+        for name in ("_sums", "_onwards", "_path"):
             other.__dict__.pop(name, None)
-        other.__dict__.update(changed)
+        other._made = self.graph, scores
         return other
 
     @computed_once
@@ -139,7 +150,7 @@ class GraphSentence:
 
     def restricted(self, permitted: Array) -> Self:
         """The same sentence with only the labellings of permitted labels [T, L]."""
-        return self._with(scores=np.where(self._permitted(permitted), self.scores, -np.inf))
+        return self._with(np.where(self._permitted(permitted), self.scores, -np.inf))
 
     def log_z_of(self, permitted: Array) -> float:
         kept, graph = np.flatnonzero(self._permitted(permitted)), self.graph
@@ -151,7 +162,7 @@ class GraphSentence:
         return self.log_z_of(np.asarray(codes)[:, None] == np.arange(len(self.labels)))
 
     def tempered(self, temperature: float) -> Self:
-        return self._with(scores=self.scores / temperature)
+        return self._with(self.scores / temperature)
 
     def marginals(self) -> Array:
         """P(label at t) [T, L]."""

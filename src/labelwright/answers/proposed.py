@@ -144,13 +144,9 @@ class ProposalSentence(GraphSentence):
             raise OptionError("n-gram proposals have scores, not probabilities; calibrate the tagger first")
         return self.block.paths(self.n, self.kind)
 
-    @property
-    def graph(self) -> dag.Dag:  # type: ignore[override]
-        return self._paths.graph
-
     @computed_once
-    def scores(self) -> Array:  # type: ignore[override]
-        return self._worth(np.ones((len(self), len(self.labels)), np.bool_))
+    def _made(self) -> tuple[dag.Dag, Array]:
+        return self._paths.graph, self._worth(np.ones((len(self), len(self.labels)), np.bool_))
 
     def _worth(self, permitted: Array) -> Array:
         """The logarithms of weights [A]; minus infinity for labels that are not permitted [T, L]."""

@@ -90,16 +90,8 @@ class PrunedSentence(GraphSentence):
         self.T = self.end - self.begin
 
     @computed_once
-    def _graph_with_scores(self) -> tuple[dag.Dag, Array]:
+    def _made(self) -> tuple[dag.Dag, Array]:
         return self.chains.graphs.of(self.n)
-
-    @property
-    def graph(self) -> dag.Dag:  # type: ignore[override]
-        return self._graph_with_scores[0]
-
-    @property
-    def scores(self) -> Array:  # type: ignore[override]
-        return self._graph_with_scores[1]
 
     @computed_once
     def reading(self) -> Reading:
@@ -220,7 +212,7 @@ class PrunedSentence(GraphSentence):
             return Proof(None, None)
         rows = scores.rows(chains.first + self.begin, chains.first + self.end)
         mass = float(np.exp(min(0.0, self.log_z() - scores.mass_bound(chains.scored, self.n, rows))))
-        return Proof(scores.missed(chains.scored, self.n, self._graph_with_scores, rows), mass)
+        return Proof(scores.missed(chains.scored, self.n, self._made, rows), mass)
 
 
 def _enlarged(lists: LabelLists, bounds: Array, best: float, widest: int) -> LabelLists | None:

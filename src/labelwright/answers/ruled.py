@@ -151,13 +151,9 @@ class RuledSentence(GraphSentence):
         """The arcs of the sentence's own graph that are those of the product."""
         return self.paths.graph.arcs.taken(self._product.arc)
 
-    @property
-    def graph(self) -> dag.Dag:  # type: ignore[override]
-        return self._product.dag
-
-    @property
-    def scores(self) -> Array:  # type: ignore[override]
-        return self._product.score
+    @computed_once
+    def _made(self) -> tuple[dag.Dag, Array]:
+        return self._product.dag, self._product.score
 
     @computed_once
     def reading(self) -> Reading:

@@ -14,14 +14,14 @@ from labelwright.cli import options as usual
 from labelwright.cli.files import check_target, has_attributes, input_names, inputs_of, load_model
 from labelwright.cli.options import DATA, OUTPUT, POSITIVE, argument, command, option
 from labelwright.cli.recipe import PLACES, QUIET, RUN, in_order, recipe_key, request, tagger
-from labelwright.cli.show import in_context, report, say, show, warn
+from labelwright.cli.show import report, say, show, warn
 from labelwright.cli.tag import text_format
 from labelwright.cli.tag_input import Source, tokenizer_given
 from labelwright.cli.train import TrainCommand, asked_tagger, settings_of_run
 from labelwright.cli.train_data import read_data
 from labelwright.errors import OptionError
 from labelwright.settings import AtLeast, Bounds, Choice, Setting, Whole
-from labelwright.wording import align, counted, shortened
+from labelwright.wording import align, counted, in_context, shortened
 
 if TYPE_CHECKING:
     from labelwright.active.annotator_files import Place, ToAnnotate

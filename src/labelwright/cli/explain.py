@@ -12,8 +12,6 @@ from labelwright.cli.show import (
     HALF,
     Heading,
     bar,
-    in_context,
-    indented,
     named_rows,
     report,
     say,
@@ -23,20 +21,21 @@ from labelwright.cli.show import (
 from labelwright.cli.tag_input import ToTag, to_tag, tokenizer_given
 from labelwright.errors import CorpusError, LabelwrightError, OptionError
 from labelwright.settings import Whole
-from labelwright.wording import align, counted, percent, shortened
+from labelwright.wording import Html, align, counted, html_page, percent, shortened, table, tag
+from labelwright.wording import bar as drawn_bar
 
 if TYPE_CHECKING:
     from labelwright.corpus.file_formats import OpenFile
     from labelwright.corpus.table import Corpus
     from labelwright.corpus.tokenizer import Tokenizer
+    from labelwright.inspection.explanation import Part
 
 Facts = dict[str, Any]
 Gold = dict[str, dict[int, list[Any]]]  # by output and sentence; None or a set where the file leaves a label open
 REASONS = 3  # features of a token in short
 LONG = 48  # letters of a name in short
-ALIGNED = 32  # of a name up to which places stand below each other
-SHOWN_WORDS = 4  # around a neighbour in its sentence
-TOTALS = {"margin": "margin of scores", "weight": "weight of constraints"}  # measures in other words
+MOST = 40  # contributions of a token on a page; the others are summed up
+DOUBTFUL = 2.0  # log-odds below which a token is marked on a page
 ON_A_PAGE = 20  # sentences of a page, or with wrong labels, where none is named
 
 
@@ -121,8 +120,6 @@ def explain_command(o: Options) -> None:
     if o.against is not None:
         _say_own_label(facts["sentences"], o.against)
     if o.html is not None:
-        from labelwright.inspection.explanation import page
-
         more = "" if len(numbers) in (1, n_sentences) else f" of {n_sentences:,}; --first N shows more"
         files.write_page(o.html, page(facts), f"{counted(len(numbers), 'sentence')}{more}")
     if o.json or o.html is None:
@@ -271,24 +268,22 @@ def _in_short(tokens: Sequence[Facts], words: Sequence[str]) -> list[str]:
 
 def _reasons(each: Facts, words: Sequence[str]) -> list[str]:
     """The strongest features, with their place where it is not the token, and the net contributions of transitions."""
-    from labelwright.inspection.explanation import in_view
+    from labelwright.inspection.explanation import in_view, place_of
 
     features, transitions = in_view(each)
     reasons = []
     for row in features[:REASONS]:
         here = row["token"] is None or row["token"] <= each["token"] < row["end"]
-        place = "" if here else f" {shortened(_place(row, words), LONG)}"
+        place = "" if here else f" {shortened(place_of(row, words), LONG)}"
         reasons.append(f"{row['value']:+.2f} {shortened(row['name'], LONG)}{place}")
     if transitions:
         reasons.append("transitions " + ", ".join(f"{row['value']:+.2f} {row['where']}" for row in transitions))
     return [*reasons, "(flips)"] if each["flips"] else reasons
 
 
-def _place(row: Facts, words: Sequence[str]) -> str:
-    return "" if row["token"] is None else f"at {' '.join(words[row['token'] : row['end']])!r}"
-
-
 def _in_full(each: Facts, words: Sequence[str], top: int) -> Iterator[str]:
+    from labelwright.inspection.explanation import parts_of
+
     def with_chance(label: str, chance: float | None) -> str:
         return label if chance is None else f"{label}  (probability {chance:.4f})"
 
@@ -296,80 +291,129 @@ def _in_full(each: Facts, words: Sequence[str], top: int) -> Iterator[str]:
     rows.append(("label", with_chance(each["label"], each["probability"])))
     if each["gold"] is not None:
         rows.append(("gold", f"{each['gold']}{'  (✗ the label is wrong)' if each['wrong'] else ''}"))
-    runner_up, other = each["runner_up"], each["runner_up_labels"]
-    if runner_up is None:
+    if each["runner_up"] is None:
         rows.append(("runner-up", "none: no other label is possible, or none was proposed"))
     else:
-        rows.append(("runner-up", with_chance(runner_up, each["runner_up_probability"])))
+        rows.append(("runner-up", with_chance(each["runner_up"], each["runner_up_probability"])))
         rows.append((each["measure"], f"{each['log_odds']:.4f}"))
     yield from named_rows(rows)
-    if other is not None:  # with a token on each side
-        unlike = [t for t, (a, b) in enumerate(zip(each["labels"], other, strict=True)) if a != b]
-        part = slice(max(0, unlike[0] - 1), min(len(words), unlike[-1] + 2))
-        table = [["", *words[part]], ["label", *each["labels"][part]], ["runner-up", *other[part]]]
-        title = "the two labellings that are compared, where they differ"
-        yield from section(title, indented(align(table, range(len(table[0])))))
-    if runner_up is not None:
-        measure = str(TOTALS.get(each["measure"], each["measure"]))
-        yield from section(f"contributions to the {measure}", _contributions(each, words, top, measure))
-    flips = [f"  {row['label']:<10} without {row['name']}  at {words[row['token']]!r}" for row in each["flips"] or ()]
-    yield from section("without one of these the label would be another", flips)
-    if each["flips"] == []:
-        yield "\nno single feature decides: without any one of them the label is the same"
-    if each["details"]:
-        yield from _details(each["details"], top)
+    for part in parts_of(each, words, top):
+        yield from section(part.title, _part_lines(part)) if part.rows else ["", part.title]
 
 
-def _contributions(each: Facts, words: Sequence[str], top: int, measure: str) -> list[str]:
-    """The strongest features, then the net contributions of transitions, with bars from one axis."""
-    from labelwright.inspection.explanation import in_view
-
-    features, transitions = in_view(each)
-    shown, rest, below = features[:top], features[top:], [row for row in features if row["below"]]
-    largest = max((abs(row["value"]) for row in [*shown, *transitions]), default=1.0)
-    width = min(max((len(row["name"]) for row in shown), default=0), ALIGNED)
-    rows = [
-        ([row], signed_bar(row["value"], largest), f"{row['name']:<{width}}  {_place(row, words)}") for row in shown
-    ]
+def _part_lines(part: "Part") -> Iterator[str]:
+    """The rows of a part: texts, or numbers with bars from an axis, or from the left, and texts."""
     axis = f"{'│':^{2 * HALF + 1}}"
-    rows += [(rest, axis, f"{len(rest):,} more")] if rest else []
-    rows += [([row], signed_bar(row["value"], largest), row["name"]) for row in transitions]
-    rows.append((each["contributions"], axis, f"sum: the {measure}"))
-    rows += [(below, axis, "of it from the labels of lower layers (--below explains these)")] if below else []
-    return [f"  {sum(row['value'] for row in summed):+9.4f}  {bars}  {text}".rstrip() for summed, bars, text in rows]
+    for row in part.rows:
+        cells = [row.text]
+        if part.bars == "axis":
+            cells = [row.number, axis if row.bar is None else signed_bar(row.bar, 1.0), row.text]
+        elif part.bars:
+            cells = [row.number, f"{bar(row.bar or 0.0, 1.0):<{BAR}}", row.text]
+        yield f"  {'  '.join(cells)}".rstrip()
 
 
-def _details(details: Facts, top: int) -> Iterator[str]:
-    """Of n-gram and memory-based taggers: predictions, votes and neighbours."""
-    proposals = [
-        [str(row["token"]), row["word"] or "", _gram(row["labels"]), f"confidence {row['confidence']:.3f}"]
-        for row in details["proposals"]
-    ]
-    title = f"predictions that cover it (inference {details['inference']})"
-    yield from section(title, indented(align(proposals, {1, 2, 3})))
-    votes = [(percent(row["share"]), bar(row["share"], 1.0), _gram(row["labels"])) for row in details["classes"][:top]]
-    yield from section("votes of its own prediction", [f"  {p:>8}  {b:<{BAR}}  {labels}" for p, b, labels in votes])
-    if details.get("neighbours"):
-        yield from section("nearest neighbours in the training data", _neighbours(details["neighbours"], top))
-    elif "neighbours" in details:
-        yield "\nno neighbours: an igtree answers by classes, not by instances; train with --algorithm ib1"
+# -- page --------------------------------------------------------------------------------------------------------------
 
 
-def _neighbours(rows: Sequence[Facts], top: int) -> Iterator[str]:
-    for row in rows[:top]:
-        alike = f", {len(row['instances']):,} alike" if len(row["instances"]) > 1 else ""
-        yield f"  distance {row['distance']:.4f}  {_gram(row['labels'])}{alike}"
-        for place in row["places"]:
-            t, words = place["token"], place["words"]
-            where = f"sentence {place['sentence']:,}, token {t}" if place["sentence"] is not None else None
-            marked = [] if words is None else [*words[:t], f"[{words[t]}]", *words[t + 1 :]]
-            around = f": {in_context(marked, t, t + 1, SHOWN_WORDS)}" if marked else ""
-            yield f"    {where}{around}" if where else "    its sentence is not known"
-        unlike = ", ".join(f"{name} {value}" for name, value in list(row["differs"].items())[:6])
-        yield f"    differs in {unlike}" if unlike else "    the same in all columns"
-    if len(rows) > top:
-        yield f"  ... and {len(rows) - top:,} more, with --json all"
+ABOUT = (
+    "Choose a token to see why it has its label. The best labelling of the sentence is compared with the best one that "
+    "has another label there; the contributions add up to the difference of their scores. A yellow token is one where "
+    "the log-odds are below 2. A struck-out label is wrong; the gold label follows it."
+)
 
 
-def _gram(labels: Sequence[str | None]) -> str:
-    return " ".join("_" if label is None else str(label) for label in labels)
+def page(facts: Facts) -> str:
+    """The page of explained sentences: the tokens of each layer as buttons, and what they open."""
+    about = f"{facts['kind']} {facts['model']}, {counted(len(facts['sentences']), 'sentence')} of {facts['file']}"
+    parts = [tag("header", tag("h1", "Why these labels?"), tag("p", about), tag("p", ABOUT))]
+    for sentence in facts["sentences"]:
+        layers = []
+        for layer, tokens in sentence["layers"].items():
+            panels = tag("template", *(_why(token, sentence["words"]) for token in tokens))
+            layers += [tag("h3", layer) if layer else None, tag("div", *map(_button, tokens), class_="tokens"), panels]
+        parts.append(tag("section", tag("h2", f"Sentence {sentence['sentence']}"), *layers, class_="panel"))
+    return html_page(f"Why these labels? {facts['model']}", STYLE, "\n".join(parts), PROGRAM)
+
+
+def _button(token: Facts) -> Html:
+    label = [tag("s", token["label"]), " ", token["gold"]] if token.get("wrong") else [token["label"]]
+    odds, against = token["log_odds"], None
+    if token["runner_up"] is not None:
+        against = f"{token['measure']} {odds:.2f} against {token['runner_up']}"
+    is_doubtful = token["measure"] == "log-odds" and odds is not None and odds < DOUBTFUL
+    kinds = ["plain"] * (token["label"] == "O") + ["doubtful"] * is_doubtful
+    given = {"title": against, "data_odds": odds, "class_": " ".join(kinds) or None}
+    return tag("button", _name(token), tag("small", *label), type="button", aria_pressed="false", **given)
+
+
+def _name(token: Facts) -> str:
+    return f"token {token['token']}" if token["word"] is None else str(token["word"])
+
+
+def _why(token: Facts, words: Sequence[str]) -> Html:
+    from labelwright.inspection.explanation import parts_of
+
+    heading = [f"{_name(token)}: ", tag("b", token["label"])]
+    heading += [] if token["probability"] is None else [f" ({percent(token['probability'])})"]
+    odds = "No other label is possible here, or none was proposed."
+    if token["runner_up"] is not None:
+        chance = token["runner_up_probability"]
+        heading += [" rather than ", tag("b", token["runner_up"]), "" if chance is None else f" ({percent(chance)})"]
+        odds = f"{token['measure']} {token['log_odds']:.4f}"
+    if token.get("wrong"):
+        heading += ["; wrong, gold is ", tag("b", token["gold"])]
+    parts = [each for part in parts_of(token, words, MOST) for each in _section(part)]
+    return tag("div", tag("h2", *heading), tag("p", odds, class_="quiet"), *parts, class_="why")
+
+
+def _section(part: "Part") -> list[Html]:
+    title = f"{part.title[0].upper()}{part.title[1:]}"
+    if not part.rows:
+        return [tag("p", title, class_="quiet")]
+    if not part.bars:
+        return [tag("h3", title), tag("pre", "\n".join(row.text for row in part.rows))]
+    rows = []
+    for row in part.rows:
+        drawn = None if row.bar is None else drawn_bar(abs(row.bar) / 2, "against" if row.bar < 0 else "for")
+        rows.append([row.number.strip(), tag("div", drawn, class_="axis"), tag("code", " ".join(row.text.split()))])
+    return [tag("h3", title), tag("div", table((), rows), class_="scroll")]
+
+
+STYLE = """
+section { margin: 1rem 0; }
+.tokens { display: flex; flex-wrap: wrap; gap: .3rem; }
+.tokens button { background: none; text-align: left; line-height: 1.3; }
+.tokens small { display: block; color: var(--quiet); font-size: .75rem; }
+.tokens .plain small { opacity: .55; } s { color: var(--bad); }
+.tokens button:hover { border-color: var(--link); }
+.tokens button[aria-pressed=true] { outline: 2px solid var(--link); }
+.tokens .doubtful { background: var(--mark); border-color: var(--edge); }
+.why { margin-top: 1rem; border-top: 1px solid var(--line); padding-top: .8rem; overflow-x: auto; }
+.why b { font-weight: 650; } td, th { white-space: nowrap; } pre { margin: .2rem 0; }
+.axis { position: relative; width: 16rem; height: .8rem; background: linear-gradient(var(--line), var(--line))
+  center / 1px 100% no-repeat; }
+.axis .bar { position: absolute; top: 0; bottom: 0; height: auto; margin: 0; }
+.axis .for { left: 50%; background: var(--good); } .axis .against { right: 50%; background: var(--bad); }
+@media (max-width: 40rem) { .axis { width: 7rem; } body { padding: .8rem; } }
+"""
+
+PROGRAM = """
+for (const section of document.querySelectorAll("section")) {
+  const buttons = [...section.querySelectorAll(".tokens button")];
+  for (const line of section.querySelectorAll(".tokens")) {
+    const panels = line.nextElementSibling.content.children;
+    [...line.children].forEach((button, n) => { button.onclick = () => {
+      const open = button.getAttribute("aria-pressed") === "true";
+      section.querySelectorAll(".why").forEach(panel => panel.remove());
+      buttons.forEach(each => each.setAttribute("aria-pressed", "false"));
+      if (open) return;
+      button.setAttribute("aria-pressed", "true");
+      line.after(panels[n].cloneNode(true));
+    }; });
+  }
+}
+// Of the first tokens, the one that was decided most closely is open.
+const odds = button => Number(button.dataset.odds ?? Infinity);
+[...document.querySelector(".tokens")?.children ?? []].sort((a, b) => odds(a) - odds(b))[0]?.click();
+"""

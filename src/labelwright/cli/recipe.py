@@ -27,15 +27,13 @@ from labelwright.settings import (
     Setting,
     Text,
     Whole,
-    chosen,
-    constructor,
     read_table,
     refusal,
     settings_of,
     without_use,
 )
 from labelwright.taggers import registry
-from labelwright.taggers.declared import FEATURES, LOG_LINEAR, TRAINING
+from labelwright.taggers.declared import FEATURES, LOG_LINEAR, TRAINING, chosen, constructor
 from labelwright.wording import did_you_mean, either, shortened, shown
 
 IN_OPTIONS, IN_RECIPES = "--search l2=0.1,1,10", "search = {l2 = [0.1, 1.0, 10.0]}"  # examples

@@ -93,17 +93,6 @@ def indented(lines: Iterable[str]) -> list[str]:
     return [f"  {line}" for line in lines]
 
 
-def in_context(words: Sequence[str], start: int, end: int, around: int) -> str:
-    """Some words with so many on either side.
-
-    >>> in_context("a b c d e".split(), 1, 2, 1)
-    'a b c ...'
-    """
-    before, after = max(0, start - around), end + around
-    text = " ".join(words[before:after])
-    return f"{'... ' if before else ''}{text}{' ...' if after < len(words) else ''}"
-
-
 def named_rows(rows: Sequence[Row]) -> Iterator[str]:
     """Names and values, wrapped to the width of the terminal; where one is wrapped, none keeps its alignment."""
     indent = max(len(name) for name, _ in rows) + 4

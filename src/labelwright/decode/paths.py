@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from labelwright.decode.record import MOST, Decoding, Known, check_seconds, check_whole, judged
 from labelwright.errors import OptionError
 from labelwright.kernels import paths as kernels
+from labelwright.kernels.inference import prefix_scores
 from labelwright.kernels.tables import BASE
 from labelwright.structures.dag import doubled
 from labelwright.structures.lattice import Lattice, label_marginals, posterior
@@ -72,7 +73,7 @@ def ranked(lattice: Lattice) -> kernels.Ranked:
     """A lattice as the search reads it."""
     node, arc, graph = lattice
     delta = np.empty_like(node)
-    kernels.prefix_scores(node, arc, graph.blocks, delta)
+    prefix_scores(node, arc, graph.blocks, delta)
     blocks = graph.blocks
     return kernels.Ranked(node, arc, delta, blocks.source_ptr, blocks.source, graph.origin, graph.contexts.base)
 

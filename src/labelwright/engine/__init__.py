@@ -1,1 +1,1 @@
-"""How kernels run: which engine, the decorators, machine code by Numba, and where it is kept."""
+"""How kernels run: which engine, machine code by Numba, and where it is kept."""

@@ -34,7 +34,7 @@ def folder_name(fingerprint: str) -> str:
     """The name of the folder for these kernels; `fingerprint` is what Numba adds."""
     sources = hashlib.sha256()
     here = Path(__file__).parent
-    for file in (here / "kernel.py", here / "machine.py", *sorted(here.parent.glob("kernels/*.py"))):
+    for file in (here / "machine.py", *sorted(here.parent.glob("kernels/*.py"))):
         sources.update(file.read_bytes())
     sources.update(f"{fingerprint} {sys.version}".encode())
     return "kernels-" + sources.hexdigest()[:16]

@@ -103,8 +103,7 @@ def mcnemar(
     """
     if unit not in RIGHT:
         raise OptionError(f"unit: got {unit!r}, expected one of {', '.join(RIGHT)}")
-    tokens = intern(gold, a=a, b=b)
-    return mcnemar_of(tokens, rules_for(tokens, reading, scheme), unit)
+    return mcnemar_of(*_read(gold, a, b, reading, scheme)[:2], unit)
 
 
 def paired_bootstrap(
@@ -134,10 +133,7 @@ def paired_bootstrap(
     >>> paired_bootstrap([["N", "V"]] * 9, [["N", "N"]] * 9, [["N", "V"]] * 9, samples=100).delta
     0.5
     """
-    tokens = intern(gold, a=a, b=b)
-    rules = rules_for(tokens, reading, scheme)
-    counts = count_system(tokens, rules, 1), count_system(tokens, rules, 2)
-    return bootstrap_of(*counts, metric, samples, random_state)
+    return bootstrap_of(*_read(gold, a, b, reading, scheme)[2:], metric, samples, random_state)
 
 
 def compare(
@@ -159,16 +155,15 @@ def compare(
     random_state : seed of the bootstrap, or a generator of NumPy
     names : what the two are called in the table
     """
+    tokens, rules, one, other = _read(gold, a, b, reading, scheme)
+    bootstrap = bootstrap_of(one, other, None, samples, random_state)
+    return Comparison(report_of(one), report_of(other), mcnemar_of(tokens, rules, "token"), bootstrap, names)
+
+
+def _read(gold: Labels, a: Labels, b: Labels, reading: str, scheme: str | None) -> tuple[Tokens, Rules, Counts, Counts]:
     tokens = intern(gold, a=a, b=b)
     rules = rules_for(tokens, reading, scheme)
-    counts = count_system(tokens, rules, 1), count_system(tokens, rules, 2)
-    return Comparison(
-        a=report_of(counts[0]),
-        b=report_of(counts[1]),
-        mcnemar=mcnemar_of(tokens, rules, "token"),
-        bootstrap=bootstrap_of(*counts, None, samples, random_state),
-        names=names,
-    )
+    return tokens, rules, count_system(tokens, rules, 1), count_system(tokens, rules, 2)
 
 
 def mcnemar_of(tokens: Tokens, rules: Rules, unit: str) -> McNemar:

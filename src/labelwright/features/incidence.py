@@ -16,6 +16,7 @@ from labelwright.corpus.offsets import offsets_from
 from labelwright.errors import ModelFileError, OptionError
 from labelwright.kernels import tables
 from labelwright.modelfile import TensorReader, check_distinct, pack_strings, read_strings
+from labelwright.structures.passing import NOTHING_BELOW, FeatureValues
 
 Ints = NDArray[np.int32]
 Longs = NDArray[np.int64]
@@ -185,6 +186,13 @@ class Part:
         return self, np.ones_like(used)
 
 
+class Slots(NamedTuple):
+    """Where the values of token features come from."""
+
+    places: dict[str, Longs]  # state, edge, triple -> a place among the values for each; -1: it is 1
+    values: FeatureValues
+
+
 class Extractor(Part):
     """Learns its vocabulary from training data, then converts any data of that kind to features."""
 
@@ -193,7 +201,13 @@ class Extractor(Part):
 
     def encode(self, X: Any) -> tuple[dict[str, Incidence], Longs]:
         """The features of tokens, and where sentences begin [N+1]."""
-        raise NotImplementedError
+        incidences, _, offsets = self.encode_with_slots(X)
+        return incidences, offsets
+
+    def encode_with_slots(self, X: Any) -> tuple[dict[str, Incidence], Slots, Longs]:
+        """The features of tokens, and where their values come from: no slots if no layer below is read."""
+        incidences, offsets = self.encode(X)
+        return incidences, Slots({}, NOTHING_BELOW), offsets
 
 
 class Composed(Extractor):

@@ -28,16 +28,17 @@ from labelwright.features.incidence import (
     Incidence,
     Ints,
     Longs,
+    Slots,
     new_mark,
     on_tokens,
 )
 from labelwright.features.sources import NOTHING, Given
 from labelwright.features.template import BELOW, Cell, Pattern, Reader, Template, apply, parse_template
 from labelwright.features.vocabulary import Columns, Table, Vocabulary, patterns_of, table_of
-from labelwright.kernels import layered as kernels
 from labelwright.kernels import tables
+from labelwright.kernels import tables as kernels
 from labelwright.modelfile import HeaderReader, TensorReader
-from labelwright.structures.passing import NO_PRODUCTS, NOTHING_BELOW, FeatureValues, Layered, Passed, Products
+from labelwright.structures.passing import NO_PRODUCTS, FeatureValues, Layered, Passed, Products
 from labelwright.wording import did_you_mean
 
 Array = NDArray[Any]
@@ -191,13 +192,6 @@ PAIRS = ["Uy[-1..0]:%y[-1]/%y[0]", "Uy[0..1]:%y[0]/%y[1]"]
 WORDS = ["Uyw:%y[0]/%x[0,0]"]  # where there are words
 
 
-class Slots(NamedTuple):
-    """Where the values of token features come from."""
-
-    places: dict[str, Longs]  # state, edge, triple -> a place among the values for each; -1: it is 1
-    values: FeatureValues
-
-
 class LayeredFeatures(Composed):
     """Features of the input, then those of the labels below."""
 
@@ -221,12 +215,7 @@ class LayeredFeatures(Composed):
             raise CorpusError(f"no feature occurs {min_count} times in the training data; lower min_count")
         return extractor, incidences, offsets
 
-    def encode(self, X: Any) -> tuple[dict[str, Incidence], Longs]:
-        incidences, _, offsets = self.encode_with_slots(X)
-        return incidences, offsets
-
     def encode_with_slots(self, X: Layered) -> tuple[dict[str, Incidence], Slots, Longs]:
-        """The features of every token, and where their values come from."""
         if not isinstance(X, Layered):
             raise OptionError(
                 "X: this model is an upper layer of a cascade and reads the labels below; use the cascade"
@@ -305,15 +294,6 @@ class LayeredFeatures(Composed):
 
 BASES = tuple(EXTRACTORS)  # what a layer may read besides the labels below
 EXTRACTORS[LayeredFeatures.kind] = LayeredFeatures
-
-
-def encode_with_slots(extractor: Any, X: Any) -> tuple[dict[str, Incidence], Slots, Longs]:
-    """The features of every token, and where their values come from: no slots if no layer below is read."""
-    if hasattr(extractor, "encode_with_slots"):
-        encoded: tuple[dict[str, Incidence], Slots, Longs] = extractor.encode_with_slots(X)
-        return encoded
-    incidences, offsets = extractor.encode(X)
-    return incidences, Slots({}, NOTHING_BELOW), offsets
 
 
 def check_layers_read(template: str | Template, lower: Sequence[str], others: Sequence[str]) -> None:

@@ -10,8 +10,7 @@ from labelwright.corpus.offsets import offsets_from, runs_of
 from labelwright.corpus.table import Corpus
 from labelwright.errors import OptionError
 from labelwright.features.extract import EXTRACTORS, ColumnFeatures, few_tokens, kind_of
-from labelwright.features.incidence import NO_VALUES, Bools, Composed, Extractor, Incidence, Longs, Part, Tensors
-from labelwright.features.layered import Slots, encode_with_slots
+from labelwright.features.incidence import NO_VALUES, Bools, Composed, Extractor, Incidence, Longs, Part, Slots, Tensors
 from labelwright.features.phrases import (
     Phrases,
     checked_dictionaries,
@@ -154,13 +153,8 @@ class SegmentFeatures(Composed):
         """Features that have a weight for every type, seen or not: lengths and dictionaries."""
         return range(self.tokens.n_features, self.tokens.n_features + self.texts.n_always)
 
-    def encode(self, X: Any) -> tuple[dict[str, Incidence], Longs]:
-        incidences, _, offsets = self.encode_with_slots(X)
-        return incidences, offsets
-
     def encode_with_slots(self, X: Any) -> tuple[dict[str, Incidence], Slots, Longs]:
-        """As in LayeredFeatures: the slots of token features."""
-        incidences, slots, offsets = encode_with_slots(self.tokens, X)
+        incidences, slots, offsets = self.tokens.encode_with_slots(X)
         check_sentences(offsets, self.texts.max_length)
         return incidences | {"segment": self.incidence(X, offsets)}, slots, offsets
 

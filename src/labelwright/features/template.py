@@ -89,17 +89,6 @@ class Pattern(NamedTuple):
         head, colon, _ = self.literals[0].partition(":")
         return head if colon else self.text
 
-    def expand(self, values: Sequence[str]) -> str:
-        """Return the feature that these values of the cells make, as text to show.
-
-        >>> parse_template("U07:%x[-1,1]/%x[0,1]").patterns[0].expand(["DT", "NN"])
-        'U07:DT/NN'
-        """
-        pieces = [self.literals[0]]
-        for value, literal in zip(values, self.literals[1:], strict=True):
-            pieces += value, literal
-        return "".join(pieces)
-
 
 class Template(NamedTuple):
     """A parsed template: its patterns in order, and the text they came from."""

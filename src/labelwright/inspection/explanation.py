@@ -5,20 +5,15 @@ It is the sum of the *contributions*: what each feature, transition or constrain
 other.  docs/explanations.md says what that is for each kind of tagger.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from labelwright.errors import OptionError
-from labelwright.wording import Html, bar, counted, html_page, marked, plain, table, tag
+from labelwright.wording import align, in_context, percent, plain
 
-MOST = 40  # features of a token; the others are summed up
-DOUBTFUL = 2.0  # log-odds below which a token is marked
-NEIGHBOURS = 8  # that are shown of a token
-HELP = (
-    "Choose a token to see why it has its label. The best labelling of the sentence is compared with the best one that "
-    "has another label there; the contributions add up to the difference of their scores. A yellow token is one where "
-    "the log-odds are below 2. A struck-out label is wrong; the gold label follows it."
-)
+ALIGNED = 32  # letters of a name up to which places stand below each other
+SHOWN_WORDS = 4  # around a neighbour in its sentence
+TOTALS = {"margin": "margin of scores", "weight": "weight of constraints"}  # measures in other words
 Facts = dict[str, Any]
 TRANSITION = "transition"  # the kind of contributions that are shown as net ones
 
@@ -102,7 +97,7 @@ class Alternative(NamedTuple):
     """The best labelling with another label at one token, compared with the best of all."""
 
     label: Any
-    difference: float
+    difference: float | None
     labels: list[Any] | None  # the whole labelling, where there is one
     contributions: list[Contribution]
 
@@ -149,29 +144,21 @@ def explained(
     made = []
     for t, other in zip(tokens, sentence.alternatives(tokens), strict=True):
         label = sentence.labels[t]
+        found = other or Alternative(None, None, None, [])
         one = Explanation(
             token=t,
             word=words[t],
             label=label,
-            runner_up=None,
+            runner_up=found.label,
             measure=sentence.measure,
-            log_odds=None,
+            log_odds=found.difference,
             probability=sentence.probability(t, label),
-            runner_up_probability=None,
+            runner_up_probability=None if other is None else sentence.probability(t, found.label),
             labels=sentence.labels,
-            runner_up_labels=None,
-            contributions=[],
+            runner_up_labels=found.labels,
+            contributions=sorted((c for c in found.contributions if c.value != 0.0), key=lambda c: -abs(c.value)),
             details=sentence.details(t),
         )
-        if other is not None:
-            largest_first = sorted((c for c in other.contributions if c.value != 0.0), key=lambda c: -abs(c.value))
-            one = one._replace(
-                runner_up=other.label,
-                log_odds=other.difference,
-                runner_up_probability=sentence.probability(t, other.label),
-                runner_up_labels=other.labels,
-                contributions=largest_first,
-            )
         made.append(one)
     if not (asked.flips and sentence.can_flip):
         return made
@@ -202,17 +189,11 @@ def in_view(token: dict[str, Any]) -> tuple[list[dict[str, Any]], list[dict[str,
 
 
 def sentence_facts(
-    model: Any,
-    corpus: Any,
-    number: int,
-    token: int | None = None,
-    against: str | None = None,
-    constraints: str | None = None,
-    flips: bool = True,
+    model: Any, corpus: Any, number: int, token: int | None = None, against: str | None = None, constraints: Any = None
 ) -> dict[str, Any]:
     """The explanation of one sentence of a corpus, ready for JSON: its tokens by layer (of a cascade)."""
     one = corpus.take(slice(number, number + 1))
-    answer = model.explain(one, token, against=against, constraints=constraints, flips=flips)
+    answer = model.explain(one, token, against=against, constraints=constraints)
     layers = answer if isinstance(answer, dict) else {"": answer}
     return {
         "sentence": number,
@@ -221,156 +202,96 @@ def sentence_facts(
     }
 
 
-# -- as a page ------------------------------------------------------------------------------------------------------
+class Row(NamedTuple):
+    """A line of a part."""
+
+    text: str
+    number: str = ""
+    bar: float | None = None  # its length, as a share of the longest; to the left where it is negative
 
 
-def page(facts: Facts) -> str:
-    """The page of explained sentences: the tokens of each layer as buttons, and what they open."""
-    about = f"{facts['kind']} {facts['model']}, {counted(len(facts['sentences']), 'sentence')} of {facts['file']}"
-    parts = [tag("header", tag("h1", "Why these labels?"), tag("p", about), tag("p", HELP))]
-    for sentence in facts["sentences"]:
-        layers = []
-        for layer, tokens in sentence["layers"].items():
-            panels = tag("template", *(_why(token, sentence["words"]) for token in tokens))
-            layers += [tag("h3", layer) if layer else None, tag("div", *map(_button, tokens), class_="tokens"), panels]
-        parts.append(tag("section", tag("h2", f"Sentence {sentence['sentence']}"), *layers, class_="panel"))
-    return html_page(f"Why these labels? {facts['model']}", STYLE, "\n".join(parts), PROGRAM)
+class Part(NamedTuple):
+    """A part of what explains a token, for terminals and pages."""
+
+    title: str
+    rows: list[Row]  # none: the title says all
+    bars: str = ""  # "axis": numbers, bars to both sides of an axis, texts; "share": bars from the left; else texts
 
 
-def _button(token: Facts) -> Html:
-    label = [tag("s", token["label"]), " ", token["gold"]] if token.get("wrong") else [token["label"]]
-    odds, against = token["log_odds"], None
+def parts_of(token: Facts, words: Sequence[str], top: int) -> Iterator[Part]:
+    """What explains a token, with so many contributions, votes and neighbours."""
+    other = token["runner_up_labels"]
+    if other is not None:  # with a token on each side
+        unlike = [t for t, (a, b) in enumerate(zip(token["labels"], other, strict=True)) if a != b]
+        near = slice(max(0, unlike[0] - 1), min(len(words), unlike[-1] + 2))
+        rows = [["", *words[near]], ["label", *token["labels"][near]], ["runner-up", *other[near]]]
+        compared = [Row(line) for line in align(rows, range(len(rows[0])))]
+        yield Part("the two labellings that are compared, where they differ", compared)
     if token["runner_up"] is not None:
-        against = f"{token['measure']} {odds:.2f} against {token['runner_up']}"
-    is_doubtful = token["measure"] == "log-odds" and odds is not None and odds < DOUBTFUL
-    kinds = ["plain"] * (token["label"] == "O") + ["doubtful"] * is_doubtful
-    given = {"title": against, "data_odds": odds, "class_": " ".join(kinds) or None}
-    return tag("button", _name(token), tag("small", *label), type="button", aria_pressed="false", **given)
-
-
-def _name(token: Facts) -> str:
-    return f"token {token['token']}" if token["word"] is None else str(token["word"])
-
-
-def _why(token: Facts, words: Sequence[str]) -> Html:
-    """Why a token has its label."""
-    heading = [f"{_name(token)}: ", tag("b", token["label"]), _percent(token["probability"])]
-    parts: list[Html] = []
-    if token["runner_up"] is None:
-        parts.append(tag("p", "No other label is possible here, or none was proposed.", class_="quiet"))
-    else:
-        heading += [" rather than ", tag("b", token["runner_up"]), _percent(token["runner_up_probability"])]
-        parts.append(tag("p", f"{token['measure']} {token['log_odds']:.4f}", class_="quiet"))
-        if token["runner_up_labels"]:
-            parts += [tag("h3", "The two labellings, where they differ"), _labellings(token, words)]
-    if token.get("wrong"):
-        heading += ["; wrong, gold is ", tag("b", token["gold"])]
+        measure = str(TOTALS.get(token["measure"], token["measure"]))
+        yield Part(f"contributions to the {measure}", _contributions(token, words, top, measure), "axis")
     if token["flips"]:
-        flips = (f"{flip['label']} without {flip['name']} at “{words[flip['token']]}”" for flip in token["flips"])
-        parts.append(tag("h3", "Without one of these the label would be another"))
-        parts.append(tag("ul", *(tag("li", flip) for flip in flips)))
-    elif token["flips"] is not None:
-        same = "No single feature decides: without any one of them the label is the same."
-        parts.append(tag("p", same, class_="quiet"))
-    if token["runner_up"] is not None:
-        parts += [tag("h3", "Contributions"), _contributions(token, words)]
-    return tag("div", tag("h2", *heading), *parts, *_details(token["details"] or {}), class_="why")
-
-
-def _percent(share: float | None) -> str:
-    if share is None:
-        return ""
-    return f" ({100 * share:.{2 if share > 0.9995 or share < 0.0005 else 1}f} %)"
-
-
-def _contributions(token: Facts, words: Sequence[str]) -> Html:
-    """The largest contributions with bars, the sum of the others, transitions, and the sum of all."""
-    features, transitions = in_view(token)
-    shown, rest = features[:MOST], features[MOST:]
-    largest = max((abs(row["value"]) for row in [*shown, *transitions]), default=1.0)
-
-    def line(row: Facts, place: str) -> list[Any]:
-        drawn = bar(abs(row["value"]) / largest / 2, "against" if row["value"] < 0 else "for")
-        return [f"{row['value']:+.3f}", tag("div", drawn, class_="axis"), tag("code", row["name"]), place]
-
-    rows = []
-    for row in shown:
-        place = "" if row["token"] is None else f"at “{' '.join(words[row['token'] : row['end']])}”"
-        rows.append(line(row, place + (" · from the layer below" if row["below"] else "")))
-    if rest:
-        rows.append([f"{sum(row['value'] for row in rest):+.3f}", "", f"{len(rest)} more", ""])
-    rows += [line(row, "") for row in transitions]
-    rows.append([tag("b", f"{token['log_odds']:+.3f}"), "", tag("b", f"sum: the {token['measure']}"), ""])
-    return tag("div", table((), rows), class_="scroll")
-
-
-def _labellings(token: Facts, words: Sequence[str]) -> Html:
-    pairs = list(zip(token["labels"], token["runner_up_labels"], strict=True))
-    unlike = [t for t, (one, other) in enumerate(pairs) if one != other]
-    shown = range(max(0, unlike[0] - 2), min(len(words), unlike[-1] + 3))
-    rows = [
-        [name, *(tag("b", pairs[t][k]) if t in unlike else pairs[t][k] for t in shown)]
-        for k, name in enumerate(("label", "runner-up"))
-    ]
-    return table(["", *(words[t] for t in shown)], rows)
-
-
-def _details(details: Facts) -> list[Html]:
-    """The predictions that cover a token, and its neighbours."""
-
-    def gram(row: Facts) -> str:
-        return " ".join("_" if label is None else str(label) for label in row["labels"])
-
+        flips = [f"{row['label']:<10} without {row['name']}  at {words[row['token']]!r}" for row in token["flips"]]
+        yield Part("without one of these the label would be another", list(map(Row, flips)))
+    elif token["flips"] == []:
+        yield Part("no single feature decides: without any one of them the label is the same", [])
+    details = token["details"]
     if not details:
-        return []
-    rows = [
-        [row["token"] if row["word"] is None else row["word"], gram(row), f"confidence {row['confidence']:.3f}"]
+        return
+    proposals = [
+        [str(row["token"]), row["word"] or "", gram_text(row["labels"]), f"confidence {row['confidence']:.3f}"]
         for row in details["proposals"]
     ]
-    parts = [tag("h3", f"Predictions that cover it (inference {details['inference']})"), table((), rows)]
-    near = []
-    for row in (details.get("neighbours") or ())[:NEIGHBOURS]:
-        about = f"distance {row['distance']:.4f}, {gram(row)}, {counted(len(row['instances']), 'token')}"
-        places = [at for at in row["places"] if at["words"] is not None]
-        texts = [(f"sentence {at['sentence']}: ", marked(at["words"], at["token"], at["token"] + 1)) for at in places]
-        near.append(tag("li", about, *(tag("div", *text, class_="quiet") for text in texts)))
-    return [*parts, tag("h3", "Nearest neighbours in the training data"), tag("ul", *near)] if near else parts
+    title = f"predictions that cover it (inference {details['inference']})"
+    yield Part(title, list(map(Row, align(proposals, {1, 2, 3}))))
+    votes = [
+        Row(gram_text(row["labels"]), f"{percent(row['share']):>8}", row["share"]) for row in details["classes"][:top]
+    ]
+    yield Part("votes of its own prediction", votes, "share")
+    if details.get("neighbours"):
+        yield Part("nearest neighbours in the training data", list(map(Row, _neighbours(details["neighbours"], top))))
+    elif "neighbours" in details:
+        yield Part("no neighbours: an igtree answers by classes, not by instances; train with --algorithm ib1", [])
 
 
-STYLE = """
-section { margin: 1rem 0; }
-.tokens { display: flex; flex-wrap: wrap; gap: .3rem; }
-.tokens button { background: none; text-align: left; line-height: 1.3; }
-.tokens small { display: block; color: var(--quiet); font-size: .75rem; }
-.tokens .plain small { opacity: .55; } s { color: var(--bad); }
-.tokens button:hover { border-color: var(--link); }
-.tokens button[aria-pressed=true] { outline: 2px solid var(--link); }
-.tokens .doubtful { background: var(--mark); border-color: var(--edge); }
-.why { margin-top: 1rem; border-top: 1px solid var(--line); padding-top: .8rem; overflow-x: auto; }
-.why b { font-weight: 650; } td, th { white-space: nowrap; } ul { margin: .2rem 0; padding-left: 1.2rem; }
-.axis { position: relative; width: 16rem; height: .8rem; background: linear-gradient(var(--line), var(--line))
-  center / 1px 100% no-repeat; }
-.axis .bar { position: absolute; top: 0; bottom: 0; height: auto; margin: 0; }
-.axis .for { left: 50%; background: var(--good); } .axis .against { right: 50%; background: var(--bad); }
-@media (max-width: 40rem) { .axis { width: 7rem; } body { padding: .8rem; } }
-"""
+def _contributions(token: Facts, words: Sequence[str], top: int, measure: str) -> list[Row]:
+    """The strongest features, then the net contributions of transitions, and sums."""
+    features, transitions = in_view(token)
+    shown, rest, below = features[:top], features[top:], [row for row in features if row["below"]]
+    largest = max((abs(row["value"]) for row in [*shown, *transitions]), default=1.0)
+    width = min(max((len(row["name"]) for row in shown), default=0), ALIGNED)
+    rows = [([row], f"{row['name']:<{width}}  {place_of(row, words)}", True) for row in shown]
+    rows += [(rest, f"{len(rest):,} more", False)] if rest else []
+    rows += [([row], row["name"], True) for row in transitions]
+    rows.append((token["contributions"], f"sum: the {measure}", False))
+    rows += [(below, "of it from the labels of lower layers (--below explains these)", False)] if below else []
+    sums = [sum(row["value"] for row in summed) for summed, _, _ in rows]
+    return [
+        Row(text, f"{value:+9.4f}", value / largest if drawn else None)
+        for value, (_, text, drawn) in zip(sums, rows, strict=True)
+    ]
 
-PROGRAM = """
-for (const section of document.querySelectorAll("section")) {
-  const buttons = [...section.querySelectorAll(".tokens button")];
-  for (const line of section.querySelectorAll(".tokens")) {
-    const panels = line.nextElementSibling.content.children;
-    [...line.children].forEach((button, n) => { button.onclick = () => {
-      const open = button.getAttribute("aria-pressed") === "true";
-      section.querySelectorAll(".why").forEach(panel => panel.remove());
-      buttons.forEach(each => each.setAttribute("aria-pressed", "false"));
-      if (open) return;
-      button.setAttribute("aria-pressed", "true");
-      line.after(panels[n].cloneNode(true));
-    }; });
-  }
-}
-// Of the first tokens, the one that was decided most closely is open.
-const odds = button => Number(button.dataset.odds ?? Infinity);
-[...document.querySelector(".tokens")?.children ?? []].sort((a, b) => odds(a) - odds(b))[0]?.click();
-"""
+
+def place_of(row: Facts, words: Sequence[str]) -> str:
+    """The words that a contribution is about."""
+    return "" if row["token"] is None else f"at {' '.join(words[row['token'] : row['end']])!r}"
+
+
+def _neighbours(rows: Sequence[Facts], top: int) -> Iterator[str]:
+    for row in rows[:top]:
+        alike = f", {len(row['instances']):,} alike" if len(row["instances"]) > 1 else ""
+        yield f"distance {row['distance']:.4f}  {gram_text(row['labels'])}{alike}"
+        for place in row["places"]:
+            t, words = place["token"], place["words"]
+            where = f"sentence {place['sentence']:,}, token {t}" if place["sentence"] is not None else None
+            marked = [] if words is None else [*words[:t], f"[{words[t]}]", *words[t + 1 :]]
+            around = f": {in_context(marked, t, t + 1, SHOWN_WORDS)}" if marked else ""
+            yield f"  {where}{around}" if where else "  its sentence is not known"
+        unlike = ", ".join(f"{name} {value}" for name, value in list(row["differs"].items())[:6])
+        yield f"  differs in {unlike}" if unlike else "  the same in all columns"
+    if len(rows) > top:
+        yield f"... and {len(rows) - top:,} more, with --json all"
+
+
+def gram_text(labels: Sequence[str | None]) -> str:
+    return " ".join("_" if label is None else str(label) for label in labels)

@@ -22,11 +22,6 @@ WORD_READERS = "value", "lower"  # functions of a template that keep a whole wor
 MARK = re.compile(r"_B([-+])(\d+)")  # of a place outside the sentence
 
 
-def feature_name(extractor: Any, feature: int) -> str:
-    """The name of one feature of an extractor; see `feature_names` for many."""
-    return feature_names(extractor)(feature)
-
-
 def feature_names(extractor: Any) -> Callable[[int], str]:
     """What names the features of an extractor, whatever its parts are: features of tokens beside those of segments, of
     the input beside those of the labels below, of templates, dicts or arrays."""

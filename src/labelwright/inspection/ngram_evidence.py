@@ -14,7 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labelwright.decode.csi import csi
-from labelwright.inspection.explanation import Alternative, Asked, Contribution, Evidence, Explanation, contribution
+from labelwright.inspection.explanation import (
+    Alternative,
+    Asked,
+    Contribution,
+    Evidence,
+    Explanation,
+    contribution,
+    gram_text,
+)
 from labelwright.memory.instances import Instances
 from labelwright.memory.weights import entries_of
 from labelwright.memory.windows import OUTSIDE, lines_of
@@ -97,7 +105,7 @@ class ProposedSentence(Evidence):
         for s, i, j in np.argwhere(weights > 0).tolist():
             gram, tokens = grams[s, i : j + 1], slice(s + i - self.half, s + j - self.half + 1)
             one, two = (float(weights[s, i, j] * (codes[tokens] == gram).all()) for codes in (self.codes, other))
-            name = f"{_text(self._gram(gram))} by {self._word(s)}"
+            name = f"{gram_text(self._gram(gram))} by {self._word(s)}"
             made.append(contribution(name, "constraint", tokens.start, tokens.stop, one, two))
         return made
 
@@ -112,7 +120,7 @@ class ProposedSentence(Evidence):
     def _by_shares(self, t: int) -> Alternative | None:
         """The label with the largest share of the classifier's distribution besides the one that won."""
         grams = [(self.model.grams_[c], share) for c, share in self._shares(t).items()]
-        votes = [(f"class {_text(self._gram(gram))}", int(gram[self.half]), share) for gram, share in grams]
+        votes = [(f"class {gram_text(self._gram(gram))}", int(gram[self.half]), share) for gram, share in grams]
         return self._by_sums(t, votes)
 
     def _by_sums(
@@ -163,10 +171,6 @@ class ProposedSentence(Evidence):
 
     def _word(self, s: int) -> str:
         return f"token {s}" if self.words[s] is None else f"{self.words[s]!r}"
-
-
-def _text(gram: list[Any]) -> str:
-    return " ".join("_" if label is None else str(label) for label in gram)
 
 
 # -- memories ---------------------------------------------------------------------------------------------------------

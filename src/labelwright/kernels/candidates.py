@@ -9,6 +9,7 @@ zero-order model that chooses candidates scores every label of every token by it
 import numpy as np
 
 from labelwright.kernels import inlined_kernel, kernel, literal_kernel
+from labelwright.kernels.common import find
 
 FAR = 14.0  # labels whose score is so far below the best have a probability of 0 in the zero-order model's updates
 NEGLIGIBLE = 1e-6  # share of a candidate in the mass up to its token whose transitions are bounded, not summed
@@ -18,25 +19,12 @@ SMALL, LARGE = 1e-30, 1e200  # scales and messages beyond these: the sums are ma
 # -- cells of slots ---------------------------------------------------------------------------------------------------
 
 
-@kernel
-def search(column, first, last, wanted):
-    """The place of `wanted` among the rising numbers column[first:last]; -1 where it is not."""
-    end = last
-    while first < last:
-        m = (first + last) // 2
-        if column[m] < wanted:
-            first = m + 1
-        else:
-            last = m
-    return first if first < end and column[first] == wanted else -1
-
-
 @inlined_kernel
 def _hits_of(cell_ptr, cell_column, f, x, valued, slot_label, a, b, count, hit_ptr, hit_cell, hit_value):
     """The cells that feature f has with the labels of slots a:b; counted, or put behind those that are there."""
     first, last = cell_ptr[f], cell_ptr[f + 1]
     for s in range(a, b):
-        c = search(cell_column, first, last, slot_label[s])
+        c = find(cell_column, first, last, slot_label[s])
         if c >= 0:
             if not count:
                 hit_cell[hit_ptr[s]] = c
@@ -346,93 +334,49 @@ def _spread(x, r, largest, best, table, bound):
 
 
 @kernel
-def bounds_upto(rows, slot_ptr, slot_label, value, arc_place, pair_ptr, out, reach, upto, bound):
-    """bound[t, y] = an upper bound on the score of every path up to label y at t (see `missed_bounds`)."""
-    T, L = rows.shape
-    candidate, zero = np.zeros(L, np.bool_), slot_ptr[0]
-    more = np.full(slot_ptr[T] - zero, -np.inf)  # best path up to a slot that has left the candidates before
-    missed = missed_raw = -np.inf
-    for t in range(T):
-        a, b = slot_ptr[t], slot_ptr[t + 1]
-        bound[t] = 0.0
-        if t > 0:
-            before, best = slot_ptr[t - 1], -np.inf
-            for i in range(before, a):
-                best = max(best, max(upto[i], more[i - zero]))
-            bound[t] = max(best, missed)
-            for i in range(before, a):
-                r = slot_label[i]
-                _spread(max(upto[i], more[i - zero]), r, reach[0, r], best, out, bound[t])
-            for s in range(a, b):
-                x = min(missed, missed_raw + reach[1, slot_label[s]])
-                for i in range(before, a):
-                    x = max(x, more[i - zero] + value[arc_place[pair_ptr[t] + (i - before) * (b - a) + s - a]])
-                more[s - zero] = x + rows[t, slot_label[s]]
-        missed = missed_raw = -np.inf
-        _mark(candidate, slot_label, a, b, True)
-        for y in range(L):
-            bound[t, y] += rows[t, y]
-            if not candidate[y]:
-                missed_raw = max(missed_raw, bound[t, y])
-                missed = max(missed, bound[t, y] + reach[0, y])
-        _mark(candidate, slot_label, a, b, False)
-
-
-@kernel
-def add_bounds_after(rows, slot_ptr, slot_label, value, arc_place, pair_ptr, into, reach, ahead, bound):
-    """bound[t, y] += an upper bound on what can follow label y at t; minus infinity for candidates.  Returns the
-    largest."""
-    T, L = rows.shape
-    candidate, zero, after = np.zeros(L, np.bool_), slot_ptr[0], np.zeros(L)
-    more = np.full(slot_ptr[T] - zero, -np.inf)  # best path after a slot that leaves the candidates
-    highest = missed = missed_raw = -np.inf
-    for t in range(T - 1, -1, -1):
-        a, b = slot_ptr[t], slot_ptr[t + 1]
-        if t < T - 1:
-            end, best = slot_ptr[t + 2], -np.inf
-            for j in range(b, end):
-                best = max(best, rows[t + 1, slot_label[j]] + max(ahead[j], more[j - zero]))
-            after[:] = max(best, missed)
-            for j in range(b, end):
-                u = slot_label[j]
-                _spread(rows[t + 1, u] + max(ahead[j], more[j - zero]), u, reach[1, u], best, into, after)
-            for s in range(a, b):
-                x = min(missed, missed_raw + reach[0, slot_label[s]])
-                for j in range(b, end):
-                    w = value[arc_place[pair_ptr[t + 1] + (s - a) * (end - b) + j - b]]
-                    x = max(x, w + rows[t + 1, slot_label[j]] + more[j - zero])
-                more[s - zero] = x
-        missed = missed_raw = -np.inf
-        _mark(candidate, slot_label, a, b, True)
-        for y in range(L):
-            if candidate[y]:
-                bound[t, y] = -np.inf
-            else:
-                bound[t, y] += after[y]
-                missed_raw = max(missed_raw, rows[t, y] + after[y])
-                missed = max(missed, rows[t, y] + after[y] + reach[1, y])
-                highest = max(highest, bound[t, y])
-        _mark(candidate, slot_label, a, b, False)
-    return highest
-
-
-@kernel
-def missed_bounds(rows, slot_ptr, slot_label, value, arc_place, pair_ptr, out, into, reach, upto, ahead, bound):
-    """bound[t, y] = an upper bound on the score of every labelling of a sentence with the label y at t, for labels that
-    are no candidates; minus infinity for candidates.  Returns the largest.
+def add_bounds(rows, slot_ptr, slot_label, value, arc_place, pair_ptr, table, reach, known, forward, bound):
+    """bound[t, y] += an upper bound on the score of every path before label y at t (`forward`), or after it.
 
     rows [T, L] has the scores of all labels; `value` those of transitions by place, of which 0 stands for pairs
-    without a weight; `out` and `into` are all transitions above 0, sorted by their first and by their second label
-    (ptr, other label, score), `reach` [2, L] the largest out of and into each label.  upto [slots] and ahead [slots]
-    are the scores of the best paths over candidates up to a slot, and after it.
+    without a weight; `table` all transitions above 0, sorted by the label that is passed first (ptr, other label,
+    score); `reach` [2, L] the largest out of each label in this direction, and into it.  known [slots] are the scores
+    of the best paths over candidates up to a slot, its own among them.
 
-        up(y) = row(y) + max( max_i upto(i) + w(i, y)+, missed(t-1) ),   missed(t) = max_y up(y) + reach(y)
+        up(y) = row(y) + max( max_i known(i) + w(i, y)+, missed(t-1) ),   missed(t) = max_y up(y) + reach(y)
 
     A path that left the candidates may come back: `missed` then replaces what came before.
 
     slot_ptr and pair_ptr [T+1] are those of the sentence's tokens among many."""
-    bounds_upto(rows, slot_ptr, slot_label, value, arc_place, pair_ptr, out, reach, upto, bound)
-    return add_bounds_after(rows, slot_ptr, slot_label, value, arc_place, pair_ptr, into, reach, ahead, bound)
+    T, L = rows.shape
+    candidate, zero, came = np.zeros(L, np.bool_), slot_ptr[0], np.zeros(L)
+    more = np.full(slot_ptr[T] - zero, -np.inf)  # best path up to a slot that has left the candidates before
+    missed = missed_raw = -np.inf
+    for step in range(T):
+        t = step if forward else T - 1 - step
+        a, b = slot_ptr[t], slot_ptr[t + 1]
+        if step > 0:
+            before = t - 1 if forward else t + 1
+            first, last, at, best = slot_ptr[before], slot_ptr[before + 1], pair_ptr[max(t, before)], -np.inf
+            for i in range(first, last):
+                best = max(best, max(known[i], more[i - zero]))
+            came[:] = max(best, missed)
+            for i in range(first, last):
+                r = slot_label[i]
+                _spread(max(known[i], more[i - zero]), r, reach[0, r], best, table, came)
+            for s in range(a, b):
+                x = min(missed, missed_raw + reach[1, slot_label[s]])
+                for i in range(first, last):
+                    pair = (i - first) * (b - a) + s - a if forward else (s - a) * (last - first) + i - first
+                    x = max(x, more[i - zero] + value[arc_place[at + pair]])
+                more[s - zero] = x + rows[t, slot_label[s]]
+        missed = missed_raw = -np.inf
+        _mark(candidate, slot_label, a, b, True)
+        for y in range(L):
+            bound[t, y] += came[y]
+            if not candidate[y]:
+                missed_raw = max(missed_raw, rows[t, y] + came[y])
+                missed = max(missed, rows[t, y] + came[y] + reach[0, y])
+        _mark(candidate, slot_label, a, b, False)
 
 
 @inlined_kernel

@@ -8,7 +8,7 @@ among those.
 import numpy as np
 
 from labelwright.kernels import kernel, literal_kernel, unsigned
-from labelwright.kernels.common import log_sum, softmax, subtract_largest, trusted_range
+from labelwright.kernels.common import log_sum, plan, softmax, subtract_largest, trusted_range
 
 
 @kernel
@@ -21,6 +21,14 @@ def _follow(label, contexts, at):
             c = contexts.following[c, label[t]]
         at[t] = c
     return c >= 0
+
+
+@_follow.in_numpy
+def _(label, contexts, at):
+    if len(contexts.cut) == 1:  # order 1: the context is the label
+        at[: len(label)] = label
+        return True
+    return _follow.function(label, contexts, at)
 
 
 @kernel
@@ -178,6 +186,18 @@ def labelling_weight(node, arc, contexts, label):
     return log_sum(alpha, ptr[at[T - 1] + 1] - ptr[at[T - 1]])
 
 
+@labelling_weight.in_numpy
+def _(node, arc, contexts, label):
+    at = np.empty(len(label), np.int64)
+    if not _follow(label, contexts, at):
+        return -np.inf
+    if (contexts.ptr[at + 1] - contexts.ptr[at] > 1).any():
+        return labelling_weight.function(node, arc, contexts, label)
+    path, t = contexts.node[contexts.ptr[at]], np.arange(len(label))
+    arcs = contexts.base[path[:-1]] + path[1:]
+    return node[t, path].sum() + arc[t[1:] if len(arc) > 1 else 0, arcs].sum()
+
+
 @kernel
 def clamped_posteriors(psi, top, E, arc_top, row, contexts, label, offsets, log_z, states, pairs):
     """Fill log_z [N] with log Z of each sentence's labelling, states [T, C] with P(node in its slot at t | labelling)
@@ -244,3 +264,13 @@ def paths_of(label, contexts, offsets, path):
         for t in range(offsets[n], offsets[n + 1]):
             c = contexts.following[c, label[t]] if t > offsets[n] else contexts.opening[label[t]]
             path[t] = contexts.node[contexts.ptr[c]]
+
+
+@paths_of.in_numpy
+def _(label, contexts, offsets, path):
+    order, label = plan(offsets), label[offsets[0] :]
+    at = contexts.opening[label[order.token]]
+    for t in range(1, len(order.steps) - 1):
+        a, b = order.steps[t], order.steps[t + 1]
+        at[a:b] = contexts.following[at[order.steps[t - 1] :][: b - a], label[order.token[a:b]]]
+    path[offsets[0] + order.token] = contexts.node[contexts.ptr[at]]

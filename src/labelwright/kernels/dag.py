@@ -29,6 +29,21 @@ DONE, FULL = 0, 1  # how a search ends
 MADE, SIZE, TAKEN, USED = 0, 1, 2, 3  # places in its counters
 
 
+def _runs(source, target, n_nodes):
+    """The arcs cut into runs: pieces of their order in which no arc leads out of a node that another arc of the run
+    leads into, so that NumPy looks at them together.  The graph of a sentence's segments has two for each token."""
+    A = len(source)
+    last_in = np.full(n_nodes, -1, np.int64)
+    last_in[target] = np.arange(A)  # the last one stays
+    ready = np.maximum.accumulate(last_in[source])  # the last arc that must be done before arcs up to this one
+    cuts, begin = [], 0
+    while begin < A:
+        end = int(ready.searchsorted(begin))
+        cuts.append(slice(begin, end))
+        begin = end
+    return cuts
+
+
 @kernel
 def best_scores(source, target, score, sources, phi):
     """phi [Q]: the best score of any path to each node; minus infinity where there is none."""
@@ -38,6 +53,14 @@ def best_scores(source, target, score, sources, phi):
         phi[sources[i]] = 0.0
     for e in range(source.shape[0]):
         phi[target[e]] = max(phi[target[e]], phi[source[e]] + score[e])
+
+
+@best_scores.in_numpy
+def _(source, target, score, sources, phi):
+    phi[:] = -np.inf
+    phi[sources] = 0.0
+    for run in _runs(source, target, len(phi)):
+        np.maximum.at(phi, target[run], phi[source[run]] + score[run])
 
 
 @kernel
@@ -67,6 +90,28 @@ def viterbi(source, target, score, sources, sinks, phi, back, path):
             path[path.shape[0] - n] = e
             e = back[source[e]]
     return n, best
+
+
+@viterbi.in_numpy
+def _(source, target, score, sources, sinks, phi, back, path):
+    phi[:], back[:] = -np.inf, -1
+    phi[sources] = 0.0
+    for run in _runs(source, target, len(phi)):
+        to = target[run]
+        s = phi[source[run]] + score[run]
+        before = phi[to]
+        np.maximum.at(phi, to, s)
+        better = np.flatnonzero((s == phi[to]) & (s > before))[::-1]
+        back[to[better]] = better + run.start  # the last one stays: the first arc
+    if not len(sinks) or phi[sinks].max() == -np.inf:
+        return 0, -np.inf
+    at = int(sinks[phi[sinks].argmax()])
+    n, e = 0, int(back[at])
+    while e >= 0:
+        n += 1
+        path[len(path) - n] = e
+        e = int(back[source[e]])
+    return n, float(phi[at])
 
 
 @literal_kernel
@@ -104,6 +149,33 @@ def posteriors(source, target, score, sources, sinks, phi, alpha, beta, arcs):
         beta[u] += p
         arcs[e] = alpha[u] * p * one
     return best + np.log(z)
+
+
+@posteriors.in_numpy
+def _(source, target, score, sources, sinks, phi, alpha, beta, arcs):
+    best_scores(source, target, score, sources, phi)
+    best = float(phi[sinks].max(initial=-np.inf))
+    if best == -np.inf:
+        arcs[:] = 0.0
+        return best
+    s = score + phi[source]
+    possible = s > -np.inf
+    arcs[:] = np.exp(np.where(possible, s - np.where(possible, phi[target], 0.0), -np.inf))
+    alpha[:], beta[:] = 0.0, 0.0
+    alpha[sources] = 1.0
+    runs = _runs(source, target, len(phi))
+    with np.errstate(over="ignore", invalid="ignore"):
+        for run in runs:
+            np.add.at(alpha, target[run], arcs[run] * alpha[source[run]])
+    if not alpha.max() < LARGE64:
+        return posteriors_in_log_space(source, target, score, sources, sinks, phi, alpha, beta, arcs)
+    beta[sinks] = np.exp(phi[sinks] - best)
+    z = float(alpha[sinks] @ beta[sinks])
+    for run in reversed(runs):
+        arcs[run] *= beta[target[run]]
+        np.add.at(beta, source[run], arcs[run])
+    arcs *= alpha[source] / z
+    return best + float(np.log(z))
 
 
 @literal_kernel
@@ -145,16 +217,6 @@ def posteriors_in_log_space(source, target, score, sources, sinks, phi, alpha, b
 
 
 @kernel
-def node_probabilities(source, target, arcs, into, out):
-    """into, out [Q]: the probability that a path comes into, and that it goes out of each node."""
-    for v in range(into.shape[0]):
-        into[v] = out[v] = 0.0
-    for e in range(source.shape[0]):
-        out[source[e]] += arcs[e]
-        into[target[e]] += arcs[e]
-
-
-@kernel
 def covariances(source, target, sinks, arcs, gain, into, out, before, after, cov):
     """Fill cov [A] with Cov(G, 1_e), where G is the sum of gain [A] over a path, and return E[G].
 
@@ -167,9 +229,11 @@ def covariances(source, target, sinks, arcs, gain, into, out, before, after, cov
         Cov(G, 1_e) = P(e) (E[G | e] - E[G]) = P(e) (surprise_e + after(v))
 
     What all paths have in common cancels in the surprise: large sums of gains are subtracted once, at v."""
-    node_probabilities(source, target, arcs, into, out)
     for v in range(before.shape[0]):
-        before[v] = after[v] = 0.0
+        into[v] = out[v] = before[v] = after[v] = 0.0
+    for e in range(source.shape[0]):  # the probability that a path comes into, and that it goes out of each node
+        out[source[e]] += arcs[e]
+        into[target[e]] += arcs[e]
     for e in range(source.shape[0]):
         if arcs[e] > TINY:
             before[target[e]] += arcs[e] / into[target[e]] * (before[source[e]] + gain[e])

@@ -19,8 +19,7 @@ def viterbi(node, arc, blocks, path):
 
     delta_t(s) = node_t(s) + max_r delta_{t-1}(r) + arc_t(r, s); the lowest r wins a tie."""
     T, Q = node.shape
-    by_token = arc.shape[0] > 1
-    source_ptr, source, target, arc_ptr = blocks.source_ptr, blocks.source, blocks.target, blocks.arc_ptr
+    by_token, rows = arc.shape[0] > 1, blocks.rows
     back = np.empty((T, Q), np.int64)
     delta = node[0].copy()
     best = np.empty(Q)
@@ -29,18 +28,14 @@ def viterbi(node, arc, blocks, path):
         for s in range(Q):
             best[s] = -np.inf
             back[t, s] = 0
-        for b in range(arc_ptr.shape[0] - 1):
-            s0, a = unsigned(target[b]), unsigned(arc_ptr[b])
-            width = unsigned(target[b + 1]) - s0
-            for i in range(source_ptr[b], source_ptr[b + 1]):
-                r = source[i]
-                d = delta[r]
-                for s in range(width):
-                    v = d + arc[e, a + s]
-                    better = v > best[s0 + s]
-                    best[s0 + s] = v if better else best[s0 + s]
-                    back[t, s0 + s] = r if better else back[t, s0 + s]
-                a += width
+        for i in range(rows.shape[0]):
+            r, s0, a = rows[i, 0], unsigned(rows[i, 1]), unsigned(rows[i, 3])
+            d = delta[r]
+            for s in range(unsigned(rows[i, 2]) - s0):
+                v = d + arc[e, a + s]
+                better = v > best[s0 + s]
+                best[s0 + s] = v if better else best[s0 + s]
+                back[t, s0 + s] = r if better else back[t, s0 + s]
         for s in range(Q):
             delta[s] = best[s] + node[t, s]
     at = np.argmax(delta)
@@ -62,13 +57,31 @@ def best_paths(node, arc, blocks, offsets, path, scores):
 
 
 @kernel
+def prefix_scores(node, arc, blocks, delta):
+    """delta [T, Q]: the best score of a path up to each node."""
+    T, Q = node.shape
+    by_token, rows = arc.shape[0] > 1, blocks.rows
+    for s in range(Q):
+        delta[0, s] = node[0, s]
+    for t in range(1, T):
+        e = t if by_token else 0
+        for s in range(Q):
+            delta[t, s] = -np.inf
+        for i in range(rows.shape[0]):
+            s0, a, d = unsigned(rows[i, 1]), unsigned(rows[i, 3]), delta[t - 1, rows[i, 0]]
+            for s in range(unsigned(rows[i, 2]) - s0):
+                delta[t, s0 + s] = max(delta[t, s0 + s], d + arc[e, a + s])
+        for s in range(Q):
+            delta[t, s] += node[t, s]
+
+
+@kernel
 def margins(node, arc, blocks, label_of_node, gold):
     """The scores of the best and of the worst path of the gold labels, and of the best path of any other labels.
 
     A path of other labels has left the gold ones at some token: best prefixes that have and that have not are kept."""
     T, Q = node.shape
-    by_token = arc.shape[0] > 1
-    source_ptr, source, target, arc_ptr = blocks.source_ptr, blocks.source, blocks.target, blocks.arc_ptr
+    by_token, rows = arc.shape[0] > 1, blocks.rows
     best, worst, other = np.full((2, Q), -np.inf), np.full((2, Q), np.inf), np.full((2, Q), -np.inf)
     for q in range(Q):
         if node[0, q] > -np.inf and label_of_node[q] == gold[0]:
@@ -80,21 +93,18 @@ def margins(node, arc, blocks, label_of_node, gold):
         for s in range(Q):
             best[now, s] = other[now, s] = -np.inf
             worst[now, s] = np.inf
-        for b in range(arc_ptr.shape[0] - 1):
-            a = arc_ptr[b]
-            for i in range(source_ptr[b], source_ptr[b + 1]):
-                r = source[i]
-                for s in range(target[b], target[b + 1]):
-                    v = arc[e, a] + node[t, s]
-                    a += 1
-                    if v == -np.inf:
-                        continue
-                    other[now, s] = max(other[now, s], other[before, r] + v)
-                    if label_of_node[s] == gold[t]:
-                        best[now, s] = max(best[now, s], best[before, r] + v)
-                        worst[now, s] = min(worst[now, s], worst[before, r] + v)
-                    else:
-                        other[now, s] = max(other[now, s], best[before, r] + v)
+        for i in range(rows.shape[0]):
+            r, s0, s1, a = rows[i, 0], rows[i, 1], rows[i, 2], rows[i, 3]
+            for s in range(s0, s1):
+                v = arc[e, a + s - s0] + node[t, s]
+                if v == -np.inf:
+                    continue
+                other[now, s] = max(other[now, s], other[before, r] + v)
+                if label_of_node[s] == gold[t]:
+                    best[now, s] = max(best[now, s], best[before, r] + v)
+                    worst[now, s] = min(worst[now, s], worst[before, r] + v)
+                else:
+                    other[now, s] = max(other[now, s], best[before, r] + v)
     last = (T - 1) % 2
     return best[last].max(), worst[last].min(), other[last].max()
 
@@ -162,8 +172,7 @@ def messages(node, arc, blocks, nodes, ahead):
     if not np.isnan(log_z):
         return log_z
     T, Q = node.shape
-    by_token = arc.shape[0] > 1
-    source_ptr, source, target, arc_ptr = blocks.source_ptr, blocks.source, blocks.target, blocks.arc_ptr
+    by_token, rows = arc.shape[0] > 1, blocks.rows
     p, log_beta, tops = np.empty(Q), np.empty(Q), np.empty(Q)
     ahead[:] = node
     log_z = 0.0
@@ -173,14 +182,10 @@ def messages(node, arc, blocks, nodes, ahead):
         if t < T - 1:
             scores, following = arc[t + 1 if by_token else 0], ahead[t + 1]
             tops[:] = log_beta[:] = -np.inf
-            for b in range(arc_ptr.shape[0] - 1):
-                s0, s1 = target[b], target[b + 1]
-                a = arc_ptr[b]
-                for i in range(source_ptr[b], source_ptr[b + 1]):
-                    r = source[i]
-                    if row[r] > -np.inf:
-                        tops[r], log_beta[r] = _onward(scores, a, following, s0, s1, p)
-                    a += s1 - s0
+            for i in range(rows.shape[0]):
+                r, s0, s1, a = rows[i, 0], rows[i, 1], rows[i, 2], rows[i, 3]
+                if row[r] > -np.inf:
+                    tops[r], log_beta[r] = _onward(scores, a, following, s0, s1, p)
             log_z += subtract_largest(tops, 0, Q)
             for r in range(Q):
                 log_beta[r] += tops[r]
@@ -191,16 +196,12 @@ def messages(node, arc, blocks, nodes, ahead):
     log_z += softmax(nodes[0], Q)
     for t in range(1, T):
         scores, here = arc[t if by_token else 0], ahead[t]
-        for b in range(arc_ptr.shape[0] - 1):
-            s0, s1 = target[b], target[b + 1]
-            a = arc_ptr[b]
-            for i in range(source_ptr[b], source_ptr[b + 1]):
-                r = source[i]
-                if nodes[t - 1, r] > 0:
-                    _onward(scores, a, here, s0, s1, p)
-                    for s in range(s0, s1):
-                        nodes[t, s] += nodes[t - 1, r] * p[s - s0]
-                a += s1 - s0
+        for i in range(rows.shape[0]):
+            r, s0, s1, a = rows[i, 0], rows[i, 1], rows[i, 2], rows[i, 3]
+            if nodes[t - 1, r] > 0:
+                _onward(scores, a, here, s0, s1, p)
+                for s in range(s0, s1):
+                    nodes[t, s] += nodes[t - 1, r] * p[s - s0]
     return log_z
 
 
@@ -220,14 +221,13 @@ def posterior_arcs(arc, blocks, nodes, ahead, arcs):
 
     One exponential for each node and each row of arcs; the products of those that underflow are made in log space."""
     T, Q = nodes.shape
-    by_token = arc.shape[0] > 1
-    source_ptr, source, target, arc_ptr = blocks.source_ptr, blocks.source, blocks.target, blocks.arc_ptr
+    by_token, rows = arc.shape[0] > 1, blocks.rows
     small, _ = trusted_range(nodes.itemsize)
     p, psi, E = np.empty(Q), np.empty(Q), np.empty(arc.shape[1])
     arcs[:] = 0.0
     for t in range(1, T):
         scores, here = arc[t if by_token else 0], ahead[t]
-        row = arcs[t if arcs.shape[0] > 1 else 0]
+        counts = arcs[t if arcs.shape[0] > 1 else 0]
         if by_token or t == 1:
             top = largest(scores, 0, scores.shape[0])
             for a in range(scores.shape[0]):
@@ -235,38 +235,33 @@ def posterior_arcs(arc, blocks, nodes, ahead, arcs):
         most = largest(here, 0, Q)
         for s in range(Q):
             psi[s] = np.exp(here[s] - most) if most > -np.inf else 0.0
-        for b in range(arc_ptr.shape[0] - 1):
-            s0, s1 = target[b], target[b + 1]
-            a = arc_ptr[b]
-            for i in range(source_ptr[b], source_ptr[b + 1]):
-                w = nodes[t - 1, source[i]]
-                if w > 0:
-                    total = _products(E, a, psi, s0, s1, p)
-                    if not total > small:
-                        _onward(scores, a, here, s0, s1, p)
-                        total = 1.0
-                    w /= total
-                    at = unsigned(a)
-                    for k in range(unsigned(s1 - s0)):
-                        row[at + k] += w * p[k]
-                a += s1 - s0
+        for i in range(rows.shape[0]):
+            r, s0, s1, a = rows[i, 0], rows[i, 1], rows[i, 2], rows[i, 3]
+            w = nodes[t - 1, r]
+            if w > 0:
+                total = _products(E, a, psi, s0, s1, p)
+                if not total > small:
+                    _onward(scores, a, here, s0, s1, p)
+                    total = 1.0
+                w /= total
+                at = unsigned(a)
+                for k in range(unsigned(s1 - s0)):
+                    counts[at + k] += w * p[k]
 
 
 @literal_kernel
 def _log_ratio(scores, blocks, before, here, node, nodes, p):
     """log beta_{t-1}(r) - (before(r) - node(r)), a constant of all r, from the most probable r; before = ahead_{t-1},
     here = ahead_t, and node and nodes are the scores and probabilities at t-1."""
-    source_ptr, source, target, arc_ptr = blocks.source_ptr, blocks.source, blocks.target, blocks.arc_ptr
-    best, most, first, last, at = 0, 0.0, 0, 0, 0
-    for b in range(arc_ptr.shape[0] - 1):
-        for i in range(source_ptr[b], source_ptr[b + 1]):
-            if nodes[source[i]] > most:
-                best, most, first, last = source[i], nodes[source[i]], target[b], target[b + 1]
-                at = arc_ptr[b] + (i - source_ptr[b]) * (last - first)
-    if most == 0.0:
+    best, most, rows = -1, 0.0, blocks.rows
+    for i in range(rows.shape[0]):
+        if nodes[rows[i, 0]] > most:
+            best, most = i, nodes[rows[i, 0]]
+    if best < 0:
         return np.nan
-    top, log_total = _onward(scores, at, here, first, last, p)
-    return top + log_total - (before[best] - node[best])
+    r, s0, s1, a = rows[best, 0], rows[best, 1], rows[best, 2], rows[best, 3]
+    top, log_total = _onward(scores, a, here, s0, s1, p)
+    return top + log_total - (before[r] - node[r])
 
 
 @literal_kernel
@@ -279,8 +274,7 @@ def span_probability(node, arc, blocks, state, nodes, ahead, begin, end, opening
     count alone; where numbers are so large that this leaves few digits, as in `messages`."""
     T, Q = nodes.shape
     outside = inside.shape[0]
-    by_token = arc.shape[0] > 1
-    source_ptr, source, target, arc_ptr = blocks.source_ptr, blocks.source, blocks.target, blocks.arc_ptr
+    by_token, rows = arc.shape[0] > 1, blocks.rows
     v, p = np.zeros(Q), np.empty(Q)
     if begin == 0:
         for s in range(Q):
@@ -290,23 +284,19 @@ def span_probability(node, arc, blocks, state, nodes, ahead, begin, end, opening
         ratio = _log_ratio(scores, blocks, before, here, node[t - 1], nodes[t - 1], p)
         allowed = opening if t == begin else (inside if t < end else closing)
         w = np.zeros(Q)
-        for b in range(arc_ptr.shape[0] - 1):
-            s0, s1 = target[b], target[b + 1]
-            a = arc_ptr[b]
-            for i in range(source_ptr[b], source_ptr[b + 1]):
-                r = source[i]
-                x, weight = state[r], nodes[t - 1, r] if t == begin else v[r]
-                if weight > 0:
-                    log_beta = before[r] - node[t - 1, r] + ratio
-                    if max(abs(node[t - 1, r]), abs(before[r]), abs(log_beta)) < ORDINARY:
-                        for s in range(s0, s1):
-                            if allowed[x, state[s]]:
-                                w[s] += weight * np.exp(scores[a + s - s0] + here[s] - log_beta)
-                    else:
-                        _onward(scores, a, here, s0, s1, p)
-                        for s in range(s0, s1):
-                            w[s] += weight * p[s - s0] if allowed[x, state[s]] else 0.0
-                a += s1 - s0
+        for i in range(rows.shape[0]):
+            r, s0, s1, a = rows[i, 0], rows[i, 1], rows[i, 2], rows[i, 3]
+            x, weight = state[r], nodes[t - 1, r] if t == begin else v[r]
+            if weight > 0:
+                log_beta = before[r] - node[t - 1, r] + ratio
+                if max(abs(node[t - 1, r]), abs(before[r]), abs(log_beta)) < ORDINARY:
+                    for s in range(s0, s1):
+                        if allowed[x, state[s]]:
+                            w[s] += weight * np.exp(scores[a + s - s0] + here[s] - log_beta)
+                else:
+                    _onward(scores, a, here, s0, s1, p)
+                    for s in range(s0, s1):
+                        w[s] += weight * p[s - s0] if allowed[x, state[s]] else 0.0
         v = w
     total = 0.0
     for s in range(Q):

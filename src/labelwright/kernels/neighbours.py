@@ -27,6 +27,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from labelwright.kernels import inlined_kernel, kernel, literal_kernel, unsigned
+from labelwright.kernels.common import find
 from labelwright.kernels.values import NUMERIC, OVERLAP, extremes, fill, value_distance
 
 SIGNED = 4  # columns of a signature, the heaviest ones
@@ -281,19 +282,6 @@ def _clear_tables(d, query, table, begin):
 
 
 @inlined_kernel
-def find_child(codes, first, last, wanted):
-    """The node of first:last with this code (codes are sorted there), by halving; -1: none."""
-    low, high = first, last
-    while low < high:
-        middle = (low + high) >> 1
-        if codes[middle] < wanted:
-            low = middle + 1
-        else:
-            high = middle
-    return low if low < last and codes[low] == wanted else -1
-
-
-@inlined_kernel
 def _leaf_sums(trie, d, table, node, level, so_far, limit, scratch):
     """Sum the distances of the rows of a node without children, column by column, until few are near enough; returns
     the number of columns that were summed and how many rows are left."""
@@ -344,7 +332,7 @@ def _search(trie, d, table, k, tiny, scratch):
 
         # Where only the best code can be near enough, go down to its child.
         while first < last and so_far + second[level] + least[level + 1] > limit:
-            node = find_child(codes, first, last, best[level])
+            node = find(codes, first, last, best[level])
             if node < 0:
                 break
             so_far += table[base[level] + best[level]]
@@ -594,7 +582,7 @@ def descend(code, child, queries, reached, levels):
     for q in range(queries.shape[0]):
         node, level = 0, 0
         while level < F:
-            down = find_child(code, child[node], child[node + 1], queries[q, level])
+            down = find(code, child[node], child[node + 1], queries[q, level])
             if down < 0:
                 break
             node, level = down, level + 1

@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from labelwright.kernels import inlined_kernel, kernel
+from labelwright.kernels.common import longest_of
 from labelwright.kernels.tile_paths import (
     Transitions,
     best_path,
@@ -269,15 +270,6 @@ def transitions_of(data, tiles, weights):
 
 
 @kernel
-def _longest(order, offsets):
-    """The length of the longest of these sentences."""
-    longest = 0
-    for i in range(order.shape[0]):
-        longest = max(longest, offsets[order[i] + 1] - offsets[order[i]])
-    return longest
-
-
-@kernel
 def perceptron_pass(order, data, tiles, rule, state, taken):
     """One pass over the sentences in `order`; the state changes at mistakes only.
 
@@ -286,7 +278,7 @@ def perceptron_pass(order, data, tiles, rule, state, taken):
     the sum of what their best paths score above the gold ones (with the margin), and the sum of the shares of wrong
     labels in the best paths."""
     offsets, gold, weights = data.offsets, data.gold, state.weights
-    longest = _longest(order, offsets)
+    longest = longest_of(order, offsets)
     transitions, scratch = transitions_of(data, tiles, weights), make_scratch(tiles, longest)
     difference = _empty_difference(data.most_cells)
     found, sought = np.empty(longest, np.int64), np.empty(longest, np.int64)
@@ -311,7 +303,7 @@ def find_paths(order, data, tiles, rule, weights, transitions, best, target, wro
     """For each sentence i of `order` its best path, that of its gold labels (both at the places of its tokens [T]), and
     the number of wrong labels wrong[i]; nothing is changed, so that threads can share the sentences of a mini-batch."""
     offsets = data.offsets
-    scratch = make_scratch(tiles, _longest(order, offsets))
+    scratch = make_scratch(tiles, longest_of(order, offsets))
     margin = np.float32(rule.margin if rule.augmented else 0.0)
     for i in range(order.shape[0]):
         a, b = offsets[order[i]], offsets[order[i] + 1]

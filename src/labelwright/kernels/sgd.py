@@ -7,6 +7,7 @@ import numpy as np
 from labelwright.kernels import kernel
 from labelwright.kernels.chain import exponentiate64, exponentiate_arcs, posteriors
 from labelwright.kernels.clamped import clamped_in_log_space, clamped_posteriors, subtract_clamped
+from labelwright.kernels.common import longest_of
 from labelwright.kernels.inference import messages, posterior_arcs
 
 
@@ -22,6 +23,8 @@ class Topology(NamedTuple):
     has_node: np.ndarray  # [Q]     1 where a plain transition has a weight, else 0
     has_arc: np.ndarray  # [A]
     n_states: int
+    most_in_context: int  # nodes of the largest context,
+    most_targets: int  # and the most targets of one label that a node has
 
 
 class Said(NamedTuple):
@@ -98,20 +101,25 @@ def _difference(node, arc, blocks, contexts, label, nodes, arcs, held, held_pair
 
     node [T, Q] and arc are scores.  With a row of arcs per token, arcs gets one too; with one row [1, A] for all
     tokens, arcs gets the sum over tokens.  In log space where scores differ too much for scaling."""
-    T, Q = node.shape
-    offsets = np.array([0, T])
-    log_y = np.empty(1)
-    top, arc_top = np.empty(T), np.empty(arc.shape[0])
-    nodes[:] = node
-    exponentiate64(nodes, top, Q)
-    exponentiate_arcs(arc, arcs, arc_top)
-    row = np.arange(T)
+    T = node.shape[0]
+    offsets, row, log_y = np.array([0, T]), np.arange(T), np.empty(1)
+    top, arc_top = _exponentials(node, arc, nodes, arcs)
     clamped_posteriors(nodes, top, arcs, arc_top, row, contexts, label, offsets, log_y, held, held_pairs)
     if np.isnan(log_y[0]):
         log_y[0] = clamped_in_log_space(node, arc, contexts, label, held, held_pairs)
     log_z = _expected(node, arc, blocks, nodes, arcs, top, arc_top)
     subtract_clamped(nodes, arcs, contexts, label, offsets, held, held_pairs, row)
     return log_z - log_y[0]
+
+
+@kernel
+def _exponentials(node, arc, nodes, arcs):
+    """Fill nodes and arcs with the exponentials of scores; returns the maxima of these."""
+    top, arc_top = np.empty(node.shape[0]), np.empty(arc.shape[0])
+    nodes[:] = node
+    exponentiate64(nodes, top, node.shape[1])
+    exponentiate_arcs(arc, arcs, arc_top)
+    return top, arc_top
 
 
 @kernel
@@ -130,18 +138,13 @@ def _expected(node, arc, blocks, nodes, arcs, top, arc_top):
 def _difference_of_sets(node, arc, blocks, label, right, nodes, arcs):
     """As _difference, less the counts of all labellings that the sets of labels allow."""
     T, Q = node.shape
-    top, arc_top = np.empty(T), np.empty(arc.shape[0])
     own, own_nodes, own_arcs = np.empty((T, Q)), np.empty((T, Q)), np.empty(arc.shape)
     for t in range(T):
         for q in range(Q):
             own[t, q] = node[t, q] if right[label[t], q] else -np.inf
-    own_nodes[:] = own
-    exponentiate64(own_nodes, top, Q)
-    exponentiate_arcs(arc, own_arcs, arc_top)
+    top, arc_top = _exponentials(own, arc, own_nodes, own_arcs)
     log_y = _expected(own, arc, blocks, own_nodes, own_arcs, top, arc_top)
-    nodes[:] = node
-    exponentiate64(nodes, top, Q)
-    exponentiate_arcs(arc, arcs, arc_top)
+    top, arc_top = _exponentials(node, arc, nodes, arcs)
     log_z = _expected(node, arc, blocks, nodes, arcs, top, arc_top)
     nodes -= own_nodes
     arcs -= own_arcs
@@ -216,20 +219,6 @@ def _descend(topology, states, nodes, arcs, plain, begin, rows, d_node, d_arc, s
 
 
 @kernel
-def _largest(contexts, offsets, order):
-    """The most nodes of a context, the most targets of one label that a node has, and the longest sentence."""
-    most, targets, longest = 0, 0, 0
-    for c in range(contexts.label.shape[0]):
-        most = max(most, contexts.ptr[c + 1] - contexts.ptr[c])
-    for b in range(contexts.cut.shape[0]):
-        for y in range(contexts.cut.shape[1] - 1):
-            targets = max(targets, contexts.cut[b, y + 1] - contexts.cut[b, y])
-    for i in range(order.shape[0]):
-        longest = max(longest, offsets[order[i] + 1] - offsets[order[i]])
-    return most, targets, longest
-
-
-@kernel
 def sgd_pass(order, offsets, gold, said, topology, states, nodes, arcs, plain, schedule, shrink):
     """One pass over the sentences in `order`; returns the losses before each update, summed, and the new shrink.
 
@@ -238,7 +227,7 @@ def sgd_pass(order, offsets, gold, said, topology, states, nodes, arcs, plain, s
     eta, decay, taken = schedule
     Q, A, S = plain.node.shape[0], plain.arc.shape[0], topology.n_states
     on_nodes, on_arcs = nodes.weights.shape[0] > 0, arcs.weights.shape[0] > 0
-    most, targets, longest = _largest(topology.contexts, offsets, order)
+    most, targets, longest = topology.most_in_context, topology.most_targets, longest_of(order, offsets)
     held, held_pairs = np.empty((longest, most)), np.empty((longest, most, targets))
     loss = 0.0
     for i in range(order.shape[0]):

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labelwright.kernels import inlined_kernel, kernel
-from labelwright.kernels.arrays import ranges
+from labelwright.kernels.common import ranges
 
 Array = NDArray[Any]
 
@@ -127,9 +127,7 @@ def find_features(entry, remembered, offsets, reach, lines, index, ptr, feature)
                         read[c] = outside[read[c], c]
                     elif c < cell_ptr[0]:
                         j = single[c]
-                        f = _row_number(
-                            slots, slot_begin[j], slot_begin[j + 1], cells, cell_begin[j], read, c, c + 1, base
-                        )
+                        f = _row_number(slots, slot_begin, cells, cell_begin, j, read, c, c + 1, base)
                         read[c] = first[j] + f if f >= 0 else f
                 else:
                     read[c] = -1
@@ -139,17 +137,7 @@ def find_features(entry, remembered, offsets, reach, lines, index, ptr, feature)
                     n += 1
             for i in range(table.shape[0]):
                 j = table[i]
-                f = _row_number(
-                    slots,
-                    slot_begin[j],
-                    slot_begin[j + 1],
-                    cells,
-                    cell_begin[j],
-                    read,
-                    cell_ptr[i],
-                    cell_ptr[i + 1],
-                    base,
-                )
+                f = _row_number(slots, slot_begin, cells, cell_begin, j, read, cell_ptr[i], cell_ptr[i + 1], base)
                 if f >= 0:
                     feature[n] = first[j] + f
                     n += 1
@@ -158,20 +146,21 @@ def find_features(entry, remembered, offsets, reach, lines, index, ptr, feature)
 
 
 @inlined_kernel
-def _row_number(slots, slot_begin, slot_end, cells, cell_begin, read, a, b, base):
-    """The number of the row read[a:b] in its table, or -1; a row with a negative entry is in no table."""
+def _row_number(slots, slot_begin, cells, cell_begin, j, read, a, b, base):
+    """The number of the row read[a:b] in table j, or -1; a row with a negative entry is in no table."""
     h = np.int64(0)
     for i in range(a, b):
         if read[i] < 0:
             return np.int64(-1)
         h = hash_with(h, read[i], base)
-    mask = slot_end - slot_begin - 1
+    begin = slot_begin[j]
+    mask = slot_begin[j + 1] - begin - 1
     at = first_slot(h, mask)
     while True:
-        f = np.int64(slots[slot_begin + at])
+        f = np.int64(slots[begin + at])
         if f < 0:
             return f
-        cell, i = cell_begin + f * (b - a), a
+        cell, i = cell_begin[j] + f * (b - a), a
         while i < b and cells[cell + i - a] == read[i]:
             i += 1
         if i == b:
@@ -191,7 +180,7 @@ def remember_features(index, table, place, remembered):
         for i in range(table.shape[0]):
             j = table[i]
             read[0] = remembered[e, place[i]]
-            f = _row_number(slots, slot_begin[j], slot_begin[j + 1], cells, cell_begin[j], read, 0, 1, index.base)
+            f = _row_number(slots, slot_begin, cells, cell_begin, j, read, 0, 1, index.base)
             remembered[e, behind + i] = first[j] + f if f >= 0 else -1
 
 
@@ -326,3 +315,75 @@ def move_features(
     feature[own] = token_feature
     if len(value):
         value[own] = token_value
+
+
+# -- template lines that read the labels of the layer below, in NumPy alone --------------------------------------------
+# One feature for every candidate, or pair of candidates; all tokens at once: cascades look their features up once.
+
+
+class _Cells(NamedTuple):
+    """What a cell reads at each token [T]."""
+
+    mark: Array  # number of the boundary mark, or -1
+    first: Array  # first slot
+    size: Array  # number of slots
+
+
+def _cells(offsets: Array, ptr: Array, row: int, reach: int) -> _Cells:
+    lengths = np.diff(offsets)
+    begin, end = np.repeat(offsets[:-1], lengths), np.repeat(offsets[1:], lengths)
+    at = np.arange(offsets[0], offsets[-1]) + row
+    mark = np.where(at < begin, begin - at - 1, np.where(at >= end, reach + at - end, -1))
+    inside = mark < 0
+    at = np.where(inside, at, 0)
+    return _Cells(mark, np.where(inside, ptr[at], 0), np.where(inside, ptr[at + 1] - ptr[at], 1))
+
+
+def count_alternatives(offsets: Array, ptr: Array, row: int, pair: bool, reach: int, sizes: Array) -> None:
+    """sizes[t] = how many features a line has at token t that reads the labels at `row` (and, if `pair`, the next)."""
+    size = _cells(offsets, ptr, row, reach).size
+    sizes[:] = size * _cells(offsets, ptr, row + 1, reach).size if pair else size
+
+
+def alternatives(
+    offsets: Array, ptr: Array, pair_ptr: Array, number: Array, row: int, pair: bool, reach: int, first: Array,
+    second: Array, slot: Array,
+) -> None:  # fmt: skip
+    """Token by token: the numbers of the labels read (marks first, then labels) and the slot that weights the feature;
+    -1 where both cells lie outside the sentence.  number [n] is that of the label in each slot, -1: unknown."""
+    here = _cells(offsets, ptr, row, reach)
+    after = (
+        _cells(offsets, ptr, row + 1, reach) if pair else _Cells(*np.array([[-1], [0], [1]]).repeat(len(here[0]), 1))
+    )
+    sizes = here.size * after.size
+    token = np.repeat(np.arange(len(sizes)), sizes)
+    turn = ranges(np.zeros(len(sizes), np.int64), sizes)
+    j, k = turn // after.size[token], turn % after.size[token]
+    labels = np.append(number, -1)  # so that there is one to read outside
+
+    def read(cells: _Cells, place: Array) -> Array:
+        mark = cells.mark[token]
+        return np.where(mark >= 0, mark, labels[np.where(mark >= 0, -1, cells.first[token] + place)])
+
+    first[:] = read(here, j)
+    inside, next_inside = here.mark[token] < 0, np.full(len(token), pair) & (after.mark[token] < 0)
+    slot[:] = np.where(inside, here.first[token] + j, np.where(next_inside, after.first[token] + k, -1))
+    if pair:
+        second[:] = read(after, k)
+        both = inside & next_inside
+        slot[both] = pair_ptr[offsets[0] + token[both] + row + 1] + turn[both]
+
+
+def merge_features(
+    base_ptr: Array, base_feature: Array, ptr: Array, feature: Array, slot: Array, constant: int, out_ptr: Array,
+    out_feature: Array, out_slot: Array,
+) -> None:  # fmt: skip
+    """The features of each token itself, then those that the layer below gives it; the former have the slots
+    `constant`, `constant` + 1, ..., or -1 where that is negative."""
+    known = feature >= 0
+    n_known = np.diff(np.concatenate([[0], np.cumsum(known)])[ptr])
+    n_base = np.diff(base_ptr)
+    np.cumsum(n_base + n_known, out=out_ptr[1:])
+    base, above = ranges(out_ptr[:-1], n_base), ranges(out_ptr[:-1] + n_base, n_known)
+    out_feature[base], out_feature[above] = base_feature, feature[known]
+    out_slot[base], out_slot[above] = constant + np.arange(len(base)) if constant >= 0 else -1, slot[known]

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from labelwright.kernels import compiled, kernel
-from labelwright.kernels.arrays import ranges
+from labelwright.kernels.common import ranges
 from labelwright.kernels.tables import BASE, first_slot, hash_with
 
 NEWLINE, RETURN, TAB, SPACE, HASH, MINUS, DOT = 10, 13, 9, 32, 35, 45, 46

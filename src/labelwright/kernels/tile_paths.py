@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from labelwright.kernels import inlined_kernel, kernel, max_kernel, unsigned
+from labelwright.kernels.common import find
 
 KEPT = 16  # the best score so far is subtracted from all after so many tokens
 PAD = 8  # rows and columns of a matrix of transitions are multiples of this: loops over them need no rest
@@ -214,16 +215,10 @@ def find_cell(weights_of, gram, learns, size, f, k, column):
         return column - 1 - a if learns[column - 1 - a] else np.int64(-1)
     if n_grams == 1:
         return a if begin == k else np.int64(-1)
-    low, high = begin, begin + n_grams
-    while low < high:
-        middle = (low + high) // 2
-        if gram[middle] < k:
-            low = middle + 1
-        else:
-            high = middle
-    if low == begin + n_grams or gram[low] != k:
+    at = find(gram, begin, begin + n_grams, k)
+    if at < 0:
         return np.int64(-1)
-    for e in range(begin, low):
+    for e in range(begin, at):
         a += size[gram[e]]
     return a
 

@@ -19,8 +19,8 @@ from labelwright.engine.choice import require_compiled
 from labelwright.features.incidence import Incidence, invert
 from labelwright.kernels import candidates as kernels
 from labelwright.parallel import Workers, even_ranges, sentence_ranges
-from labelwright.scoring.candidate_scores import PrunedParameters, hits_of, picked, with_ends
-from labelwright.scoring.parameters import Cells, Pruning
+from labelwright.scoring.candidate_scores import hits_of, picked, with_ends
+from labelwright.scoring.parameters import Cells, Parameters, Pruning
 from labelwright.structures import dag
 from labelwright.structures.candidates import LabelLists, chart, pieces_between
 from labelwright.structures.states import StateSpace
@@ -160,7 +160,7 @@ class PrunedLikelihood:
         features: Incidence,
         offsets: Array,
         gold: Array,
-        parameters: PrunedParameters,
+        parameters: Parameters,
         lists: LabelLists,
         workers: Workers,
         space: StateSpace,

@@ -44,8 +44,8 @@ class SGD:
         fence[2] = 0
         fence[2, self.build.no_end] = -np.inf
         has = self.build.transition_weights(np.ones(parameters.n_weights))
-        graph = self.graph.blocks, self.graph.contexts, self.graph.state
-        self.topology = kernels.Topology(*graph, fence, *forbidden, *has, space.n_states)
+        graph, sizes = self.graph, (space.n_states, self.graph.most_in_context, self.graph.most_targets)
+        self.topology = kernels.Topology(graph.blocks, graph.contexts, graph.state, fence, *forbidden, *has, *sizes)
         self.said = _said(supervision, space)
         # State features, features on nodes (pairs, of order 2) and on arcs (pairs or triples); one column more than
         # there are nodes or arcs takes what the space forbids.

@@ -25,7 +25,7 @@ from labelwright.rules.product import SLACK, RuledPaths, TooLargeError, contradi
 from labelwright.rules.rules import Bound, bind
 from labelwright.rules.solver import ADVICE, Answer, Clock, Program, contradiction, cp_sat, late, minimise
 from labelwright.structures.dag import LabelledGraph, graph_of_lattice
-from labelwright.structures.lattice import Lattice, best_path, labelling_weight, margins, posterior
+from labelwright.structures.lattice import Lattice, best_path, labelling_score, labelling_weight, posterior
 from labelwright.structures.states import StateSpace
 
 Array = NDArray[Any]
@@ -168,7 +168,7 @@ def _record(task: _Task, solved: "_Solved", sums: bool, probabilities: bool) -> 
     weight = labelling_weight(lattice, codes)
     score = weight
     if space.latent and not sums:
-        score = margins(lattice, codes).best
+        score = labelling_score(lattice, codes)
     if not probabilities and not sums:
         return Decoding(labels, score, None, exact, 0.0 if exact else None, status=status, method=method)
     log_z = posterior(lattice).log_z

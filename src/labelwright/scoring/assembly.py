@@ -196,6 +196,7 @@ class Rows:
         self.offsets = data.offsets
         slices = trained.parameters.slices
         self._incidences = tables_for(data.incidences, build.row_width)
+        self.names = list(self._incidences)
         self._shape = {name: (build.cells[name], build.row_width[name]) for name in self._incidences}
         self._weights = {name: trained.weights[slices[name]] for name in self._incidences}  # sums are in float64
         self._tables = {
@@ -207,19 +208,10 @@ class Rows:
         """The rows begin:end of one kind of features [rows, width]."""
         x, (cells, width) = self._incidences[name], self._shape[name]
         rows = np.zeros((end - begin, width))
-        features = x.token_ptr, x.token_feature, _as_float64(x.token_value)
+        features = x.token_ptr, x.token_feature, x.token_value.astype(np.float64, copy=False)
         table, weights = self._tables[name], self._weights[name]
         scoring.score_tokens(weights, cells.ptr, cells.column, x.keys, table, *features, begin, end, rows)
         return rows
-
-    @property
-    def names(self) -> list[str]:
-        return list(self._incidences)
-
-
-def _as_float64(numbers: Array) -> Array:
-    """Numbers in float64, copied only where they are not."""
-    return numbers.astype(np.float64, copy=False)
 
 
 def _score_keys(incidence: Incidence, cells: Cells, width: int, weights: Array, workers: Workers) -> Array:

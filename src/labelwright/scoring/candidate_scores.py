@@ -13,11 +13,10 @@ from labelwright.features.incidence import Encoded, Incidence
 from labelwright.kernels import candidates as kernels
 from labelwright.kernels import compiled
 from labelwright.parallel import Workers, computed_once, sentence_ranges
-from labelwright.scoring.parameters import Cells, Pruning, Trained
+from labelwright.scoring.parameters import Cells, Parameters, Pruning, Trained
 from labelwright.structures.candidates import (
     Chart,
     LabelLists,
-    SparseTransitions,
     candidate_pairs,
     chart,
     gold_lists,
@@ -34,43 +33,14 @@ MOST_NUMBERS = 1 << 26  # scores of all labels of one sentence: longer ones are 
 WIDEST = 512  # candidates of a token when they are enlarged
 
 
-class PrunedParameters(NamedTuple):
-    """The cells of a model with sparse transitions, and where each part lies in the weight vector: state cells, then
-    the pairs of labels that were candidates in training."""
-
-    cells: dict[str, Cells]
-    n_states: int
-    sparse: SparseTransitions
-    order: int = 1  # pairs of labels, never triples
-
-    @property
-    def n_weights(self) -> int:
-        return int(self.slices["transitions"].stop)
-
-    @property
-    def slices(self) -> dict[str, slice]:
-        """The part of the weight vector of the state cells, and of "transitions"."""
-        n = len(self.cells["state"].column)
-        return {"state": slice(0, n), "transitions": slice(n, n + len(self.sparse.second))}
-
-    def codes_of(self, part: str, numbers: Array) -> Array:
-        """The pairs r * S + s of weights with these numbers."""
-        codes: Array = self.sparse.codes[numbers]
-        return codes
-
-    def places(self, part: str, codes: Array) -> Array:
-        """The weight of each of these pairs; -1 where there is none."""
-        return self.sparse.places(codes)
-
-
 def pruned_parameters(
     cells: dict[str, Cells], lists: LabelLists, gold: Array, offsets: Array, n_labels: int
-) -> PrunedParameters:
+) -> Parameters:
     """Weights for all pairs of candidates or, where these are too many, of gold labels."""
     pairs = candidate_pairs(lists, offsets, n_labels)
     if len(pairs) > MOST_PAIRS:
         pairs = candidate_pairs(gold_lists(gold), offsets, n_labels)
-    return PrunedParameters(cells, n_labels, sparse_transitions(n_labels, pairs))
+    return Parameters(cells, n_labels, sparse=sparse_transitions(n_labels, pairs))
 
 
 def picked(
@@ -116,22 +86,16 @@ def hits_of(features: Incidence, cells: Cells, lists: LabelLists, workers: Worke
     pieces = [(a, min(a + CHUNK, T)) for a in range(0, T, CHUNK)]
     if first:
         features = features._replace(keys=features.keys[first:], token_ptr=features.token_ptr[first:])
-    counts, nothing = np.zeros(len(lists.label), np.int64), np.empty(0, np.int32)
-    empty = np.empty(0, np.float32)
 
-    def count(a: int, b: int) -> None:
-        kernels.slot_cells(features, cells.ptr, cells.column, *lists, a, b, True, counts, nothing, empty)
+    def visit(count: bool, *filled: Array) -> None:
+        workers.run(lambda a, b: kernels.slot_cells(features, *cells, *lists, a, b, count, *filled), pieces)
 
-    workers.run(count, pieces)
+    counts = np.zeros(len(lists.label), np.int64)
+    visit(True, counts, np.empty(0, np.int32), np.empty(0, np.float32))
     ptr = offsets_from(counts)
     cell = np.empty(int(ptr[-1]), np.int32)
     value = np.empty(len(cell) if len(features.token_value) else 0, np.float32)
-    fill = ptr[:-1].copy()
-
-    def put(a: int, b: int) -> None:
-        kernels.slot_cells(features, cells.ptr, cells.column, *lists, a, b, False, fill, cell, value)
-
-    workers.run(put, pieces)
+    visit(False, ptr[:-1].copy(), cell, value)
     return Hits(ptr, cell, value)
 
 
@@ -184,10 +148,8 @@ class CandidateScores:
         permitted: Array | None = None,
         one: Workers | None = None,
     ):
-        parameters: Any = trained.parameters
         assert trained.pruning is not None
-        self.parameters: PrunedParameters = parameters
-        self.pruning: Pruning = trained.pruning
+        self.parameters, self.pruning = trained.parameters, trained.pruning
         self.space, self.permitted, self.offsets, self.scheme = space, permitted, data.offsets, trained.scheme
         self.features, self.cells = data.incidences["state"], self.parameters.cells["state"]
         weights, parts = trained.total_weights, self.parameters.slices
@@ -275,14 +237,18 @@ class CandidateScores:
 
     def missed(self, scored: ScoredChart, n: int, graph: tuple[Dag, Array], rows: Array) -> Missed:
         """Bounds on the labellings of sentence n, which has this graph, that have a label which is no candidate."""
-        made, reach, bound = scored.chart, self.reach, np.empty_like(rows)
+        made, reach, bound = scored.chart, self.reach, rows.copy()
         a, b = made.offsets[n : n + 2].tolist()
+        ptr, here = made.lists.ptr[a : b + 1], slice(int(made.lists.ptr[a]), int(made.lists.ptr[b]))
+        place = np.repeat(np.arange(b - a), np.diff(ptr)), made.lists.label[here]
         upto, ahead = np.empty((2, len(scored.slots)))
-        here = slice(int(made.lists.ptr[a]), int(made.lists.ptr[b]))
         upto[here], ahead[here] = (x[1:] for x in best_around(*graph))
-        lists = made.lists.ptr[a : b + 1], made.lists.label, self.pairs, made.place, made.pair_ptr[a : b + 1]
-        tables = tuple(reach.out), tuple(reach.into), reach.best
-        return Missed(float(kernels.missed_bounds(rows, *lists, *tables, upto, ahead, bound)), bound)
+        ahead[here] += rows[place]
+        lists = rows, ptr, made.lists.label, self.pairs, made.place, made.pair_ptr[a : b + 1]
+        kernels.add_bounds(*lists, tuple(reach.out), reach.best, upto, True, bound)
+        kernels.add_bounds(*lists, tuple(reach.into), np.ascontiguousarray(reach.best[::-1]), ahead, False, bound)
+        bound[place] = -np.inf
+        return Missed(float(bound.max()), bound)
 
     def mass_bound(self, scored: ScoredChart, n: int, rows: Array) -> float:
         """log of an upper bound on the sum over all labellings of sentence n."""

@@ -15,14 +15,13 @@ from labelwright.corpus.offsets import offsets_from
 from labelwright.errors import OptionError
 from labelwright.features.extract import Extractor
 from labelwright.features.incidence import NO_VALUES, Incidence, observed_cells, on_tokens
+from labelwright.kernels.common import ranges
 from labelwright.structures.segments import SegmentSpace
 from labelwright.structures.states import StateSpace
 from labelwright.structures.supervision import NO_SETS, variants
 
 FEW = 4  # labels of a set, each of which gets weights for the features of its tokens
 REACH = {"state": 0, "edge": 1, "triple": 2}  # labels before the token that count for state, pair and triple features
-
-
 MAX_CELLS = 1_500_000_000  # of state, pair or triple features: L-BFGS needs about sixty bytes for each
 Array = NDArray[Any]
 
@@ -31,8 +30,8 @@ class Cells(NamedTuple):
     """The weights of state, pair or triple features: one per feature f and column[ptr[f]:ptr[f+1]], which is a state, a
     pair of states r * S + s, or a triple (r * S + s) * S + u."""
 
-    ptr: NDArray[np.int64]  # [F+1]
-    column: NDArray[np.int32]  # [W of this kind]
+    ptr: Array  # [F+1]
+    column: Array  # [W of this kind]
 
 
 class Parameters(NamedTuple):
@@ -41,7 +40,8 @@ class Parameters(NamedTuple):
     cells: dict[str, Cells]
     n_states: int
     order: int = 1
-    has_weight: NDArray[np.bool_] | None = None  # [S * S]  transitions that training may change; None: all
+    has_weight: Array | None = None  # [S * S]  transitions that training may change; None: all
+    sparse: Any = None  # SparseTransitions: the pairs of labels that have a weight, of a model with pruned labels
 
     @property
     def n_weights(self) -> int:
@@ -51,19 +51,20 @@ class Parameters(NamedTuple):
     def slices(self) -> dict[str, slice]:
         """The part of the weight vector of each kind of cells, of "transitions" and (order 2) of "triples"."""
         sizes = {name: len(cells.column) for name, cells in self.cells.items()}
-        sizes["transitions"] = self.n_states**2
+        sizes["transitions"] = self.n_states**2 if self.sparse is None else len(self.sparse.second)
         if self.order == 2:
             sizes["triples"] = self.n_states**3
         ends = itertools.accumulate(sizes.values())
         return {name: slice(end - size, end) for (name, size), end in zip(sizes.items(), ends, strict=True)}
 
-    def codes_of(self, part: str, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The pairs r * S + s ("transitions") or triples of weights with these numbers: all have one, in order."""
-        return numbers
+    def codes_of(self, part: str, numbers: Array) -> Array:
+        """The pairs r * S + s ("transitions") or triples of weights with these numbers: all have one, in order, but for
+        sparse transitions."""
+        return numbers if self.sparse is None else self.sparse.codes[numbers]
 
-    def places(self, part: str, codes: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The numbers of the weights of these pairs or triples; -1 stays -1."""
-        return codes
+    def places(self, part: str, codes: Array) -> Array:
+        """The numbers of the weights of these pairs or triples; -1 stays -1, and is that of pairs without one."""
+        return codes if self.sparse is None else self.sparse.places(codes)
 
 
 def states_in(column: Array, reach: int, n_states: int) -> Iterator[Array]:
@@ -89,9 +90,9 @@ class Before(NamedTuple):
 
     parameters: Parameters
     space: StateSpace  # whose labels the grown model has too
-    number: NDArray[np.int64]  # [F]  the numbers of its features in the grown model
+    number: Array  # [F]  the numbers of its features in the grown model
 
-    def label_cells(self, kind: str, labels: tuple[str, ...]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def label_cells(self, kind: str, labels: tuple[str, ...]) -> tuple[Array, Array]:
         """The feature and the code (label, pair, triple of labels) of every cell of this kind [W of this kind], by the
         numbers of the grown model."""
         ptr, column = self.parameters.cells[kind]
@@ -100,13 +101,7 @@ class Before(NamedTuple):
         return np.repeat(self.number, np.diff(ptr)), renamed(column, REACH[kind], label_of, len(labels))
 
 
-def united(
-    ptr: NDArray[np.int64],
-    codes: NDArray[np.int32],
-    feature: NDArray[np.int64],
-    code: NDArray[np.int64],
-    n_codes: int,
-) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+def united(ptr: Array, codes: Array, feature: Array, code: Array, n_codes: int) -> tuple[Array, Array]:
     """Sparse rows of sorted codes, merged with the codes of further cells (feature, code), each once."""
     n_features = len(ptr) - 1
     known = np.repeat(np.arange(n_features, dtype=np.int64), np.diff(ptr)) * n_codes + codes
@@ -117,9 +112,7 @@ def united(
     return offsets_from(sizes), (every % n_codes).astype(np.int32)
 
 
-def _behind(
-    codes: NDArray[np.int32], gold: NDArray[np.int32], offsets: NDArray[np.int64], n_labels: int
-) -> NDArray[np.int32]:
+def _behind(codes: Array, gold: Array, offsets: Array, n_labels: int) -> Array:
     """The code of the token before, followed by the label of each token; -1 where there is no token before, or either
     is not known."""
     following = np.full(len(gold), -1, np.int32)
@@ -128,28 +121,25 @@ def _behind(
     return following
 
 
-def _expand(ptr: NDArray[np.int64], codes: NDArray[np.int32], states_of: list[NDArray[np.int32]]) -> Cells:
+def _expand(ptr: Array, codes: Array, states_of: list[Array]) -> Cells:
     """Label codes -> the columns of their states; the states of one label stay together."""
     sizes = np.array([len(s) for s in states_of], np.int64)
     if (sizes == 1).all():
         return Cells(ptr, np.array([s[0] for s in states_of], np.int32)[codes])
-    starts = offsets_from(sizes)
     length = sizes[codes]
-    ends = np.cumsum(length)
-    within = np.arange(ends[-1] if len(ends) else 0) - np.repeat(ends - length, length)
-    column = np.concatenate(states_of)[np.repeat(starts[codes], length) + within]
-    return Cells(np.concatenate([[0], ends])[ptr], column.astype(np.int32))
+    column = np.concatenate(states_of)[ranges(offsets_from(sizes)[codes], length)]
+    return Cells(offsets_from(length)[ptr], column.astype(np.int32))
 
 
 def make_parameters(
     incidences: dict[str, Incidence],
     n_features: int,
-    gold: NDArray[np.int32],
-    offsets: NDArray[np.int64],
+    gold: Array,
+    offsets: Array,
     space: StateSpace,
     cells: str,
     before: Before | None = None,
-    sets: NDArray[np.bool_] = NO_SETS,
+    sets: Array = NO_SETS,
     likely: int = -1,
 ) -> Parameters:
     """Decide which cells exist: those seen in training (`observed`) or every one (`all`), and all those `before`.
@@ -220,6 +210,7 @@ class Trained(NamedTuple):
     scheme: str | None = None  # of the labels, where they follow one
     segments: SegmentSpace | None = None  # of a segment model
     pruning: Pruning | None = None  # of a model with many labels: what chooses the candidates of a token
+    reads: Any = None  # of a model of lattices: what the sentences are
 
     @property
     def total_weights(self) -> Array:

@@ -7,9 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labelwright.corpus.offsets import offsets_from
-from labelwright.corpus.schemes import allowed
 from labelwright.errors import OptionError
-from labelwright.kernels.arrays import ranges
+from labelwright.kernels.common import ranges
 from labelwright.structures.dag import Dag
 from labelwright.structures.states import MAX_ARCS, Blocks, Contexts, Graph, StateSpace
 
@@ -213,13 +212,10 @@ def label_space(labels: Sequence[str], scheme: str | None = None) -> StateSpace:
     if L**2 > MAX_ARCS:
         raise OptionError(f"{L:,} labels make {L**2:,} pairs of labels, more than {MAX_ARCS:,}; use fewer labels")
     every, none = np.arange(L, dtype=np.int32), np.empty(0, np.int64)
-    blocks = Blocks(none, none, none, none)
+    blocks = Blocks(none, none, none, none, none)
     contexts = Contexts(np.arange(L), none, none, none, none, none, none, none, none)
     graph = Graph(1, every, np.full(L, -1), every, none, every, blocks, contexts)
     yes = np.ones(L, np.bool_)
     first = np.arange(L + 1, dtype=np.int32)
     space = StateSpace(tuple(labels), first, every, yes, np.ones((L, L), np.bool_), yes.copy(), graph)
-    if scheme is None:
-        return space
-    permitted = allowed(labels, scheme)
-    return space._replace(start=permitted.start, arc=permitted.arc, end=permitted.end)
+    return space if scheme is None else space.constrained(scheme)

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from labelwright.errors import OptionError
 from labelwright.kernels import dag as kernels
-from labelwright.kernels.arrays import ranges
+from labelwright.kernels.common import ranges
 from labelwright.structures.lattice import Lattice
 
 Array = NDArray[Any]

@@ -33,6 +33,7 @@ from labelwright.corpus.offsets import offsets_from
 from labelwright.corpus.spans import Span, labels_of, spans_of
 from labelwright.corpus.token_records import JsonLines, parse_json_lines
 from labelwright.errors import CorpusError
+from labelwright.kernels.common import ranges
 from labelwright.parallel import computed_once
 from labelwright.structures.dag import MOST_NODES, Dag
 from labelwright.wording import shown
@@ -271,12 +272,10 @@ class ArcLabels(NamedTuple):
     def tokens(self, source: Array, target: Array, kind: Array) -> ArcTokens:
         """The tokens of arcs with these ends and codes of labels [A]."""
         sizes = target - source
-        arc = np.repeat(np.arange(len(sizes)), sizes)
-        within = np.arange(len(arc)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-        size = sizes[arc]
-        place = np.where(within == 0, FIRST, np.where(within == size - 1, LAST, INNER))
-        place = np.where(size == 1, ONLY, place)
-        return ArcTokens(arc, source[arc] + within, self.code[kind[arc], place])
+        arc, token = np.repeat(np.arange(len(sizes)), sizes), ranges(source, sizes)
+        place = np.where(token == source[arc], FIRST, np.where(token == target[arc] - 1, LAST, INNER))
+        place = np.where(sizes[arc] == 1, ONLY, place)
+        return ArcTokens(arc, token, self.code[kind[arc], place])
 
 
 @lru_cache(maxsize=64)
@@ -376,8 +375,7 @@ def _with_pairs(arcs: LatticeArcs, source: Array, target: Array, base: Array, K:
     arrivals = np.flatnonzero(place % 2 == ARRIVING)
     follow, beyond = (np.searchsorted(place, place[arrivals] + LEAVING, side) for side in ("left", "right"))
     sizes = beyond - follow  # labels that may follow
-    before = np.repeat(arrivals, sizes)
-    after = np.repeat(follow - (np.cumsum(sizes) - sizes), sizes) + np.arange(sizes.sum())
+    before, after = np.repeat(arrivals, sizes), ranges(follow, sizes)
     pair = nodes[before] % K * K + nodes[after] % K
     # Transitions within a node of the lattice come before the arcs out of it.
     key = np.concatenate([2 * source + LEAVING, place[before]])

@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 
 from labelwright.errors import OptionError
 from labelwright.kernels import clamped, inference
+from labelwright.kernels.common import row_maxima, softmax_of
 from labelwright.structures.states import Graph
-from labelwright.structures.timeorder import maxima
 
 Array = NDArray[Any]
 
@@ -49,10 +49,8 @@ def arcs_from(lattice: Lattice, sums: Posterior, token: Array, state: Array) -> 
     row = token if len(arc) > 1 else np.zeros_like(token)
     places = graph.contexts.base[state][:, None] + np.arange(graph.n_states)
     scores = arc[row[:, None], places]
-    scores = scores - maxima(scores)[:, None] + sums.ahead[token, : graph.n_states]
-    weights = np.exp(scores - maxima(scores)[:, None])
-    total = weights.sum(axis=1, keepdims=True)
-    return np.asarray(weights / np.where(total > 0, total, 1.0) * sums.nodes[token - 1, state][:, None])
+    scores = scores - row_maxima(scores) + sums.ahead[token, : graph.n_states]
+    return np.asarray(softmax_of(scores) * sums.nodes[token - 1, state][:, None])
 
 
 def entropy(lattice: Lattice, sums: Posterior) -> float:
@@ -102,6 +100,12 @@ def margins(lattice: Lattice, labels: Array) -> Margins:
     """Scores of paths with these labels (codes [T]) and with others."""
     node, arc, graph = lattice
     return Margins(*map(float, inference.margins(node, arc, graph.blocks, graph.label_of_node, labels)))
+
+
+def labelling_score(lattice: Lattice, labels: Array) -> float:
+    """The score of the best path with these labels (codes [T])."""
+    node, _, graph = lattice
+    return best_path(lattice._replace(node=np.where(graph.label_of_node == labels[:, None], node, -np.inf)))[1]
 
 
 def labelling_weight(lattice: Lattice, labels: Array) -> float:

@@ -316,11 +316,7 @@ def cut_segments(segments: Segments, offsets: Array, space: SegmentSpace) -> Seg
             f"max_length: sentence {sentence} has a segment of more than {space.max_length} tokens, which these labels "
             "cannot write as two segments of one type side by side; use a larger max_length, or None"
         )
-    return _cut(segments, space.max_length)
-
-
-def _cut(segments: Segments, limit: int) -> Segments:
-    """Segments of more than `limit` tokens as several: all but the last of them have `limit`."""
+    limit = space.max_length  # the tokens of all parts of a segment but the last
     n_parts = -(-(segments.end - segments.start) // limit)
     end, kind = (np.repeat(values, n_parts) for values in (segments.end, segments.kind))
     number = np.arange(len(end)) - np.repeat(np.cumsum(n_parts) - n_parts, n_parts)  # among the parts of one

@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from labelwright.corpus.offsets import offsets_from
 from labelwright.corpus.schemes import allowed
 from labelwright.errors import OptionError
+from labelwright.kernels.common import ranges
 
 MAX_ARCS = 1 << 27  # a gigabyte for one number on each
 Array = NDArray[Any]
@@ -43,6 +44,7 @@ class Blocks(NamedTuple):
     source: Array  # [Q]    sources of block b: source[source_ptr[b]:source_ptr[b+1]]; each node is a source once
     target: Array  # [B+1]  targets of block b: nodes target[b]:target[b+1]
     arc_ptr: Array  # [B+1]  its arcs: arc_ptr[b]:arc_ptr[b+1], source by source
+    rows: Array  # [Q, 4]  source by source: the node, the first and the end of its targets, its first arc
 
 
 class Contexts(NamedTuple):
@@ -113,14 +115,8 @@ class Graph(NamedTuple):
     @property
     def ends(self) -> tuple[Array, Array]:
         """The source and the target of every arc [A]."""
-        blocks = self.blocks
-        sources, targets = [], []
-        for b in range(len(blocks.arc_ptr) - 1):
-            sources_of_block = blocks.source[blocks.source_ptr[b] : blocks.source_ptr[b + 1]]
-            into = np.arange(blocks.target[b], blocks.target[b + 1])
-            sources.append(np.repeat(sources_of_block, len(into)))
-            targets.append(np.tile(into, len(sources_of_block)))
-        return np.concatenate(sources), np.concatenate(targets)
+        source, first, end, _ = self.blocks.rows.T
+        return np.repeat(source, end - first), ranges(first, end - first)
 
     @property
     def node_of_pair(self) -> Array:
@@ -140,6 +136,14 @@ class Graph(NamedTuple):
         return arcs.reshape(-1)
 
 
+def _blocks(source_ptr: Array, source: Array, target: Array, arc_ptr: Array) -> Blocks:
+    """Blocks with their rows of arcs."""
+    block = np.repeat(np.arange(len(arc_ptr) - 1), np.diff(source_ptr))  # [Q]  of each source
+    before = (np.arange(len(source)) - source_ptr[block]) * np.diff(target)[block]  # arcs of the block before its own
+    rows = np.stack([source, target[block], target[block + 1], arc_ptr[block] + before], axis=1)
+    return Blocks(source_ptr, source, target, arc_ptr, rows)
+
+
 def first_order(label_of: Array, n_labels: int, width: int | None = None) -> Graph:
     """All states and all pairs; with `width`, rows and columns of arcs are padded to it by nodes without a label."""
     S = len(label_of)
@@ -147,7 +151,7 @@ def first_order(label_of: Array, n_labels: int, width: int | None = None) -> Gra
     every = np.arange(width)
     first = np.searchsorted(label_of, np.arange(n_labels + 1))
     labels = np.arange(n_labels)
-    blocks = Blocks(np.array([0, width]), every, np.array([0, width]), np.array([0, width * width]))
+    blocks = _blocks(np.array([0, width]), every, np.array([0, width]), np.array([0, width * width]))
     slot = np.zeros(width, np.int64)
     slot[:S] = every[:S] - first[label_of]
     contexts = Contexts(
@@ -192,7 +196,7 @@ def second_order(label_of: Array, n_labels: int, start: Array, arc: Array) -> Gr
     contexts = Contexts(
         number[:n_labels], number[n_labels:].reshape(n_labels, n_labels)[last], last, ptr, node, slot, state, base, cut
     )
-    blocks = Blocks(source_ptr, source, target, arc_ptr)
+    blocks = _blocks(source_ptr, source, target, arc_ptr)
     return Graph(2, state, previous, label, origin, label_of, _longs(blocks), _longs(contexts))
 
 

@@ -37,109 +37,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labelwright.kernels import chain, compiled, inference
-from labelwright.kernels.common import trusted_range
+from labelwright.kernels.common import Plan as Plan
+from labelwright.kernels.common import plan as plan
+from labelwright.kernels.common import row_maxima, runs_of, trusted_range
 from labelwright.structures.states import Graph
 
 Array = NDArray[Any]
-
-NARROW = 8  # sentences a step: one sentence of 10,000 tokens takes a hundred times as long step by step in NumPy
-
-
-class Plan(NamedTuple):
-    """Where the tokens of a batch of N sentences lie in time order."""
-
-    order: Array  # [N]      sentences, the longest first
-    lengths: Array  # [N]      their lengths, in this order
-    steps: Array  # [longest + 1]  rows of step t: steps[t]:steps[t+1], one for each of the longest sentences
-    token: Array  # [T]      token of each row, counted from the first of the batch
-    rank: Array  # [T]      sentence of each row, as a place in `order`
-
-    @property
-    def n_first(self) -> int:
-        """How many rows are first tokens."""
-        return int(self.steps[1]) if len(self.steps) > 1 else 0
-
-    @property
-    def narrow(self) -> bool:
-        """Are so few sentences going at a step that a compiled loop over each is faster than a product for all?"""
-        return len(self.token) < NARROW * (len(self.steps) - 1)
-
-    @property
-    def before(self) -> Array:
-        """The row of the token before, of every row that is not a first token [T - n_first]."""
-        first = np.repeat(self.steps[:-2], np.diff(self.steps)[1:])
-        return first + self.rank[self.n_first :]
-
-    @property
-    def last(self) -> Array:
-        """The row of the last token of every sentence that has one, in `order`."""
-        lengths = self.lengths[self.lengths > 0]
-        rows: Array = self.steps[lengths - 1] + np.arange(len(lengths))
-        return rows
-
-    @property
-    def runs(self) -> list[tuple[slice, slice]]:
-        """All rows but those of first tokens, and the rows before them, in runs of steps with as many sentences."""
-        steps, runs, begin = self.steps.tolist(), [], 1
-        for t in range(1, len(steps) - 1):
-            going = steps[t + 1] - steps[t]
-            if t + 2 == len(steps) or steps[t + 2] - steps[t + 1] != going or steps[t] - steps[t - 1] != going:
-                before = slice(steps[begin - 1], steps[begin - 1] + steps[t + 1] - steps[begin])
-                runs.append((before, slice(steps[begin], steps[t + 1])))
-                begin = t + 1
-        return runs
-
-    def rows_of(self, rank: int) -> Array:
-        """The rows of one sentence, which is a place in `order`."""
-        rows: Array = self.steps[: self.lengths[rank]] + rank
-        return rows
-
-    def by_sentence(self, values: Array) -> Array:
-        """Sums [N] of a number for each row [T], for the sentences as they came."""
-        sums = np.empty(len(self.order))
-        sums[self.order] = np.bincount(self.rank, values, len(self.order))
-        return sums
-
-
-def plan(offsets: Array) -> Plan:
-    """The time order of the sentences offsets[n]:offsets[n+1].
-
-    >>> made = plan(np.array([0, 1, 4, 6]))
-    >>> made.order.tolist(), made.steps.tolist(), made.token.tolist()
-    ([1, 2, 0], [0, 3, 5, 6], [1, 4, 0, 2, 5, 3])
-    """
-    lengths = np.diff(offsets)
-    order = np.argsort(-lengths, kind="stable")
-    lengths = lengths[order]
-    longest = int(lengths[0]) if len(lengths) else 0
-    going = np.searchsorted(-lengths, -np.arange(longest), side="left")  # [longest]  sentences longer than t
-    steps = np.concatenate([[0], np.cumsum(going)]).astype(np.int64)
-    rank = np.arange(steps[-1]) - np.repeat(steps[:-1], going)
-    token = (offsets[:-1] - offsets[0])[order][rank] + np.repeat(np.arange(longest), going)
-    return Plan(order, lengths, steps, token, rank)
-
-
-class _Run(NamedTuple):
-    """Neighbouring blocks of the same size: `blocks` matrices from `sources` to `targets` nodes each."""
-
-    source: slice  # the sources of all, among nodes in the order of blocks.source
-    target: slice
-    arcs: slice
-    blocks: int
-    sources: int
-    targets: int
-
-    def matrices(self, E: Array) -> Array:
-        """The numbers of the arcs E [1|T, A] as matrices [1|T, blocks, sources, targets]."""
-        return E[:, self.arcs].reshape(len(E), self.blocks, self.sources, self.targets)
-
-    def at_sources(self, x: Array) -> Array:
-        """x [n, Q], in the order of sources, at those of all blocks [n, blocks, sources]: a view."""
-        return x[:, self.source].reshape(len(x), self.blocks, self.sources)
-
-    def at_targets(self, x: Array) -> Array:
-        """x [n, Q] at the targets of all blocks [n, blocks, targets]: a view."""
-        return x[:, self.target].reshape(len(x), self.blocks, self.targets)
 
 
 class Products:
@@ -149,19 +52,10 @@ class Products:
     ARM); these remain for a Python without Numba."""
 
     def __init__(self, graph: Graph):
-        source_ptr, source, target, arc_ptr = graph.blocks
-        shapes = list(zip(np.diff(source_ptr).tolist(), np.diff(target).tolist(), strict=True))
-        self.n_arcs, self.blocks, self.runs = graph.n_arcs, graph.blocks, list[_Run]()
+        self.n_arcs, self.blocks, self.runs = graph.n_arcs, graph.blocks, runs_of(graph.blocks)
         self.dense = graph.width if graph.order == 1 else 0  # one block of all nodes
-        self.source, self.place = source, np.argsort(source)  # nodes in the order of sources, and back
-        b = 0
-        while b < len(shapes):
-            end = b + 1
-            while end < len(shapes) and shapes[end] == shapes[b]:
-                end += 1
-            sources, targets, arcs = (slice(int(x[b]), int(x[end])) for x in (source_ptr, target, arc_ptr))
-            self.runs.append(_Run(sources, targets, arcs, end - b, *shapes[b]))
-            b = end
+        self.source = graph.blocks.source
+        self.place = np.argsort(self.source)  # from nodes in the order of sources back to nodes
 
     def by_source(self, x: Array) -> Array:
         """x [n, Q] in the order of sources."""
@@ -245,13 +139,13 @@ def messages(
     With `count`, rows of E that serve one token become the probabilities of its arcs (0 at first tokens)."""
     alpha, beta, into = np.empty((3, *psi.shape), psi.dtype) if scratch is None else scratch
     scale, sums = np.empty((2, len(psi)), psi.dtype)
+    outputs = alpha, beta, into, scale, sums
     count = count and len(E) > 1
     with np.errstate(all="ignore"):
         if (len(E) > 1 or plan.narrow) and compiled():
-            outputs = alpha, beta, into, scale, sums
             chain.messages_by_sentence(psi, E, products.blocks, plan.steps, plan.lengths, *outputs, count)
         else:
-            _fill(psi, E, products, plan, alpha, beta, into, scale, sums)
+            _fill(psi, E, products, plan, outputs)
         small, large = trusted_range(psi.itemsize)
         bad = ~((scale > small) & (sums / scale < large))
     failed = np.zeros(len(plan.order), np.bool_)
@@ -270,57 +164,26 @@ def messages(
     return made
 
 
-def _fill(
-    psi: Array,
-    E: Array,
-    products: Products,
-    plan: Plan,
-    alpha: Array,
-    beta: Array,
-    into: Array,
-    scale: Array,
-    sums: Array,
-) -> None:
+def _fill(psi: Array, E: Array, products: Products, plan: Plan, outputs: tuple[Array, ...]) -> None:
     """Fill alpha, beta, into [T, Q], the scales and the sums of beta [T].
 
     Every step is done with before the next: its rows stay in the processor's cache."""
-    inverse = np.empty_like(scale)
-    steps = plan.steps.tolist()
+    alpha, beta, into, scale, sums = outputs
+    steps, inverse = plan.steps.tolist(), np.empty_like(scale)
     for t, (a, b) in enumerate(pairwise(steps)):
         if t == 0:
             alpha[a:b] = 1
         else:
             before = steps[t - 1]
             products.onwards(alpha[before : before + b - a], at_step(E, a, b), alpha[a:b])
-        _scale_forward(alpha, psi, a, b, scale, inverse)
+        chain.scale_forward(alpha, psi, a, b, scale, inverse)
     for t in range(len(steps) - 2, -1, -1):
         a, b, end = steps[t], steps[t + 1], steps[min(t + 2, len(steps) - 1)]
         going = end - b
         if going:
             products.backwards(into[b:end], at_step(E, b, end), beta[a : a + going])
         beta[a + going : b] = 1
-        _scale_backward(beta, psi, a, b, inverse, into, sums)
-
-
-def _scale_forward(alpha: Array, psi: Array, a: int, b: int, scale: Array, inverse: Array) -> None:
-    """Of the rows a:b: alpha = alpha psi / scale, where scale makes it sum to one."""
-    if compiled():
-        chain.scale_forward(alpha, psi, a, b, scale, inverse)
-        return
-    alpha[a:b] *= psi[a:b]
-    alpha[a:b].sum(axis=1, out=scale[a:b])
-    np.divide(1, scale[a:b], out=inverse[a:b])
-    alpha[a:b] *= inverse[a:b, None]
-
-
-def _scale_backward(beta: Array, psi: Array, a: int, b: int, inverse: Array, into: Array, sums: Array) -> None:
-    """Of the rows a:b: into = psi beta / scale, and the sum of beta."""
-    if compiled():
         chain.scale_backward(beta, psi, a, b, inverse, into, sums)
-        return
-    np.multiply(psi[a:b], beta[a:b], out=into[a:b])
-    into[a:b] *= inverse[a:b, None]
-    beta[a:b].sum(axis=1, out=sums[a:b])
 
 
 def multiply_arcs(sums: Messages, E: Array, products: Products, plan: Plan) -> None:
@@ -357,12 +220,12 @@ def posteriors(node: Array, arc: Array, graph: Graph, plan: Plan, products: Prod
     """Probabilities of the nodes, backward messages and log Z from log scores node [T, Q] (in time order) and arc
     [1|T, A], in float64; minus infinity forbids.  Sentences whose sums under- or overflow are done in log space."""
     products = products or Products(graph)
-    top, arc_top = maxima(node), maxima(arc)
-    E, ahead = np.exp(arc - arc_top[:, None]), node - top[:, None]
+    top, arc_top = row_maxima(node), row_maxima(arc)
+    E, ahead = np.exp(arc - arc_top), node - top
     sums = messages(np.exp(ahead), E, products, plan)
     with np.errstate(all="ignore"):
-        log_c = np.log(sums.scale) + top
-        log_c[plan.n_first :] += arc_top[0] if len(arc_top) == 1 else arc_top[plan.n_first :]
+        log_c = np.log(sums.scale) + top[:, 0]
+        log_c[plan.n_first :] += arc_top[0] if len(arc_top) == 1 else arc_top[plan.n_first :, 0]
         nodes = sums.alpha * sums.beta
         nodes /= nodes.sum(axis=1, keepdims=True)
         ahead += np.log(sums.beta)
@@ -374,12 +237,6 @@ def posteriors(node: Array, arc: Array, graph: Graph, plan: Plan, products: Prod
         log_z[plan.order[rank]] = inference.messages(*scores, graph.blocks, *part)
         nodes[rows], ahead[rows] = part
     return Posteriors(log_z, nodes, ahead)
-
-
-def maxima(scores: Array) -> Array:
-    """The largest of each row; 0 where all are minus infinity."""
-    top = scores.max(axis=1, initial=-np.inf)
-    return np.where(np.isfinite(top), top, 0.0)
 
 
 # -- covariances: the backward pass of a layer ------------------------------------------------------------------------

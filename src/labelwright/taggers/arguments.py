@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from labelwright.answers.batch import Batch
 from labelwright.corpus.partial_labels import LabelCodes, check_known, label_codes
 from labelwright.corpus.schemes import SAME_AS, SCHEMES, allowed, pairs_of_codes
 from labelwright.corpus.spans import Span
@@ -33,10 +34,13 @@ if TYPE_CHECKING:
 
 Array = NDArray[Any]
 R = TypeVar("R")
+E = TypeVar("E")
 OUTSIDE = "O"
 BALANCED = "balanced"
 
 Forced = Sequence[Sequence[str | Sequence[str] | None]]
+Known = Forced | None
+Question = Callable[[Batch], list[R]]  # about sentences that were scored together
 Constraints = Any  # None, a label scheme, or rules of labelwright.constraints: one, a list, functions of the sentence
 
 
@@ -339,6 +343,13 @@ def permitted_labels(forced: Forced | None, offsets: Array, labels: Sequence[str
             permitted[a + t] = False
             permitted[a + t, [index[label] for label in choice]] = True
     return permitted
+
+
+def of_this_model(data: E, mark: Any) -> E:
+    """Encoded data, which must be those of the model with this mark."""
+    if data.owner != mark:  # type: ignore[attr-defined]
+        raise OptionError("the encoded data belong to another model; encode them with this one")
+    return data
 
 
 def check_one_each(given: Any, name: str, n: int) -> None:

@@ -23,6 +23,8 @@ from labelwright.structures.passing import Passed
 from labelwright.taggers.arguments import (
     Constraints,
     Forced,
+    Known,
+    Question,
     check_one_each,
     entities_in,
     in_batches,
@@ -32,7 +34,7 @@ from labelwright.taggers.arguments import (
     scheme_named,
     shown_words,
 )
-from labelwright.taggers.calibrating import HeldOut, Question, fitted, folded, held_out, sentences_and_labels
+from labelwright.taggers.calibrating import HeldOut, fitted, folded, held_out, sentences_and_labels
 from labelwright.taggers.estimator import Estimator, models_in, uninterrupted, untrained
 
 if TYPE_CHECKING:
@@ -88,13 +90,7 @@ class Tagger(Estimator):
         """
         raise NotImplementedError
 
-    def _ask(
-        self,
-        X: Any,
-        question: Callable[[Batch], list[R]],
-        forced: Forced | None = None,
-        constraints: str | None = None,
-    ) -> list[R]:
+    def _ask(self, X: Any, question: Question[R], forced: Known = None, constraints: str | None = None) -> list[R]:
         """question(batch) for all sentences, a block at a time, over threads: the answers in order."""
         raise NotImplementedError
 
@@ -647,7 +643,7 @@ class Tagger(Estimator):
         """Sentences and their labels by output; None where a corpus has them itself."""
         return X, {"": y}
 
-    def _asker(self, X: Any) -> Callable[[Question], list[Any]]:
+    def _asker(self, X: Any) -> Callable[[Question[Any]], list[Any]]:
         """What asks encoded sentences many questions, one after the other."""
         return lambda question: self._ask(X, question)
 

@@ -17,10 +17,9 @@ from labelwright.corpus.token_records import listed
 from labelwright.decode.record import MOST, check_whole
 from labelwright.errors import OptionError
 from labelwright.evaluate.calibration import judged
-from labelwright.taggers.arguments import true_labels
+from labelwright.taggers.arguments import Question, true_labels
 
 Array = NDArray[Any]
-Question = Callable[[Batch], list[Any]]
 METHODS = ("temperature", "isotonic")
 GOLDEN = (np.sqrt(5) - 1) / 2
 COARSE = np.geomspace(1e-4, 1e4, 17)  # temperatures, in mean scores of a token, among which the search begins,
@@ -35,7 +34,7 @@ class HeldOut(NamedTuple):
     tagger: Any
     X: Any  # encoded
     y: list[list[Any]]
-    ask: Callable[[Question], list[Any]]  # a question about all of them
+    ask: Callable[[Question[Any]], list[Any]]  # a question about all of them
 
 
 # -- held-out data ----------------------------------------------------------------------------------------------------

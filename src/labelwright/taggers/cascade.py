@@ -27,15 +27,15 @@ from labelwright.learn.monitor import EVERY, Checkpoints, Monitor, ProgressBar, 
 from labelwright.modelfile import HeaderReader, TensorReader, pack_strings
 from labelwright.parallel import Workers
 from labelwright.settings import (
+    NOT_NEGATIVE,
     REQUIRED,
     AtLeast,
     Below,
     Default,
+    Kind,
     OfTheRun,
     OneOf,
     RecipeOnly,
-    chosen,
-    declared,
     settings_of,
 )
 from labelwright.structures.passing import Passed, certain, joined, mixed, over
@@ -54,9 +54,8 @@ from labelwright.taggers.base import (
     Confidences,
     Tagger,
 )
-from labelwright.taggers.declared import LOG_LINEAR
+from labelwright.taggers.declared import LOG_LINEAR, chosen, declared
 from labelwright.taggers.estimator import InputSchema, Summary, untrained
-from labelwright.taggers.kinds import Shares
 from labelwright.taggers.layers import (
     LayerRun,
     LayerTables,
@@ -69,7 +68,7 @@ from labelwright.taggers.layers import (
     stacks,
 )
 from labelwright.taggers.packing import TIMED, Packed, constructed, header_of, read_record
-from labelwright.wording import counted, either
+from labelwright.wording import counted, either, shown
 
 Array = NDArray[Any]
 R = TypeVar("R")
@@ -87,6 +86,19 @@ REFUSED = {  # arguments and settings of other taggers, and what to do instead
     "allowed_labels": "a cascade has labels in each layer; write them in the file, as in NN|VB",
     "unmarked": "a cascade has labels in each layer; write _ in the file where they are unknown",
 }
+
+
+class Shares(Kind):
+    """A number of 0 or more for each of some layers."""
+
+    expected = "a table of numbers by layer"
+
+    def complaint(self, value: Any) -> str | None:
+        if not isinstance(value, Mapping):
+            return f"expected {self.expected}, got {shown(value, 60)}"
+        wrong = next((name for name, share in value.items() if not NOT_NEGATIVE.accepts(share)), None)
+        return None if wrong is None else f"{wrong}: expected a number of 0 or more, got {shown(value[wrong], 60)}"
+
 
 # fmt: off
 CASCADE = LOG_LINEAR | declared(
@@ -238,7 +250,7 @@ class Cascade(Confidences, Tagger):
         X, gold = labelled_layers(X, y, list(self.layers_), partial=True)
         grown, read = dict[str, Any](), self._input(X)
         for name, model in self.layers_.items():
-            if not hasattr(model, "partial_fit"):
+            if "partial_fit" not in model._training_options:
                 raise OptionError(f"partial_fit: the layer {name} is a {type(model).__name__}, which cannot; fit again")
             grown[name] = copy.copy(model).partial_fit(read, gold[name], sample_weight=sample_weight)
             if len(grown) < len(self.layers_):
@@ -397,16 +409,10 @@ class Cascade(Confidences, Tagger):
     ) -> None:
         """Maximise the shares of all layers' likelihoods, from where each alone has arrived."""
         models, workers = list(self.layers_.values()), Workers(self.n_jobs)
-        bar = ProgressBar(self.max_iter, self.tol) if progress is None and self.verbose else None
-        if bar is not None:
-            bar.lines = True
         dev, checkpoint = None if development is None else partial(self._score_with, *development), None
         if places is not None:
             labels = [] if development is None else [development[1], self.predict(development[0])]
             checkpoint = places.of(joint_fingerprint(self.get_params(deep=False), self.layers_, versions, labels))
-        monitor = Monitor(
-            self.max_iter or 1000, self.tol, dev=dev, dev_from=0, progress=progress or bar, checkpoint=checkpoint
-        )
         start = np.concatenate([model.weights_ for model in models])
 
         def optimise(state: dict[str, Array] | None) -> Array:
@@ -415,9 +421,10 @@ class Cascade(Confidences, Tagger):
             problem = Joint(made, sizes, [float(getattr(model, "l2", 0.0)) for model in models])
             return minimised(problem, start, 0.0, 0.0, monitor, workers, state)
 
-        weights = monitor.run(optimise, start)
-        if bar is not None:
-            bar.close()
+        watched: dict[str, Any] = {"dev": dev, "dev_from": 0, "checkpoint": checkpoint}
+        with self._shown(progress) as told:
+            monitor = Monitor(self.max_iter or 1000, self.tol, **watched, progress=told)
+            weights = monitor.run(optimise, start)
         self.layers_ = self._with_weights(weights).layers_
         self.history_ = [dict(record) for record in monitor.history]
         reason = "interrupted" if monitor.interrupted else monitor.reason

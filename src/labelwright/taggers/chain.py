@@ -1,6 +1,5 @@
 """The simplest tagger to write: one that gives scores of labels and transitions, and inherits every answer."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
@@ -13,7 +12,7 @@ from labelwright.corpus.token_records import listed
 from labelwright.errors import OptionError
 from labelwright.scoring.assembly import bounds_of
 from labelwright.structures.states import StateSpace, state_space
-from labelwright.taggers.arguments import Forced, permitted_labels
+from labelwright.taggers.arguments import Known, Question, permitted_labels
 from labelwright.taggers.base import FORCED, NBEST, PROBABILITY, RULES, Tagger
 
 Array = NDArray[Any]
@@ -75,13 +74,7 @@ class ChainTagger(Tagger):
             return ScoredSentences(scores, self.labels_)
         return ScoredSentences(self.label_scores(sentences), self.labels_)
 
-    def _ask(
-        self,
-        X: Any,
-        question: Callable[[Batch], list[R]],
-        forced: Forced | None = None,
-        constraints: str | None = None,
-    ) -> list[R]:
+    def _ask(self, X: Any, question: Question[R], forced: Known = None, constraints: str | None = None) -> list[R]:
         node, transitions, offsets, space = self.encode(X).scores
         permitted = permitted_labels(forced, offsets, space.labels)
         if constraints is not None:

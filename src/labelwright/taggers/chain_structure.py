@@ -14,7 +14,6 @@ from labelwright.answers.pruned_sentences import PrunedChains
 from labelwright.corpus.schemes import detect_scheme, pairs_of_codes, validate
 from labelwright.errors import CorpusError, OptionError
 from labelwright.features.extract import ColumnFeatures, Encoded, Extractor, learn
-from labelwright.features.incidence import Incidence
 from labelwright.features.sources import Given
 from labelwright.kernels import compiled
 from labelwright.learn.objective import LogLikelihood
@@ -42,7 +41,7 @@ from labelwright.taggers.arguments import (
     with_outside,
     writes,
 )
-from labelwright.taggers.packing import Packed, chain_shape, pack_linear, read_pruned, read_trained
+from labelwright.taggers.packing import Packed, chain_shape, check_token_labels, pack_linear, read_pruned, read_trained
 
 Array = NDArray[Any]
 SHORT = 0.01  # a share that is missing and worth a warning
@@ -61,6 +60,27 @@ class Constrained(NamedTuple):
     assembly: Any  # how weights become scores of its lattices, or of segment graphs
 
 
+class Source(NamedTuple):
+    """Sentences to learn from, as they were given."""
+
+    X: Any
+    y: Sequence[Sequence[Any]] | None  # None: those of a corpus
+    sample_weight: Any = None
+    more: bool = False  # may further labels come later?
+    old: Trained | None = None  # a model that grows by the features, labels and cells of these data, and keeps its own
+
+
+class Scoring(NamedTuple):
+    """Sentences to score."""
+
+    trained: Trained
+    constrained: Constrained
+    data: Any  # encoded
+    permitted: Array | None  # [T, L]  labels that are possible
+    workers: Workers
+    by_paths: bool  # is a labelling worth its best path?
+
+
 class Pruned(NamedTuple):
     """The candidates of every token of the training data."""
 
@@ -76,18 +96,10 @@ class ChainStructure:
 
     # -- training -----------------------------------------------------------------------------------------------------
 
-    def prepare(
-        self,
-        model: Any,
-        X: Any,
-        y: Sequence[Sequence[Any]] | None,
-        more: bool = False,
-        sample_weight: Any = None,
-        old: Trained | None = None,
-    ) -> tuple[Data, Trained]:
+    def prepare(self, model: Any, source: Source) -> tuple[Data, Trained]:
         """Learn the features and the state space: the training data as integers, and what is known before training
-        (all weights are zero).  With `more`, further labels may come later; an `old` model grows by the features,
-        labels and cells of these data, and keeps its own."""
+        (all weights are zero)."""
+        X, y, sample_weight, more, old = source
         if old is not None and old.pruning is not None:
             raise OptionError("partial_fit: a model with pruned labels cannot grow; fit again on all data")
         if old is not None and model.order != (order := old.space.graph.order):
@@ -131,21 +143,14 @@ class ChainStructure:
         parameters = make_parameters(*inputs, before, said.sets, outside_code(model.entity_rate, labels))
         return data, Trained(extractor, space, parameters, np.zeros(parameters.n_weights, np.float32), scheme)
 
-    def layer_data(
-        self,
-        model: Any,
-        y: Sequence[Sequence[Any]] | None,
-        incidences: dict[str, Incidence],
-        offsets: Array,
-        class_weight: Any,
-        sample_weight: Any,
-    ) -> Data:
-        """Sentences with their labels as joint training takes them; with any labels where there are none."""
+    def layer_data(self, model: Any, incidences: Any, offsets: Array, y: Any, weights: tuple[Any, Any]) -> Data:
+        """Sentences with their labels as joint training takes them; with any labels where there are none.  `weights`
+        are those of labels and of sentences."""
         kept = np.unique(offsets)
         if y is None:
             return Data(incidences, kept, np.zeros(int(offsets[-1]), np.int32))
         labels, gold, sets = codes_among(y, model._space.labels)
-        said = supervision_of(sets, gold, offsets, labels, class_weight, sample_weight, part=True)
+        said = supervision_of(sets, gold, offsets, labels, *weights, part=True)
         return Data(incidences, kept, gold, said)
 
     def objective(
@@ -160,8 +165,7 @@ class ChainStructure:
         """The likelihood of these data; `slots` and `candidates` are what a layer of a cascade is passed and passes."""
         incidences, offsets, gold, said, pruned = data
         if pruned is not None:
-            parameters: Any = trained.parameters
-            known = incidences["state"], offsets, gold, parameters, pruned.lists
+            known = incidences["state"], offsets, gold, trained.parameters, pruned.lists
             return PrunedLikelihood(*known, workers, trained.space, pruned.prior, pruned.lost)
         features = incidences, trained.extractor.n_features, offsets, gold
         model = trained.space, trained.parameters, workers, dtype
@@ -176,25 +180,19 @@ class ChainStructure:
 
     # -- scoring ------------------------------------------------------------------------------------------------------
 
-    def cost(self, trained: Trained) -> int:
-        """How much work a token is without compiled code, of which a CRF without latent states has 1."""
-        return PRUNED_COST if trained.pruning is not None else LATENT_COST if trained.space.latent else 1
+    def work(self, trained: Trained, data: Encoded) -> int:
+        """How much work sentences are without compiled code: a token of a CRF without latent states is 1."""
+        cost = PRUNED_COST if trained.pruning is not None else LATENT_COST if trained.space.latent else 1
+        return int(data.offsets[-1]) * cost
 
     def under(self, trained: Trained, scheme: str | None) -> Constrained:
         """The states with only the transitions that a label scheme allows."""
         space = trained.space if scheme is None else trained.space.constrained(scheme)
         return Constrained(space, None if trained.pruning is not None else Assembly(space, trained.parameters))
 
-    def scored_blocks(
-        self,
-        trained: Trained,
-        constrained: Constrained,
-        data: Encoded,
-        permitted: Array | None,
-        workers: Workers,
-        by_paths: bool,
-    ) -> Blocks:
+    def scored_blocks(self, scoring: Scoring) -> Blocks:
         """Ranges of sentences, which depend on the data alone, and what gives the scored sentences of one of them."""
+        trained, constrained, data, permitted, workers, by_paths = scoring
         if trained.pruning is not None:
             candidates = CandidateScores(trained, constrained.space, data, permitted)
             return candidates.blocks, lambda begin, end: PrunedChains.of(candidates, begin, end).sentences
@@ -218,9 +216,10 @@ class ChainStructure:
 
     def read(self, model: Any, tensors: TensorReader, header: HeaderReader) -> Trained:
         """What `pack` stored, after checking that everything fits together."""
-        if "pruning" in header and "prune_labels" in model._parameter_names():
-            return read_pruned(tensors, header)
-        return read_trained(tensors, header, chain_shape)
+        is_pruned = "pruning" in header and "prune_labels" in model._parameter_names()
+        trained = read_pruned(tensors, header) if is_pruned else read_trained(tensors, header, chain_shape)
+        check_token_labels(tensors, trained.space.labels)
+        return trained
 
 
 CHAINS = ChainStructure()
@@ -285,7 +284,7 @@ def _pruned(
             RuntimeWarning,
             stacklevel=5,
         )
-    parameters: Any = pruned_parameters(cells, lists, gold, pieces_between(offsets, lost), L)
+    parameters = pruned_parameters(cells, lists, gold, pieces_between(offsets, lost), L)
     none = np.zeros(parameters.n_weights, np.float32)
     trained = Trained(extractor, space, parameters, none, scheme, pruning=pruning)
     return data._replace(more=Pruned(lists, pruning.prior * scores, lost)), trained

@@ -22,12 +22,11 @@ from labelwright.learn.sgd import SGD, sgd
 from labelwright.parallel import Workers, one_blas_thread
 from labelwright.scoring.carry import carry_over, merged_weights
 from labelwright.scoring.parameters import Trained, make_parameters
-from labelwright.settings import chosen
 from labelwright.structures.passing import Candidates
 from labelwright.structures.states import resized
 from labelwright.taggers.arguments import Data
 from labelwright.taggers.chain_structure import outside_code
-from labelwright.taggers.declared import LOG_LINEAR
+from labelwright.taggers.declared import LOG_LINEAR, chosen
 from labelwright.taggers.linear import LinearTagger, Noise, Run, State, UnfinishedError, lasting
 
 SPLIT_MERGE = "split-merge"
@@ -125,7 +124,7 @@ class Likelihood:
             model.fit(X, y, sample_weight=sample_weight)
             return
         old = model._trained
-        data, trained = model._structure.prepare(model, X, y, sample_weight=sample_weight, old=old)
+        data, trained = model._prepare(X, y, sample_weight, old=old)
         start = model._begun(trained, 0, split=True)
         start = start._replace(weights=model._structure.carry(old, start))
         monitor, workers = Monitor(**self.stopping("lbfgs")), Workers(model.n_jobs)
@@ -323,11 +322,6 @@ class LatentCRF(LinearTagger):
     start: str
     split_rounds: int
     merge_share: float
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        if self.merge_share > 1:
-            raise OptionError(f"merge_share: expected a share of 0 to 1, got {self.merge_share!r}")
 
     def _latent_states(self, labels: Sequence[str], more: bool = False) -> list[int]:
         """All states; or, before they are learnt, one for each label."""

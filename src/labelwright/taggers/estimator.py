@@ -5,7 +5,8 @@ import hashlib
 import inspect
 import itertools
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeVar
@@ -21,7 +22,8 @@ from labelwright.evaluate.scorers import Scoring, scorer_of
 from labelwright.features.builtin import BUILTIN
 from labelwright.inspection import facts, use
 from labelwright.modelfile import BITS
-from labelwright.settings import NOT_NEGATIVE, Help, OfTheRun, Signed, Table, constructor, plain_signature, settings_of
+from labelwright.settings import NOT_NEGATIVE, Help, OfTheRun, Signed, plain_signature, settings_of
+from labelwright.taggers.declared import Table, constructor
 from labelwright.taggers.registry import name_of
 from labelwright.wording import did_you_mean, either
 
@@ -52,9 +54,9 @@ class Estimator:
     A setting is declared once, in a table or in the constructor's signature; see labelwright.settings."""
 
     _declared: ClassVar[Table]  # of which the constructor is made; a class may also have one of its own
+    if TYPE_CHECKING:
 
-    def __init__(self, *values: Any, **named: Any):
-        """Store the settings."""
+        def __init__(self, *values: Any, **named: Any): ...
 
     # What the command line asks a class; the answers of a tagger that is learnt at once, from one label column.
     training_: dict[str, Any]  #: the record of training: sizes, seconds, why it ended
@@ -165,6 +167,19 @@ class Estimator:
         """Put settings that belong to the run, not to the model, back to their defaults."""
         settings = settings_of(type(self)).values()
         self.set_params(**{setting.name: setting.default for setting in settings if setting.has(OfTheRun)})
+
+    @contextmanager
+    def _shown(self, progress: Any) -> Iterator[Any]:
+        """What is called with every iteration: what the caller gave, or a bar."""
+        if progress is not None or not self.verbose:  # type: ignore[attr-defined]
+            yield progress
+            return
+        bar = self._progress_bar()  # type: ignore[attr-defined]
+        bar.lines = True
+        try:
+            yield bar
+        finally:
+            bar.close()
 
     def _trouble(self) -> str | None:
         """Why a trained model is of no use, with the remedy."""

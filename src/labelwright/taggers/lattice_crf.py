@@ -1,6 +1,6 @@
 """Conditional random fields over lattices of a user's own: the most probable path of a graph whose arcs have features.
 
-Lattices as arrays; what all models of paths through lattices share (training, what was learnt, their files); and
+Lattices as arrays; what all models of paths through lattices share (their likelihood, scores and files); and
 LatticeCRF, which is asked about paths."""
 
 import itertools
@@ -20,20 +20,21 @@ from labelwright.errors import CorpusError
 from labelwright.evaluate import Report, evaluate
 from labelwright.features.attributes import Collected, DictFeatures
 from labelwright.features.incidence import Incidence
+from labelwright.inspection import facts
 from labelwright.learn.arcs import ArcAssembly, ArcExpectations
 from labelwright.learn.lbfgs import minimised
-from labelwright.learn.monitor import Monitor, ProgressBar, Record
+from labelwright.learn.monitor import Monitor, Record
 from labelwright.learn.objective import LogLikelihood
 from labelwright.modelfile import HeaderReader, TensorReader
-from labelwright.parallel import Workers, one_blas_thread
+from labelwright.parallel import Workers
 from labelwright.scoring.parameters import Parameters, Trained, arc_scores, cells_of_arcs, weights_of_arcs
-from labelwright.settings import Signed, chosen, declared
+from labelwright.settings import Signed
 from labelwright.structures.feature_lattice import ArcGraphs, Ends, FeatureLattice, LatticeArcs, graphs_of
 from labelwright.structures.passing import Candidates
 from labelwright.structures.states import state_space
 from labelwright.taggers.base import NBEST, PROBABILITY
-from labelwright.taggers.crf import OPTIMIZERS
-from labelwright.taggers.declared import LOG_LINEAR
+from labelwright.taggers.crf import Likelihood
+from labelwright.taggers.declared import LOG_LINEAR, chosen, declared
 from labelwright.taggers.estimator import Estimator, InputSchema, Summary
 from labelwright.taggers.linear import Weighted, record_of
 from labelwright.taggers.packing import (
@@ -265,92 +266,25 @@ LATTICE = LOG_LINEAR | declared(
 )  # fmt: skip
 
 
-class LatticeModel(Weighted, Estimator):
-    """A model of the paths of lattices, trained by log-likelihood; subclasses say what it is asked."""
+def described(model: Any, top: int) -> dict[str, Any]:
+    """What a model of lattices has learnt, ready for JSON."""
+    model._check_fitted()
+    by_label: dict[str, list[tuple[str, float]]] = {label: [] for label in model._space.labels}
+    for feature, label, weight in model.state_features_:
+        if len(by_label[label]) < top:
+            by_label[label].append((feature, weight))
+    return facts.plain(model) | {"signature": model._signature(), "features": by_label}
 
-    transitions: bool
-    cells: str
-    min_count: int
-    l1: float
-    l2: float
-    max_iter: int | None
-    tol: float
-    n_jobs: int | None
-    verbose: int
 
-    # -- training -----------------------------------------------------------------------------------------------------
+def packed(model: Any, trained: Trained) -> Packed:
+    """The tensors and the header of the file of a model of lattices."""
+    tensors, header = pack_linear(model, trained)
+    return tensors, header | {"pairs": bool(trained.parameters.n_states)}
 
-    def _progress_bar(self, title: str = "training") -> ProgressBar:
-        """A bar for `fit(progress=...)`."""
-        return ProgressBar(self.max_iter, self.tol, title)
 
-    def _train(
-        self,
-        data: EncodedLattices,
-        gold: Array,
-        trained: Trained,
-        held_out: Callable[[Array], float] | None,
-        progress: Callable[[Record, int], None] | None,
-        weights: Array | None = None,
-    ) -> None:
-        """Find the weights and keep what was learnt; `held_out` scores weights on development data."""
-        bar = self._progress_bar() if progress is None and self.verbose else None
-        (max_iter, period), workers = OPTIMIZERS["lbfgs"], Workers(self.n_jobs)
-        monitor = Monitor(self.max_iter or max_iter, self.tol, period=period, dev=held_out, progress=progress or bar)
-        problem = objective(trained, data, gold, workers, weights=weights)
-        try:
-            with monitor, one_blas_thread():
-                best = minimised(problem, trained.weights, self.l1, self.l2, monitor, workers)
-        finally:
-            if bar is not None:
-                bar.close()
-        self._trained = trained._replace(weights=best)
-        self.history_ = [dict(record) for record in monitor.history]
-        sizes = {"sentences": len(data.arcs.n_nodes), "arcs": len(data.arcs.label)}
-        self.training_ = record_of(self._trained, sizes, [monitor], monitor)
-
-    # -- what was learnt ----------------------------------------------------------------------------------------------
-
-    def describe(self, top: int = 5) -> dict[str, Any]:
-        """What the model has learnt, ready for JSON.
-
-        top : features to show for each label
-        """
-        description = super().describe(top) | {"signature": self._signature()}
-        by_label: dict[str, list[tuple[str, float]]] = {label: [] for label in self._learnt().space.labels}
-        for feature, label, weight in self.state_features_:
-            if len(by_label[label]) < top:
-                by_label[label].append((feature, weight))
-        return description | {"features": by_label}
-
-    def _summary(self) -> Summary:
-        record = self.training_
-        sizes = [
-            counted(len(self.weights_), "weight"),
-            counted(record["features"], "feature"),
-            counted(len(self._learnt().space.labels), "label"),
-        ]
-        run = [counted(record["sentences"], "lattice"), counted(record["iterations"], "iteration")]
-        return Summary(sizes, [*run, f"{record['seconds']:.1f} s"], str(record["stopped"]))
-
-    def _features_read(self) -> tuple[str, None]:
-        return "arcs", None
-
-    # -- files --------------------------------------------------------------------------------------------------------
-
-    def pack(self) -> Packed:
-        """The tensors and the header of the model file."""
-        tensors, header = pack_linear(self, self._learnt())
-        return tensors, header | {"pairs": bool(self._trained.parameters.n_states)}
-
-    @classmethod
-    def unpack(cls, tensors: Mapping[str, Array], header: Mapping[str, Any]) -> Self:
-        """The model that `pack` stored, after checking that everything fits together."""
-        fields = HeaderReader.of(header)
-        model: Self = constructed(cls, fields)
-        model._trained = read_trained(TensorReader.of(tensors), fields, _shape)
-        model.training_, model.history_ = read_record(fields, ("sentences", "iterations", "seconds", "stopped"))
-        return model
+def read_packed(tensors: TensorReader, header: HeaderReader) -> Trained:
+    """What `packed` stored, after checking that everything fits together."""
+    return read_trained(tensors, header, _shape)
 
 
 def _shape(trained: Trained, header: HeaderReader) -> tuple[Shape, Trained]:
@@ -362,7 +296,7 @@ def _shape(trained: Trained, header: HeaderReader) -> tuple[Shape, Trained]:
     return Shape({"state": L}, L if header.one_of("pairs", (False, True)) else 0, 1), trained
 
 
-class LatticeCRF(LatticeModel):
+class LatticeCRF(Weighted, Estimator):
     """Conditional random field on lattices: directed acyclic graphs whose arcs have a label and features.
 
     The score of a path is the sum of the weights of the features of its arcs, each together with the label of the arc,
@@ -376,6 +310,7 @@ class LatticeCRF(LatticeModel):
     """
 
     can: ClassVar[frozenset[str]] = frozenset({PROBABILITY, NBEST})
+    _learner: ClassVar[Any] = Likelihood
 
     _declared = chosen("transitions cells min_count l1 l2 max_iter tol n_jobs verbose", LATTICE, cells="all")
 
@@ -400,25 +335,16 @@ class LatticeCRF(LatticeModel):
         expect_much()
         data, gold, trained = prepared(self, X, y)
         held_out = None if dev is None else self._development(trained, *dev)
-        self._train(data, gold, trained, held_out, progress)
+        workers = Workers(self.n_jobs)
+        problem, arguments = objective(trained, data, gold, workers), (trained.weights, self.l1, self.l2)
+        with self._shown(progress) as told:
+            monitor = Monitor(**Likelihood(self).stopping(), dev=held_out, progress=told)
+            best = monitor.run(lambda _: minimised(problem, *arguments, monitor, workers), trained.weights)
+        self._trained = trained._replace(weights=best)
+        self.history_ = [dict(record) for record in monitor.history]
+        sizes = {"sentences": len(data.arcs.n_nodes), "arcs": len(data.arcs.label)}
+        self.training_ = record_of(self._trained, sizes, [monitor], monitor)
         return self
-
-    def _joint_objective(
-        self, X: Iterable[FeatureLattice], y: Iterable[Iterable[Any]], workers: Workers, dtype: Any = np.float32
-    ) -> LogLikelihood:
-        """The likelihood of paths as a layer that passes the probability of every arc: `forward(weights)` gives these,
-        lattice by lattice, and the backward function (learn.objective).
-
-        X, y : lattices with arcs, and their true paths
-        workers : threads
-        dtype : of the scores
-        """
-        self._check_fitted()
-        data = encoded(self._trained, X)
-        if (np.diff(data.arcs.offsets) == 0).any():
-            raise CorpusError("X: a lattice has no arcs; leave it out")
-        paths = [checked_path(lattice, path, n) for n, lattice, path in with_paths(data.lattices, y)]
-        return objective(self._trained, data, true_arcs(data, paths), workers, dtype, arc_slots(data.arcs))
 
     def _development(self, trained: Trained, X: Any, y: Any) -> Callable[[Array], float]:
         """The score on development data of given weights."""
@@ -516,3 +442,32 @@ class LatticeCRF(LatticeModel):
 
     def reads(self) -> InputSchema:
         return InputSchema("lattices")
+
+    def describe(self, top: int = 5) -> dict[str, Any]:
+        return described(self, top)
+
+    def _summary(self) -> Summary:
+        record = self.training_
+        sizes = [
+            counted(len(self.weights_), "weight"),
+            counted(record["features"], "feature"),
+            counted(len(self.classes_), "label"),
+        ]
+        run = [counted(record["sentences"], "lattice"), counted(record["iterations"], "iteration")]
+        return Summary(sizes, [*run, f"{record['seconds']:.1f} s"], str(record["stopped"]))
+
+    def _features_read(self) -> tuple[str, None]:
+        return "arcs", None
+
+    def pack(self) -> Packed:
+        """The tensors and the header of the model file."""
+        return packed(self, self._learnt())
+
+    @classmethod
+    def unpack(cls, tensors: Mapping[str, Array], header: Mapping[str, Any]) -> Self:
+        """The model that `pack` stored, after checking that everything fits together."""
+        fields = HeaderReader.of(header)
+        model: Self = constructed(cls, fields)
+        model._trained = read_packed(TensorReader.of(tensors), fields)
+        model.training_, model.history_ = read_record(fields, ("sentences", "iterations", "seconds", "stopped"))
+        return model

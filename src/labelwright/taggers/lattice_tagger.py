@@ -3,33 +3,30 @@
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from labelwright.answers.batch import Batch, check_lengths, passed_by
+from labelwright.answers.batch import check_lengths
 from labelwright.answers.graphs import DECODERS, GraphSentence, lattice_sentence
 from labelwright.corpus.offsets import offsets_from
 from labelwright.corpus.partial_labels import check_complete
 from labelwright.corpus.schemes import detect_scheme, pairs_of_codes
 from labelwright.corpus.table import Corpus
 from labelwright.corpus.token_records import listed
-from labelwright.engine.choice import expect, expect_much
 from labelwright.errors import CorpusError, OptionError
-from labelwright.evaluate import evaluate
 from labelwright.features.extract import kind_of
 from labelwright.learn.joint import LabelsOfArcs
 from labelwright.learn.monitor import Record
 from labelwright.learn.objective import LogLikelihood
 from labelwright.memory.windows import with_label_columns
-from labelwright.modelfile import HeaderReader
+from labelwright.modelfile import HeaderReader, TensorReader
 from labelwright.parallel import Workers, sentence_ranges
 from labelwright.scoring.assembly import BLOCK_TOKENS
 from labelwright.scoring.carry import carry_over
 from labelwright.scoring.parameters import Trained
-from labelwright.settings import Anything, Group, OfTheRun, OneOf, PythonOnly, chosen, declared
+from labelwright.settings import Anything, Group, OfTheRun, OneOf, PythonOnly
 from labelwright.structures.feature_lattice import (
     OUTSIDE,
     WRITABLE,
@@ -39,23 +36,29 @@ from labelwright.structures.feature_lattice import (
     arc_labels,
     ends_of,
 )
-from labelwright.structures.passing import NOTHING_BELOW, Candidates, FeatureValues, Layered, Passed
-from labelwright.taggers.arguments import Forced, labelled, labelled_pair, permitted_labels, sample_weights, true_labels
+from labelwright.structures.passing import NOTHING_BELOW, Candidates, FeatureValues, Layered
+from labelwright.structures.supervision import PLAIN
+from labelwright.taggers.arguments import Data, cut, labelled, of_this_model, sample_weights
 from labelwright.taggers.base import FORCED, JOINT, LAYER, NBEST, PROBABILITY, Tagger
-from labelwright.taggers.declared import TRAINING
+from labelwright.taggers.chain_structure import Blocks, Constrained, Scoring, Source
+from labelwright.taggers.crf import Likelihood
+from labelwright.taggers.declared import TRAINING, chosen, declared
 from labelwright.taggers.estimator import InputSchema
 from labelwright.taggers.lattice_crf import (
     LATTICE,
     EncodedLattices,
-    LatticeModel,
     arc_slots,
+    described,
     encoded,
     objective,
+    packed,
     prepared,
+    read_packed,
     scored_lattices,
     true_arcs,
 )
-from labelwright.taggers.packing import Packed, check_calibration
+from labelwright.taggers.linear import LinearTagger
+from labelwright.taggers.packing import Packed
 from labelwright.wording import counted
 
 Array = NDArray[Any]
@@ -220,7 +223,117 @@ OWN = declared(
 # fmt: on
 
 
-class LatticeTagger(LatticeModel, Tagger):
+class LatticeStructure:
+    """What a LatticeTagger does with sentences: make lattices and learn features of their arcs, score, be stored."""
+
+    carry = staticmethod(carry_over)
+
+    def prepare(self, model: Any, source: Source) -> tuple[Data, Trained]:
+        """As that of chains; the arcs of the true paths become the gold."""
+        X, y, sample_weight, _, old = source
+        if old is not None:
+            raise OptionError("partial_fit: a LatticeTagger cannot learn further; fit again on all data")
+        corpus, labels, codes, sets = labelled(X, y)
+        check_complete(type(model).__name__, labels, sets)
+        sentences, reads = sentences_of(corpus)
+        offsets = offsets_from([len(sentence) for sentence in sentences])
+        if y is not None:
+            check_lengths(y, np.diff(offsets).tolist())
+        known = model._given or arc_labels((), writable_scheme(labels, pairs_of_codes(labels, codes, offsets)))
+        lattices = lattices_of(model.lattices, sentences, known.scheme)
+        rows = cut([labels[code] for code in codes], offsets)
+        paths, used = _paths(model, lattices, rows, known.scheme)
+        weights = weights_of(sample_weight, offsets)
+        if weights is not None:
+            weights = weights[used]
+            if not weights.any() and not model._of_part:
+                raise OptionError("sample_weight: all are zero; nothing is left to learn from")
+        chosen = [lattices[n] for n in used], [paths[n] for n in used]
+        encoded_arcs, gold, trained = prepared(model, *chosen, known.types)
+        lengths = np.diff(offsets)
+        left_out, said = int((lengths > 0).sum()) - len(used), PLAIN._replace(of_sentences=weights)
+        data = Data({}, offsets_from(lengths[used]), gold, said, (encoded_arcs, left_out))
+        return data, trained._replace(scheme=known.scheme, reads=reads)
+
+    def objective(self, trained: Trained, data: Data, workers: Workers) -> LogLikelihood:
+        """The likelihood of these data."""
+        return objective(trained, data.more[0], data.gold, workers, weights=data.said.of_sentences)
+
+    def facts(self, trained: Trained, data: Data) -> dict[str, Any]:
+        """What the record of training has of this structure."""
+        lattices, left_out = data.more
+        return {"arcs": len(lattices.arcs.label), "left_out": left_out}
+
+    def work(self, trained: Trained, data: EncodedSentences) -> int:
+        """How much work sentences are without compiled code: an arc is as much as a token of a CRF."""
+        return len(data.lattices.arcs.label)
+
+    def under(self, trained: Trained, scheme: str | None) -> Constrained:
+        """Everything: every path keeps the scheme of the labels."""
+        return Constrained(trained.space, None)
+
+    def scored_blocks(self, scoring: Scoring) -> Blocks:
+        """Ranges of sentences, which depend on the data alone, and what gives the scored sentences of one of them."""
+        trained, data, permitted = scoring.trained, scoring.data, scoring.permitted
+        writing, offsets, lattices = _writing(trained), data.offsets, scored_lattices(trained, data.lattices)
+
+        def scored(begin: int, end: int) -> list[GraphSentence | None]:
+            sentences = list[GraphSentence | None]()
+            for n in range(begin, end):
+                sentence = lattice_sentence(lattices[n], writing, data.tokens_of(n)) if len(lattices[n]) else None
+                if sentence is not None and permitted is not None:
+                    sentence = sentence.restricted(permitted[offsets[n] : offsets[n + 1]])
+                sentences.append(sentence)
+            return sentences
+
+        return sentence_ranges(offsets, BLOCK_TOKENS), scored
+
+    def pack(self, model: Any, trained: Trained) -> Packed:
+        """The tensors and the header of the model file; `lattices`, which is code, is not in it."""
+        tensors, header = packed(model, trained)
+        return tensors, header | {"reads": {"kind": trained.reads.kind, "columns": list(trained.reads.columns)}}
+
+    def read(self, model: Any, tensors: TensorReader, header: HeaderReader) -> Trained:
+        """What `pack` stored, after checking that everything fits together; `lattices` is missing."""
+        trained = read_packed(tensors, header)
+        if not all(isinstance(label, str) for label in trained.space.labels):
+            raise header.refuse("label_type", "strings")
+        header.one_of("scheme", (None, *WRITABLE))
+        reads = header.part("reads")
+        schema = InputSchema(reads.one_of("kind", KINDS), tuple(reads.names("columns")))
+        return trained._replace(reads=schema)
+
+
+LATTICES = LatticeStructure()
+
+
+def _paths(
+    model: Any, lattices: Sequence[FeatureLattice], y: Sequence[Sequence[str]], scheme: str | None
+) -> tuple[list[list[int]], Array]:
+    """The true paths, and the numbers of the sentences to train on."""
+    paths, reachable, missing = gold_paths(lattices, y, scheme)
+    used = np.flatnonzero(reachable & np.array([len(lattice) > 0 for lattice in lattices], np.bool_))
+    if missing and model.unreachable == "error":
+        raise CorpusError(f"y: {missing}, which its labels stand for; add it, or use unreachable='skip'")
+    if missing and not len(used):
+        raise CorpusError(f"y: no sentence has labels that are a path of its lattice; {missing}")
+    if missing:
+        left_out = f"{counted(int((~reachable).sum()), 'sentence')} left out of training"
+        warnings.warn(
+            f"unreachable='skip': {left_out}, whose labels are no path of the lattice", RuntimeWarning, stacklevel=6
+        )
+    return paths, used
+
+
+def weights_of(given: Any, offsets: Array) -> Array | None:
+    """The weights of sentences [N]."""
+    of_sentences, of_tokens = sample_weights(given, offsets)
+    if of_tokens is not None:
+        raise OptionError("sample_weight: a LatticeTagger weighs whole sentences; give a number for each")
+    return of_sentences
+
+
+class LatticeTagger(LinearTagger):
     """A LatticeCRF that labels sentences: a function of yours makes a lattice of each, and its paths are labellings.
 
     An arc with the label X is a chunk of type X, written as B-X, I-X (or in the scheme of the training labels); one
@@ -241,10 +354,10 @@ class LatticeTagger(LatticeModel, Tagger):
     _training_options: ClassVar[frozenset[str]] = frozenset({"dev", "progress", "sample_weight"})
     _rule_options: ClassVar[tuple[str, ...]] = ("probabilities",)
     _labels_as_columns: ClassVar[bool] = True
-    reads_: InputSchema
+    _structure: ClassVar[Any] = LATTICES
+    _learner: ClassVar[Any] = Likelihood
     lattices: LatticeMaker | None
     unreachable: str
-    _assemblies: None = None  # scores need none
 
     _declared = chosen(
         "lattices unreachable transitions cells min_count l1 l2 max_iter tol n_jobs verbose", LATTICE | OWN, cells="all"
@@ -252,7 +365,7 @@ class LatticeTagger(LatticeModel, Tagger):
 
     # -- training -----------------------------------------------------------------------------------------------------
 
-    def fit(
+    def fit(  # type: ignore[override]
         self,
         X: Any,
         y: Sequence[Sequence[str]] | None = None,
@@ -268,75 +381,7 @@ class LatticeTagger(LatticeModel, Tagger):
         progress : called with the record of each iteration and the number of iterations at most
         sample_weight : a number for each sentence, which counts so many times
         """
-        self._check_parameters()
-        expect_much()
-        X, y = listed(X), listed(y)
-        tokenizer = self._tokenizer_of(X)
-        corpus, labels, codes, sets = labelled(X, y)
-        check_complete(type(self).__name__, labels, sets)
-        sentences, reads = sentences_of(corpus)
-        offsets = offsets_from([len(sentence) for sentence in sentences])
-        if y is not None:
-            check_lengths(y, np.diff(offsets).tolist())
-        known = self._given or arc_labels((), writable_scheme(labels, pairs_of_codes(labels, codes, offsets)))
-        lattices = lattices_of(self.lattices, sentences, known.scheme)
-        rows = [[labels[code] for code in codes[a:b]] for a, b in pairwise(offsets.tolist())]
-        paths, used = self._paths(lattices, rows, known.scheme)
-        weights = self._weights(sample_weight, offsets, used)
-        chosen = [lattices[n] for n in used], [paths[n] for n in used]
-        data, gold, trained = prepared(self, *chosen, known.types)
-        trained = trained._replace(scheme=known.scheme)
-        held_out = None if dev is None else self._development(trained, reads, dev)
-        self._train(data, gold, trained, held_out, progress, weights)
-        self.reads_ = reads
-        lengths = np.diff(offsets)
-        self.training_ |= {"tokens": int(lengths[used].sum()), "left_out": int((lengths > 0).sum()) - len(used)}
-        self._remember_tokenizer(tokenizer)
-        return self
-
-    def _paths(
-        self, lattices: Sequence[FeatureLattice], y: Sequence[Sequence[str]], scheme: str | None
-    ) -> tuple[list[list[int]], Array]:
-        """The true paths, and the numbers of the sentences to train on."""
-        paths, reachable, missing = gold_paths(lattices, y, scheme)
-        used = np.flatnonzero(reachable & np.array([len(lattice) > 0 for lattice in lattices], np.bool_))
-        if missing and self.unreachable == "error":
-            raise CorpusError(f"y: {missing}, which its labels stand for; add it, or use unreachable='skip'")
-        if missing and not len(used):
-            raise CorpusError(f"y: no sentence has labels that are a path of its lattice; {missing}")
-        if missing:
-            left_out = f"{counted(int((~reachable).sum()), 'sentence')} left out of training"
-            warnings.warn(
-                f"unreachable='skip': {left_out}, whose labels are no path of the lattice", RuntimeWarning, stacklevel=3
-            )
-        return paths, used
-
-    def _weights(self, given: Any, offsets: Array, used: Array | None = None) -> Array | None:
-        """The weights of sentences, of all or of those that are used."""
-        of_sentences, of_tokens = sample_weights(given, offsets)
-        if of_tokens is not None:
-            raise OptionError("sample_weight: a LatticeTagger weighs whole sentences; give a number for each")
-        if of_sentences is None or used is None:
-            return of_sentences
-        if not of_sentences[used].any() and not self._of_part:
-            raise OptionError("sample_weight: all are zero; nothing is left to learn from")
-        return of_sentences[used]
-
-    def _development(self, trained: Trained, reads: InputSchema, dev: Any) -> Callable[[Array], float]:
-        """The score on development data of given weights."""
-        X, y = labelled_pair(dev)
-        gold = [list(labels) for labels in true_labels("dev", X, y)]
-        data = self._encoded(trained, reads, X)
-        check_lengths(gold, np.diff(data.offsets).tolist(), place="dev: y")
-
-        def labels_of(batch: Batch) -> list[list[str]]:
-            return [record.labels for record in batch.decode(self._default_decoder, probabilities=False)]
-
-        def score(weights: Array) -> float:
-            predicted = self._ask_with(trained._replace(weights=weights), data, labels_of)
-            return evaluate(gold, predicted).score
-
-        return score
+        return super().fit(listed(X), listed(y), dev=dev, progress=progress, sample_weight=sample_weight)
 
     def _like(self) -> Self:
         """An untrained copy that will have the same labels, whatever part of its training data it is trained on."""
@@ -346,70 +391,33 @@ class LatticeTagger(LatticeModel, Tagger):
 
     # -- sentences in, scores out -------------------------------------------------------------------------------------
 
-    def encode(self, X: Any) -> EncodedSentences:
+    def encode(self, X: Any) -> EncodedSentences:  # type: ignore[override]
         """Make the lattices of sentences once; every method but `fit` takes the result in place of X.
 
         X : sentences, or a Corpus
         """
-        return self._encoded(self._learnt(), self.reads_, X)
+        return self._encoded_by(self._learnt(), X)
 
-    def _encoded(self, trained: Trained, reads: InputSchema, X: Any) -> EncodedSentences:
+    _with_numbers = Tagger._with_numbers  # none are read
+
+    def _encoded_by(self, trained: Trained, X: Any) -> EncodedSentences:
         if isinstance(X, EncodedSentences):
-            if X.owner != trained.extractor.mark:
-                raise OptionError("the encoded data belong to another model; encode them with this one")
-            return X
+            return of_this_model(X, trained.extractor.mark)
+        reads = trained.reads
         sentences, given = sentences_of(X, reads)
         if given.kind != reads.kind and any(map(len, sentences)):
             raise CorpusError(f"X: the model was trained on {reads.kind}, got {given.kind}; give the same kind")
         return encoded_sentences(trained, _writing(trained), self.lattices, sentences)
 
-    def _ask(
-        self,
-        X: Any,
-        question: Callable[[Batch], list[R]],
-        forced: Forced | None = None,
-        constraints: str | None = None,
-    ) -> list[R]:
-        if constraints is not None:
-            self._scheme(constraints)  # every path keeps the scheme of the labels
-        return self._ask_with(self._learnt(), self.encode(X), question, forced)
-
-    def _ask_with(
-        self,
-        trained: Trained,
-        data: EncodedSentences,
-        question: Callable[[Batch], list[R]],
-        forced: Forced | None = None,
-    ) -> list[R]:
-        """As `_ask`, with what was learnt given as a value."""
-        writing, offsets = _writing(trained), data.offsets
-        expect(len(data.lattices.arcs.label))
-        permitted = permitted_labels(forced, offsets, writing.labels)
-        if offsets[-1] == 0:
-            return question(Batch([None] * len(data), 0, True, self._calibration))
-        scored = scored_lattices(trained, data.lattices)
-
-        def block(begin: int, end: int) -> list[R]:
-            sentences = list[GraphSentence | None]()
-            for n in range(begin, end):
-                sentence = lattice_sentence(scored[n], writing, data.tokens_of(n)) if len(scored[n]) else None
-                if sentence is not None and permitted is not None:
-                    sentence = sentence.restricted(permitted[offsets[n] : offsets[n + 1]])
-                sentences.append(sentence)
-            return question(Batch(sentences, begin, True, self._calibration))
-
-        answers = Workers(self.n_jobs).run(block, sentence_ranges(offsets, BLOCK_TOKENS))
-        return [answer for part in answers for answer in part]
-
-    def _why_one_decoder(self) -> str | None:
-        return "a LatticeTagger decodes exactly"
+    def _labels(self, trained: Trained) -> Sequence[str]:
+        return _writing(trained).labels
 
     # -- as a layer of a cascade --------------------------------------------------------------------------------------
 
     def _joint_objective(
         self,
         X: Any,
-        y: Sequence[Sequence[str]],
+        y: Any,
         workers: Workers,
         candidates: Candidates | None = None,
         dtype: Any = np.float32,
@@ -418,8 +426,8 @@ class LatticeTagger(LatticeModel, Tagger):
     ) -> tuple[LogLikelihood | LabelsOfArcs, FeatureValues]:
         """The likelihood of labels as a layer that passes `candidates`; it reads nothing from below.  Sentences whose
         labels are no path only pass their probabilities."""
-        sentences, _ = sentences_of(X, self.reads_)
-        weights = self._weights(sample_weight, offsets_from([len(sentence) for sentence in sentences]))
+        sentences, _ = sentences_of(X, self.reads())
+        weights = weights_of(sample_weight, offsets_from([len(sentence) for sentence in sentences]))
         used = [n for n, sentence in enumerate(sentences) if len(sentence)]
         trained, writing = self._trained, _writing(self._trained)
         data = encoded_sentences(trained, writing, self.lattices, [sentences[n] for n in used])
@@ -431,62 +439,27 @@ class LatticeTagger(LatticeModel, Tagger):
             return problem, NOTHING_BELOW
         return LabelsOfArcs(problem, candidates, data.tokens, len(writing.labels)), NOTHING_BELOW
 
-    def _passed_by(self, batch: Batch, cut: float) -> Passed:
-        return passed_by(batch, _writing(self._learnt()).labels, cut, pairs=False)
-
-    def _label_weights(self, y: Sequence[Sequence[Any]]) -> None:
-        """Labels have no weights of their own."""
-
-    def _weights_of(self, other: "LatticeTagger") -> Array:
-        """The weights of another model for the features and labels of this one; 0 for those that it lacks."""
-        learnt = self._learnt()
-        return carry_over(other._learnt(), learnt._replace(weights=np.zeros_like(learnt.weights)))
-
     # -- what was learnt ----------------------------------------------------------------------------------------------
 
-    @property
-    def classes_(self) -> list[str]:
-        """The labels of tokens, in the order of first appearance of the labels of arcs."""
-        return list(_writing(self._learnt()).labels)
-
-    @property
-    def scheme_(self) -> str | None:  # type: ignore[override]
-        """The scheme of the labels, where they follow one."""
-        return self._learnt().scheme
-
     def reads(self) -> InputSchema:
-        self._check_fitted()
-        return self.reads_
+        schema: InputSchema = self._learnt().reads
+        return schema
 
     def describe(self, top: int = 5) -> dict[str, Any]:
-        description = super().describe(top)
+        description = described(self, top)
         function = None if self.lattices is None else getattr(self.lattices, "__name__", repr(self.lattices))
         return description | {"parameters": description["parameters"] | {"lattices": function}}
 
-    def _compressed(self, prune: float, bits: int) -> Self:
-        smaller = super()._compressed(prune, bits)
-        smaller.reads_ = self.reads_
-        return smaller
+    def _describe_use(self, corpora: Sequence[Any], top: int = 5) -> dict[str, Any]:
+        return Tagger._describe_use(self, corpora, top)
 
-    # -- files --------------------------------------------------------------------------------------------------------
+    def _features_read(self) -> tuple[str, None]:
+        return "arcs", None
 
-    def pack(self) -> Packed:
-        """The tensors and the header of the model file; `lattices`, which is code, is not in it."""
-        tensors, header = super().pack()
-        return tensors, header | {"reads": {"kind": self.reads_.kind, "columns": list(self.reads_.columns)}}
-
-    @classmethod
-    def unpack(cls, tensors: Mapping[str, Array], header: Mapping[str, Any]) -> Self:
-        """The model that `pack` stored, after checking that everything fits together; `lattices` is missing."""
-        fields = HeaderReader.of(header)
-        model = super().unpack(tensors, fields)
-        if not all(isinstance(label, str) for label in model._trained.space.labels):
-            raise fields.refuse("label_type", "strings")
-        fields.one_of("scheme", (None, *WRITABLE))
-        reads = fields.part("reads")
-        model.reads_ = InputSchema(reads.one_of("kind", KINDS), tuple(reads.names("columns")))
-        check_calibration(HeaderReader(model.training_, "header: training"), model.weights_)
-        return model
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take over a pickle; those of version 0.2.0 say beside what was learnt what the sentences are."""
+        reads = state.pop("reads_", None)
+        vars(self).update(state if reads is None else state | {"_trained": state["_trained"]._replace(reads=reads)})
 
 
 def _writing(trained: Trained) -> ArcLabels:

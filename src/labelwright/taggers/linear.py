@@ -3,15 +3,14 @@
 `fit` reads and encodes sentences (features/, and the structure: chains of labels or states, segments), finds weights
 (the learner: log-likelihood, perceptron) and stores what was learnt as one value (`Trained`)."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from labelwright import __version__
-from labelwright.answers.batch import Batch, check_lengths
+from labelwright.answers.batch import Batch, check_lengths, passed_by
 from labelwright.answers.chains import CHAIN_DECODERS, decoder_options
 from labelwright.corpus.table import Corpus
 from labelwright.corpus.token_records import listed
@@ -20,7 +19,6 @@ from labelwright.errors import OptionError
 from labelwright.evaluate import evaluate
 from labelwright.features.extract import Encoded, Extractor, collected, columns_within
 from labelwright.features.incidence import Folder
-from labelwright.features.layered import encode_with_slots
 from labelwright.features.template import Template
 from labelwright.inspection import facts, use
 from labelwright.inspection.explanation import Asked, Explanation, explained
@@ -32,27 +30,27 @@ from labelwright.modelfile import HeaderReader, TensorReader
 from labelwright.parallel import Workers
 from labelwright.scoring.carry import pruned
 from labelwright.scoring.parameters import Parameters, Trained
-from labelwright.structures.passing import Candidates, FeatureValues
+from labelwright.structures.passing import Candidates, FeatureValues, Passed
 from labelwright.structures.states import StateSpace, state_names
 from labelwright.taggers.arguments import (
     Data,
-    Forced,
+    Known,
+    Question,
     class_weights,
     codes_among,
     fingerprint,
     labelled_pair,
+    of_this_model,
     permitted_labels,
     true_labels,
 )
 from labelwright.taggers.base import EXPLANATION, FORCED, JOINT, LAYER, NBEST, PROBABILITY, RULES, Tagger
-from labelwright.taggers.chain_structure import CHAINS, Constrained
+from labelwright.taggers.chain_structure import CHAINS, Constrained, Scoring, Source
 from labelwright.taggers.estimator import InputSchema, Summary, is_interrupted
 from labelwright.taggers.packing import (
     FITTED,
     PLAIN,
     Packed,
-    check_calibration,
-    check_token_labels,
     constructed,
     read_record,
     template_setting,
@@ -150,8 +148,34 @@ class Weighted:
     """What an estimator with weights has learnt, as one value (`Trained`), and what can be read off it."""
 
     _trained: Trained
+    _learner: ClassVar[Any]
     training_: dict[str, Any]  # record of the run: sizes, loss, seconds, why it stopped
     history_: list[dict[str, Any]]  #: a record of each iteration, or of each pass
+
+    # Settings, with the value that stands for one which a tagger does not have.
+    template: str | Template
+    cells: str
+    min_count: int
+    max_iter: int | None
+    n_jobs: int | None
+    random_state: int | None
+    verbose: int
+    dictionaries: Mapping[str, Any] | None
+    clusters: Mapping[str, Mapping[str, str]] | None
+    vectors: Any
+    class_weight: str | Mapping[str, float] | None = None
+    l1: float = 0.0
+    l2: float
+    tol: float
+    order: int = 1
+    optimizer: str = "lbfgs"
+    averaging: str = "none"
+    prune_labels: float | str = "off"
+    constraints: str | None = None
+    warm_start: bool = False
+    forbidden_transitions: Sequence[tuple[str, str]] | None = None
+    required_transitions: Sequence[tuple[str, str]] | None = None
+    entity_rate: float | None = None
 
     def _is_fitted(self) -> bool:
         return "_trained" in self.__dict__
@@ -209,6 +233,10 @@ class Weighted:
     def _weight_names(self) -> frozenset[str]:
         return frozenset([*PLAIN, *(f"{kind}.weights" for kind in self._parameters.cells)])
 
+    def _progress_bar(self, title: str = "training") -> ProgressBar:
+        """A bar for `fit(progress=...)` that shows what this training is about."""
+        return ProgressBar(self.max_iter, self._learner(self).tolerance, title)
+
 
 class LinearTagger(Weighted, Tagger):
     """A tagger with weights.  Subclasses declare its settings, and name its structure and its learner."""
@@ -219,32 +247,7 @@ class LinearTagger(Weighted, Tagger):
         {"dev", "init", "checkpoint", "progress", "memory_map", "sample_weight", "partial_labels", "partial_fit"}
     )
     _structure: ClassVar[Any] = CHAINS
-    _learner: ClassVar[Any]
     _by_paths: ClassVar[bool] = False  # is a labelling worth its best path, not the sum over its paths?
-
-    # Settings, with the value that stands for one which a tagger does not have.
-    template: str | Template
-    cells: str
-    min_count: int
-    max_iter: int | None
-    random_state: int | None
-    verbose: int
-    dictionaries: Mapping[str, Any] | None
-    clusters: Mapping[str, Mapping[str, str]] | None
-    vectors: Any
-    class_weight: str | Mapping[str, float] | None
-    l1: float = 0.0
-    l2: float
-    tol: float
-    order: int = 1
-    optimizer: str = "lbfgs"
-    averaging: str = "none"
-    prune_labels: float | str = "off"
-    constraints: str | None = None
-    warm_start: bool = False
-    forbidden_transitions: Sequence[tuple[str, str]] | None = None
-    required_transitions: Sequence[tuple[str, str]] | None = None
-    entity_rate: float | None = None
 
     _assemblies: tuple[Parameters, dict[str | None, Constrained]] | None = None
 
@@ -366,10 +369,10 @@ class LinearTagger(Weighted, Tagger):
         return None
 
     def _prepare(
-        self, X: Any, y: Sequence[Sequence[str]] | None, more: bool = False, sample_weight: Any = None
+        self, X: Any, y: Any, sample_weight: Any = None, more: bool = False, old: Trained | None = None
     ) -> tuple[Data, Trained]:
-        """The training data as integers, and what is known before training; with `more`, labels may come later."""
-        made: tuple[Data, Trained] = self._structure.prepare(self, X, y, more, sample_weight)
+        """The training data as integers, and what is known before training."""
+        made: tuple[Data, Trained] = self._structure.prepare(self, Source(X, y, sample_weight, more, old))
         return made
 
     def _latent_states(self, labels: Sequence[str], more: bool = False) -> list[int]:
@@ -447,13 +450,13 @@ class LinearTagger(Weighted, Tagger):
         self.history_ = [dict(record) for record in best.history if set(learner.of_iteration) <= set(record)]
         self.training_ = record | self._structure.facts(trained, data) | learner.facts
 
-    # -- development data, checkpoints, progress ----------------------------------------------------------------------
+    # -- development data, checkpoints --------------------------------------------------------------------------------
 
     def _development(self, trained: Trained, dev: Any, name: str = "dev") -> Development:
         """Development data, encoded and checked before the first iteration; `name` is what errors call them."""
         X, y = labelled_pair(dev, name)
         y = true_labels(name, X, y)
-        encoded = encode(trained.extractor, X)
+        encoded = self._encoded_by(trained, X)
         check_lengths(y, np.diff(encoded.offsets).tolist(), place=f"{name}: y")
         return Development(encoded, [list(labels) for labels in y])
 
@@ -479,23 +482,6 @@ class LinearTagger(Weighted, Tagger):
             arrays += [dev.X.offsets, *(a for x in dev.X.incidences.values() for a in x)]
         return fingerprint((settings, start.space.labels, dev and dev.y), arrays)
 
-    def _progress_bar(self, title: str = "training") -> ProgressBar:
-        """A bar for `fit(progress=...)` that shows what this training is about."""
-        return ProgressBar(self.max_iter, self._learner(self).tolerance, title)
-
-    @contextmanager
-    def _shown(self, progress: Any) -> Iterator[Any]:
-        """What is called with every iteration: what the caller gave, or a bar."""
-        if progress is not None or not self.verbose:
-            yield progress
-            return
-        bar = self._progress_bar()
-        bar.lines = True
-        try:
-            yield bar
-        finally:
-            bar.close()
-
     # -- as a layer of a cascade --------------------------------------------------------------------------------------
 
     def _joint_objective(
@@ -518,14 +504,16 @@ class LinearTagger(Weighted, Tagger):
             raise OptionError(
                 "joint training: a layer with pruned labels cannot learn with others; use prune_labels='off'"
             )
-        incidences, slots, offsets = encode_with_slots(learnt.extractor, X)
+        incidences, slots, offsets = learnt.extractor.encode_with_slots(X)
         weights = self.class_weight if class_weight is None else class_weight
-        data = structure.layer_data(self, y, incidences, offsets, weights, sample_weight)
+        data = structure.layer_data(self, incidences, offsets, y, (weights, sample_weight))
         return structure.objective(learnt, data, workers, dtype, slots.places, candidates), slots.values
 
     def _label_weights(self, y: Sequence[Sequence[Any]]) -> dict[Any, float] | None:
         """The weight of each label by `class_weight`, given the labels of all training data; None where all weigh the
         same."""
+        if self.class_weight is None:
+            return None
         labels, codes, _ = codes_among(y, self._space.labels)
         weights = class_weights(self.class_weight, labels, codes, self._of_part)
         return None if weights is None else dict(zip(labels, weights.tolist(), strict=True))
@@ -546,7 +534,10 @@ class LinearTagger(Weighted, Tagger):
     @property
     def classes_(self) -> list[str]:
         """The labels, in the order of first appearance in the training data."""
-        return list(self._learnt().space.labels)
+        return list(self._labels(self._learnt()))
+
+    def _labels(self, trained: Trained) -> Sequence[str]:
+        return trained.space.labels
 
     def __getstate__(self) -> dict[str, Any]:
         """What a pickle holds: all but what is quickly made again."""
@@ -620,7 +611,6 @@ class LinearTagger(Weighted, Tagger):
         arrays, fields = TensorReader.of(tensors), HeaderReader.of(header)
         model: Self = constructed(cls, fields, **template_setting(fields.part("features")))
         model._trained = cls._structure.read(model, arrays, fields)
-        check_token_labels(arrays, model._trained.space.labels)
         columns = columns_within(model._trained.extractor)
         if columns is not None:  # settings that are stored with the features
             given = columns.sources.settings() if columns.sources.order else {}
@@ -628,8 +618,8 @@ class LinearTagger(Weighted, Tagger):
             if model._trained.segments is not None:  # which keep dictionaries as they were given, case and all
                 given.pop("dictionaries", None)
             model.set_params(**given)
-        model.training_, model.history_ = read_record(fields, FITTED, cls._learner.of_iteration)
-        check_calibration(HeaderReader(model.training_, "header: training"), model.weights_)
+        of_iteration = cls._learner.of_iteration
+        model.training_, model.history_ = read_record(fields, FITTED, of_iteration, weights=model.weights_)
         return model
 
     def _features_read(self) -> tuple[str, Mapping[str, str] | None]:
@@ -643,38 +633,33 @@ class LinearTagger(Weighted, Tagger):
         X : sentences, or a Corpus
         arrays : an array [tokens, D] of numbers for each sentence, of a model that was trained with them
         """
-        return encode(self._learnt().extractor, X if arrays is None else with_arrays(X, arrays))
+        encoded: Encoded = self._encoded_by(self._learnt(), X if arrays is None else with_arrays(X, arrays))
+        return encoded
 
-    def _with_numbers(self, X: Any, arrays: Sequence[Any]) -> Encoded:
+    def _encoded_by(self, trained: Trained, X: Any) -> Any:
+        """Sentences as a model that has learnt this reads them."""
+        return encode(trained.extractor, X)
+
+    def _with_numbers(self, X: Any, arrays: Sequence[Any]) -> Any:
         return self.encode(X, arrays=arrays)
 
-    def _ask(
-        self,
-        X: Any,
-        question: Callable[[Batch], list[R]],
-        forced: Forced | None = None,
-        constraints: str | None = None,
-    ) -> list[R]:
+    def _ask(self, X: Any, question: Question[R], forced: Known = None, constraints: str | None = None) -> list[R]:
         return self._ask_with(self._learnt(), X, question, forced, constraints)
 
     def _ask_with(
-        self,
-        trained: Trained,
-        X: Any,
-        question: Callable[[Batch], list[R]],
-        forced: Forced | None = None,
-        constraints: str | None = None,
+        self, trained: Trained, X: Any, question: Question[R], forced: Known = None, constraints: str | None = None
     ) -> list[R]:
         """As `_ask`, with what was learnt given as a value: development data are scored so, too."""
-        data, structure = encode(trained.extractor, X), self._structure
-        expect(int(data.offsets[-1]) * structure.cost(trained))
-        permitted = permitted_labels(forced, data.offsets, trained.space.labels)
+        data, structure = self._encoded_by(trained, X), self._structure
+        expect(structure.work(trained, data))
+        permitted = permitted_labels(forced, data.offsets, self._labels(trained))
         constrained = self._constrained(trained, constraints)
         probabilistic, calibration = self._probabilistic, self._calibration
         if data.offsets[-1] == 0:
             return question(Batch([None] * len(data), 0, probabilistic, calibration))
         workers = Workers(self.n_jobs)
-        blocks, scored = structure.scored_blocks(trained, constrained, data, permitted, workers, self._by_paths)
+        scoring = Scoring(trained, constrained, data, permitted, workers, self._by_paths)
+        blocks, scored = structure.scored_blocks(scoring)
 
         def answer(begin: int, end: int) -> list[R]:
             return question(Batch(scored(begin, end), begin, probabilistic, calibration))
@@ -698,13 +683,18 @@ class LinearTagger(Weighted, Tagger):
         return super()._ranks(decoder)
 
     def _decoder_options(self, decoder: str) -> list[str]:
-        return decoder_options(decoder)
+        return decoder_options(decoder) if self._structure is CHAINS else super()._decoder_options(decoder)
 
     def _why_one_decoder(self) -> str | None:
+        if self._structure is not CHAINS:
+            return f"a {type(self).__name__} decodes exactly"
         return None if self._probabilistic else self._lacks(PROBABILITY)
 
+    def _passed_by(self, batch: Batch, cut: float) -> Passed:
+        return passed_by(batch, tuple(self.classes_), cut, pairs=self._structure is CHAINS)
+
     def _state_names(self) -> list[str]:
-        return super()._state_names() if self._learnt().segments is not None else state_names(self._space)
+        return state_names(self._space) if self._structure is CHAINS else super()._state_names()
 
 
 def with_arrays(X: Any, arrays: Sequence[Any], y: Sequence[Sequence[Any]] | None = None) -> Corpus:
@@ -716,9 +706,7 @@ def with_arrays(X: Any, arrays: Sequence[Any], y: Sequence[Sequence[Any]] | None
 def encode(extractor: Extractor, X: Any) -> Encoded:
     """Sentences as features; encoded data come back as they are."""
     if isinstance(X, Encoded):
-        if X.owner != extractor.mark:
-            raise OptionError("the encoded data belong to another model; encode them with this one")
-        return X
+        return of_this_model(X, extractor.mark)
     X = X if extractor.kind == "dicts" else listed(X)  # dicts are read once, one sentence at a time
     if isinstance(X, list | tuple) and all(hasattr(sentence, "__len__") and not len(sentence) for sentence in X):
         return Encoded({}, np.zeros(len(X) + 1, np.int64), extractor.mark)

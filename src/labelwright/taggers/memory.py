@@ -39,20 +39,19 @@ from labelwright.memory.search import SEARCHED, VOTES, Searcher, settings_with
 from labelwright.memory.store import Answers, IGTree, Memory
 from labelwright.memory.stored import HEAVIEST, Remembered, read_remembered
 from labelwright.memory.weights import METRICS, WEIGHTS, numbers_of
-from labelwright.memory.windows import NO_VECTORS, Windows, restored, windows
+from labelwright.memory.windows import NO_VECTORS, restored, windows
 from labelwright.modelfile import HeaderReader, TensorReader, check_distinct, check_indices
 from labelwright.parallel import Workers
-from labelwright.settings import AtLeast, Flag, OneOf, OnlyWith, Signed, chosen, declared
+from labelwright.settings import NOT_NEGATIVE, AtLeast, Choice, Flag, Kind, Number, OneOf, OnlyWith, Place, Signed
 from labelwright.structures.proposals import Distributions, check_order, gram_name, ngram_classes, propose
 from labelwright.taggers.arguments import BALANCED, instance_weights, token_weights
 from labelwright.taggers.base import NEIGHBOURS
+from labelwright.taggers.declared import chosen, declared
 from labelwright.taggers.estimator import Estimator, InputSchema, Summary
-from labelwright.taggers.kinds import Decay, NameByColumn, NameOrNumbers
-from labelwright.taggers.ngram import NGRAM, NgramModel, Proposed, remembered
+from labelwright.taggers.ngram import NGRAM, NgramTagger, Proposed, remembered
 from labelwright.taggers.packing import (
     REMEMBERED,
     Packed,
-    check_calibration,
     check_token_labels,
     constructed,
     header_of,
@@ -62,11 +61,87 @@ from labelwright.taggers.packing import (
     read_scheme,
     template_setting,
 )
-from labelwright.wording import counted
+from labelwright.wording import counted, shown
 
 Array = NDArray[Any]
 # Without compiled code a query takes as long as so many tokens of a CRF, and one more for so many instances.
 QUERY_COST, INSTANCES_OF_TOKEN = 8, 5000
+
+
+class NameByColumn(Choice):
+    """One of several names, or one of them for each column."""
+
+    metavar = "NAME"
+
+    def complaint(self, value: Any) -> str | None:
+        names = [value] if isinstance(value, str) or not hasattr(value, "__len__") else value
+        wrong = [name for name in names if not isinstance(name, str) or name not in self.choices]
+        return f"expected {self.expected}, got {shown(wrong[0], 60)}" if wrong else None
+
+    def from_text(self, text: str) -> str | list[str]:
+        """The names that a text means.
+
+        >>> NameByColumn(["overlap", "mvdm"]).from_text("overlap,mvdm")
+        ['overlap', 'mvdm']
+        """
+        parts = [part.strip() for part in text.split(",")]
+        if not all(parts):
+            raise ValueError(text)
+        return parts if len(parts) > 1 else parts[0]
+
+
+class NameOrNumbers(Choice):
+    """One of several names, or a number for each column."""
+
+    metavar = "NAME"
+
+    def complaint(self, value: Any) -> str | None:
+        if isinstance(value, str):
+            return super().complaint(value)
+        listed = value if hasattr(value, "__len__") else [None]
+        if isinstance(value, Mapping) or not all(Number().accepts(number) for number in listed):
+            return f"expected a name, or a number for each column, got {shown(value, 60)}"
+        return None
+
+    def from_text(self, text: str) -> str | list[float]:
+        """The name or the numbers that a text means.
+
+        >>> NameOrNumbers(["gain-ratio"]).from_text("0.5,1")
+        [0.5, 1.0]
+        """
+        parts = [part.strip() for part in text.split(",")]
+        try:
+            return [float(part) for part in parts]
+        except ValueError:
+            if len(parts) == 1:
+                return parts[0]
+            raise OptionError(f"--weights: expected a name, or numbers separated by commas, got {text!r}") from None
+
+
+class Decay(Kind):
+    """The numbers (a, b) of exponential decay; b is 1 where there is one number."""
+
+    expected = "two numbers of 0 or more, as in 1,0.5"
+    metavar = "A[,B]"
+
+    def accepts(self, value: Any) -> bool:
+        pair = hasattr(value, "__len__") and not isinstance(value, str) and len(value) == 2
+        return pair and all(NOT_NEGATIVE.accepts(number) for number in value)
+
+    def from_text(self, text: str) -> tuple[float, ...]:
+        """The numbers that a text means.
+
+        >>> Decay().from_text("0.5"), Decay().from_text("0.5,2")
+        ((0.5, 1.0), (0.5, 2.0))
+        """
+        numbers = tuple(float(part) for part in text.split(","))
+        return (*numbers, 1.0) if len(numbers) == 1 else numbers
+
+    def from_recipe(self, value: Any, place: Place) -> Any:
+        if isinstance(value, list):
+            return tuple(value) if len(value) != 1 else (value[0], 1.0)
+        return (value, 1.0) if NOT_NEGATIVE.accepts(value) else value
+
 
 IB1 = OnlyWith("algorithm", "ib1")
 
@@ -217,10 +292,7 @@ class MemoryBased(Estimator):
         return self
 
     def _given_weights(self, n: int) -> Array:
-        try:
-            given = np.asarray(self.weights, np.float64)
-        except (TypeError, ValueError):
-            given = np.empty(0)
+        given = np.asarray(self.weights, np.float64)
         if given.shape != (n,) or not ((given >= 0) & (given <= HEAVIEST)).all():
             raise OptionError(
                 f"weights: expected a name, or for each of {n} columns a number from 0 to {HEAVIEST:g}, got "
@@ -395,7 +467,7 @@ class MemoryBased(Estimator):
         return tags
 
 
-class MemoryTagger(NgramModel):
+class MemoryTagger(NgramTagger):
     """Memory-based tagging: label n-grams from nearest neighbours, made one labelling by constraint satisfaction.
 
     The settings of MemoryBased say how neighbours are found (`metric` and `weights` by column: the lines of the
@@ -406,12 +478,11 @@ class MemoryTagger(NgramModel):
     [['D', 'N']]
     """
 
-    can: ClassVar[frozenset[str]] = NgramModel.can | {NEIGHBOURS}
+    can: ClassVar[frozenset[str]] = NgramTagger.can | {NEIGHBOURS}
     _training_options: ClassVar[frozenset[str]] = frozenset({"search", "sample_weight", "partial_fit"})
     _searched: ClassVar[tuple[str, ...]] = SEARCHED
+    compares_symbols: ClassVar[bool] = True  # type: ignore[misc]
     learner_: MemoryBased
-    windows_: Windows
-    template: Any
     k: int
     votes: str
     decay: tuple[float, float]
@@ -544,8 +615,7 @@ class MemoryTagger(NgramModel):
             raise tensors.refuse("seen", "a class for each of the n-grams")
         if len(model.windows_.names) != model.learner_.n_features_in_:
             raise described.refuse("names", f"names of {model.learner_.n_features_in_} columns")
-        model.training_, _ = read_record(header, REMEMBERED)
-        check_calibration(HeaderReader(model.training_, "header: training"), np.ones(1))
+        model.training_, _ = read_record(header, REMEMBERED, weights=np.ones(1))
         return model
 
     def _features_read(self) -> tuple[str, Mapping[str, str] | None]:

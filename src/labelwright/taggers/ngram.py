@@ -33,19 +33,7 @@ from labelwright.inspection.explanation import Asked, Evidence, Explanation, exp
 from labelwright.inspection.ngram_evidence import Predictions, ProposedSentence
 from labelwright.memory.windows import NO_VECTORS, Windows, offsets_of, windows
 from labelwright.parallel import Workers, sentence_ranges
-from labelwright.settings import (
-    REQUIRED,
-    AtLeast,
-    AtMost,
-    Bounds,
-    Choice,
-    Default,
-    RecipeOnly,
-    Signed,
-    Whole,
-    chosen,
-    declared,
-)
+from labelwright.settings import REQUIRED, Bounds, Choice, Default, Kind, Limit, RecipeOnly, Signed, Whole
 from labelwright.structures import proposals
 from labelwright.structures.passing import Layered, Passed, likely
 from labelwright.structures.passing import certain as passed_labels
@@ -59,7 +47,7 @@ from labelwright.structures.proposals import (
     label_shares,
     ngram_classes,
 )
-from labelwright.taggers.arguments import labelled, token_weights, true_labels
+from labelwright.taggers.arguments import Known, Question, labelled, of_this_model, token_weights, true_labels
 from labelwright.taggers.base import (
     CONFIDENCE,
     EXPLANATION,
@@ -72,15 +60,14 @@ from labelwright.taggers.base import (
     Confidences,
     Tagger,
 )
-from labelwright.taggers.calibrating import Question
-from labelwright.taggers.declared import COMMON
-from labelwright.taggers.kinds import WholeNumbers
+from labelwright.taggers.declared import COMMON, chosen, declared
 from labelwright.taggers.linear import with_arrays
 from labelwright.wording import shown
 
 Array = NDArray[Any]
 R = TypeVar("R")
 BLOCK_TOKENS = 1 << 14  # that a memory is asked about at once
+BLOCK_NUMBERS = 1 << 22  # probabilities that a classifier is asked for at once
 
 
 class OddNumber(Whole):
@@ -89,10 +76,7 @@ class OddNumber(Whole):
     expected = f"an odd number, 1 to {LONGEST}"
 
     def __init__(self) -> None:
-        self.bounds = Bounds(AtLeast(1), AtMost(LONGEST))
-
-    def accepts(self, value: Any) -> bool:
-        return super().accepts(value) and value % 2 == 1
+        super().__init__(Bounds(Limit("", lambda value: 1 <= value <= LONGEST and value % 2 == 1)))
 
 
 class Inference(Choice):
@@ -110,6 +94,15 @@ class NameOrFunction(Choice):
     def complaint(self, value: Any) -> str | None:
         wrong = None if callable(value) else super().complaint(value)
         return wrong and f"expected {self.expected}, or a function of confidences and lengths, got {shown(value, 60)}"
+
+
+class WholeNumbers(Kind):
+    """A list of whole numbers."""
+
+    expected = "a list of whole numbers"
+
+    def accepts(self, value: Any) -> bool:
+        return hasattr(value, "__iter__") and not isinstance(value, str | Mapping)
 
 
 # fmt: off
@@ -140,8 +133,14 @@ class Proposed:
         return sum(block.n_sentences for block in self.blocks)
 
 
-class NgramModel(Confidences, Tagger):
-    """A tagger over label n-grams; subclasses say how their classes are learnt and predicted (two methods)."""
+class NgramTagger(Confidences, Tagger):
+    """Label n-grams from any scikit-learn classifier, made one labelling by constraint satisfaction inference.
+
+    >>> from sklearn.tree import DecisionTreeClassifier
+    >>> tagger = NgramTagger(DecisionTreeClassifier(random_state=0)).fit([["the", "dog"], ["it"]], [["B", "I"], ["B"]])
+    >>> tagger.predict([["the", "dog"]])
+    [['B', 'I']]
+    """
 
     can: ClassVar[frozenset[str]] = frozenset({CONFIDENCE, NBEST, ORACLE, RULES, EXPLANATION, LAYER, SHARES})
     decoders: ClassVar[tuple[str, ...]] = DECODERS
@@ -149,6 +148,9 @@ class NgramModel(Confidences, Tagger):
     _decoder_flag: ClassVar[str] = "--inference"
     _rule_options: ClassVar[tuple[str, ...]] = ("probabilities", "time_limit")
     _further_options: ClassVar[frozenset[str]] = frozenset({"inference", "time_limit"})
+    classifier: Any
+    template: Any
+    min_count: int
     ngram: int
     inference: str
     weighting: str | Weighting
@@ -165,23 +167,18 @@ class NgramModel(Confidences, Tagger):
     grams_: Array  # [C, n] int32  labels of each class; -1 outside the sentence
     scheme_: str | None  # of the labels, where they follow one
     mark_: str  # tells this fit from all others
+    _extractor: Extractor
+    windows_: Windows  # instead of it, where the classifier is a MemoryBased
+    dense_: bool  # does the classifier refuse sparse matrices?
+    classifier_: Any  # trained; None where all tokens of the training data are of one class
     training_: dict[str, Any]  # record of the run
 
-    # -- what subclasses give ---------------------------------------------------------------------------------
-
-    def _fit_classifier(self, X: Any, classes: Array, n_classes: int, given: Given, often: Array | None = None) -> None:
-        """Learn to predict the classes [T] of the tokens of X; `given` is what the template reads beside them, and
-        `often` [T] how many times each token counts."""
-        raise NotImplementedError
-
-    def _distributions(self, X: Any) -> Iterator[tuple[Distributions, Array]]:
-        """What is said of the tokens of X, in blocks of whole sentences, each with its own offsets [N+1] from 0 on."""
-        raise NotImplementedError
-
-    @property
-    def compares_symbols(self) -> bool:
-        """Whether the classifier is a memory, not one that learns from features."""
-        return True
+    _declared = chosen(
+        "classifier ngram inference template min_count weighting lengths n_jobs verbose dictionaries clusters vectors "
+        "class_weight",
+        NGRAM,
+        template="window",
+    )
 
     # -- fit --------------------------------------------------------------------------------------------------
 
@@ -226,6 +223,13 @@ class NgramModel(Confidences, Tagger):
         self._remember_tokenizer(tokenizer)
         return self
 
+    def partial_fit(self, X: Any, y: Any = None, *, sample_weight: Sequence[Any] | None = None) -> Self:
+        """Refused: a classifier of n-grams has a fixed set of classes.
+
+        X, y, sample_weight : as in `fit`
+        """
+        raise OptionError("partial_fit: an NgramTagger cannot learn further; fit again, or use a MemoryTagger")
+
     def _complete(self, X: Any, y: Any, known: Sequence[Any] = ()) -> tuple[Any, list[Any], Array, Array]:
         """Training data, their labels after those that are known, the label of every token [T], and where sentences
         begin [N+1]."""
@@ -241,6 +245,70 @@ class NgramModel(Confidences, Tagger):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         proposals.check_lengths(self.lengths, self.ngram)
+        if "classifier" not in self._parameter_names():
+            return
+        can = [name for name in ("fit", *ASK) if callable(getattr(self.classifier, name, None))]
+        if isinstance(self.classifier, type) or can[:1] != ["fit"] or len(can) < 2:
+            raise OptionError(
+                f"classifier: expected an object with fit and one of {', '.join(ASK)}, got {self.classifier!r:.60}"
+            )
+
+    @property
+    def compares_symbols(self) -> bool:
+        """Whether the classifier is a memory, not one that learns from features."""
+        return bool(getattr(self.classifier, "takes_columns", False))
+
+    # -- the classifier; subclasses may have another ------------------------------------------------------------------
+
+    def _fit_classifier(self, X: Any, classes: Array, n_classes: int, given: Given, often: Array | None = None) -> None:
+        """Learn to predict the classes [T] of the tokens of X; `given` is what the template reads beside them, and
+        `often` [T] how many times each token counts."""
+        weights = {} if often is None else {"sample_weight": often}
+        if weights and "sample_weight" not in inspect.signature(self.classifier.fit).parameters:
+            raise OptionError(f"sample_weight: {type(self.classifier).__name__}.fit takes no weights; leave them out")
+        if self.compares_symbols:  # a MemoryBased
+            self.windows_, data = windows(X, self.template, given)
+            self.classifier_ = _copy_of(self.classifier).fit(data, classes, **weights)
+            return
+        self._extractor, incidences, _ = learn(X, self.template, self.min_count, given=given)
+        matrix = feature_matrix(incidences["state"], self._extractor.n_features)
+        if not matrix.nnz:
+            raise OptionError("template: no token has a feature of its own; use U lines (or dicts that are not empty)")
+        if n_classes == 1:
+            self.classifier_ = None
+            return
+        self.dense_ = False
+        try:
+            self.classifier_ = _copy_of(self.classifier).fit(matrix, classes, **weights)
+        except TypeError as error:
+            if "parse" not in str(error):
+                raise
+            self.dense_ = True  # it takes no sparse matrix
+            self.classifier_ = _copy_of(self.classifier).fit(matrix.toarray(), classes, **weights)
+
+    def _distributions(self, X: Any) -> Iterator[tuple[Distributions, Array]]:
+        """What is said of the tokens of X, in blocks of whole sentences, each with its own offsets [N+1] from 0 on."""
+        if self.compares_symbols:
+            yield from remembered(self.classifier_, self.windows_, X)
+            return
+        incidences, offsets = self._extractor.encode(X)
+        matrix = feature_matrix(incidences["state"], self._extractor.n_features)
+        for begin, end in sentence_ranges(offsets, max(1, BLOCK_NUMBERS // len(self.grams_))):
+            bounds = offsets[begin : end + 1]
+            t0, t1 = bounds[[0, -1]].tolist()
+            yield self._classify(matrix[t0:t1]), bounds - t0
+
+    def _classify(self, rows: Any) -> Distributions:
+        """What the classifier says of rows of features."""
+        if self.classifier_ is None or not rows.shape[0]:
+            return certain(np.zeros(rows.shape[0], np.int32))
+        rows = rows.toarray() if self.dense_ else rows
+        method = next(name for name in ASK if hasattr(self.classifier_, name))
+        classes = np.asarray(getattr(self.classifier_, "classes_", np.arange(len(self.grams_))))
+        try:
+            return ASK[method](np.asarray(getattr(self.classifier_, method)(rows)), classes)
+        except OptionError as error:
+            raise OptionError(f"{type(self.classifier_).__name__}.{method}: {error}") from None
 
     @property
     def classes_(self) -> list[str]:
@@ -262,9 +330,7 @@ class NgramModel(Confidences, Tagger):
         self._check_fitted()
         X = X if arrays is None else self._with_arrays(X, arrays)
         if isinstance(X, Proposed):
-            if X.owner != self.mark_:
-                raise OptionError("the encoded data belong to another model; encode them with this one")
-            return X
+            return of_this_model(X, self.mark_)
         return Proposed(list(self._blocks(X)), self.mark_)
 
     def _with_numbers(self, X: Any, arrays: Sequence[Any]) -> Proposed:
@@ -322,13 +388,7 @@ class NgramModel(Confidences, Tagger):
 
     # -- scores -------------------------------------------------------------------------------------------------------
 
-    def _ask(
-        self,
-        X: Any,
-        question: Callable[[Batch], list[R]],
-        forced: Any = None,
-        constraints: str | None = None,
-    ) -> list[R]:
+    def _ask(self, X: Any, question: Question[R], forced: Known = None, constraints: str | None = None) -> list[R]:
         if forced is not None:
             self._require(FORCED, "forced", "it chooses among proposals of its own; use a CRF")
         allowed_next, answers, first, workers = self._allowed(constraints), list[R](), 0, Workers(self.n_jobs)
@@ -353,7 +413,7 @@ class NgramModel(Confidences, Tagger):
         token = np.repeat(np.arange(len(shares)), np.diff(slots.ptr))
         return Passed(labels, slots, shares[token, slots.label])
 
-    def _asker(self, X: Any) -> Callable[[Question], list[Any]]:
+    def _asker(self, X: Any) -> Callable[[Question[Any]], list[Any]]:
         batches: list[Batch] = self._ask(X, lambda batch: [batch])  # their graphs are made once
         return lambda question: [answer for batch in batches for answer in question(batch)]
 
@@ -411,6 +471,13 @@ class NgramModel(Confidences, Tagger):
     def _names(self, codes: list[int]) -> list[str]:
         return [self.labels_[code] for code in codes]
 
+    def pack(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Not for this model: what a foreign classifier has learnt is code as well as numbers."""
+        raise OptionError(
+            "save: a NgramTagger holds a classifier that only pickle can store; pickle the tagger, and load only "
+            "what you trust"
+        )
+
 
 def remembered(memory: Any, windows: Windows, X: Any) -> Iterator[tuple[Distributions, Array]]:
     """What a MemoryBased whose classes are numbers says of the tokens of X, block by block."""
@@ -456,107 +523,6 @@ def _shown(
         for distributions, offsets in blocks:
             bar.update(task, advance=int(offsets[-1]))
             yield distributions, offsets
-
-
-BLOCK_NUMBERS = 1 << 22  # probabilities that a classifier is asked for at once
-
-
-class NgramTagger(NgramModel):
-    """Label n-grams from any scikit-learn classifier, made one labelling by constraint satisfaction inference.
-
-    >>> from sklearn.tree import DecisionTreeClassifier
-    >>> tagger = NgramTagger(DecisionTreeClassifier(random_state=0)).fit([["the", "dog"], ["it"]], [["B", "I"], ["B"]])
-    >>> tagger.predict([["the", "dog"]])
-    [['B', 'I']]
-    """
-
-    _extractor: Extractor
-    windows_: Windows  # instead of it, where the classifier is a MemoryBased
-    dense_: bool  # does the classifier refuse sparse matrices?
-    classifier_: Any  # trained; None where all tokens of the training data are of one class
-    classifier: Any
-    template: Any
-    min_count: int
-
-    _declared = chosen(
-        "classifier ngram inference template min_count weighting lengths n_jobs verbose dictionaries clusters vectors "
-        "class_weight",
-        NGRAM,
-        template="window",
-    )
-
-    def partial_fit(self, X: Any, y: Any = None, *, sample_weight: Sequence[Any] | None = None) -> Self:
-        """Refused: a classifier of n-grams has a fixed set of classes.
-
-        X, y, sample_weight : as in `fit`
-        """
-        raise OptionError("partial_fit: an NgramTagger cannot learn further; fit again, or use a MemoryTagger")
-
-    @property
-    def compares_symbols(self) -> bool:
-        return bool(getattr(self.classifier, "takes_columns", False))
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        can = [name for name in ("fit", *ASK) if callable(getattr(self.classifier, name, None))]
-        if isinstance(self.classifier, type) or can[:1] != ["fit"] or len(can) < 2:
-            raise OptionError(
-                f"classifier: expected an object with fit and one of {', '.join(ASK)}, got {self.classifier!r:.60}"
-            )
-
-    def _fit_classifier(self, X: Any, classes: Array, n_classes: int, given: Given, often: Array | None = None) -> None:
-        weights = {} if often is None else {"sample_weight": often}
-        if weights and "sample_weight" not in inspect.signature(self.classifier.fit).parameters:
-            raise OptionError(f"sample_weight: {type(self.classifier).__name__}.fit takes no weights; leave them out")
-        if self.compares_symbols:  # a MemoryBased
-            self.windows_, data = windows(X, self.template, given)
-            self.classifier_ = _copy_of(self.classifier).fit(data, classes, **weights)
-            return
-        self._extractor, incidences, _ = learn(X, self.template, self.min_count, given=given)
-        matrix = feature_matrix(incidences["state"], self._extractor.n_features)
-        if not matrix.nnz:
-            raise OptionError("template: no token has a feature of its own; use U lines (or dicts that are not empty)")
-        if n_classes == 1:
-            self.classifier_ = None
-            return
-        self.dense_ = False
-        try:
-            self.classifier_ = _copy_of(self.classifier).fit(matrix, classes, **weights)
-        except TypeError as error:
-            if "parse" not in str(error):
-                raise
-            self.dense_ = True  # it takes no sparse matrix
-            self.classifier_ = _copy_of(self.classifier).fit(matrix.toarray(), classes, **weights)
-
-    def _distributions(self, X: Any) -> Iterator[tuple[Distributions, Array]]:
-        if self.compares_symbols:
-            yield from remembered(self.classifier_, self.windows_, X)
-            return
-        incidences, offsets = self._extractor.encode(X)
-        matrix = feature_matrix(incidences["state"], self._extractor.n_features)
-        for begin, end in sentence_ranges(offsets, max(1, BLOCK_NUMBERS // len(self.grams_))):
-            bounds = offsets[begin : end + 1]
-            t0, t1 = bounds[[0, -1]].tolist()
-            yield self._classify(matrix[t0:t1]), bounds - t0
-
-    def _classify(self, rows: Any) -> Distributions:
-        """What the classifier says of rows of features."""
-        if self.classifier_ is None or not rows.shape[0]:
-            return certain(np.zeros(rows.shape[0], np.int32))
-        rows = rows.toarray() if self.dense_ else rows
-        method = next(name for name in ASK if hasattr(self.classifier_, name))
-        classes = np.asarray(getattr(self.classifier_, "classes_", np.arange(len(self.grams_))))
-        try:
-            return ASK[method](np.asarray(getattr(self.classifier_, method)(rows)), classes)
-        except OptionError as error:
-            raise OptionError(f"{type(self.classifier_).__name__}.{method}: {error}") from None
-
-    def pack(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Not for this model: what a foreign classifier has learnt is code as well as numbers."""
-        raise OptionError(
-            "save: a NgramTagger holds a classifier that only pickle can store; pickle the tagger, and load only "
-            "what you trust"
-        )
 
 
 def feature_matrix(incidence: Incidence, n_features: int) -> Any:

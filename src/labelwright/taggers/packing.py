@@ -46,7 +46,6 @@ from labelwright.modelfile import (
     pack_strings,
     read_strings,
 )
-from labelwright.scoring.candidate_scores import PrunedParameters
 from labelwright.scoring.parameters import REACH, Cells, Parameters, Pruning, Trained
 from labelwright.settings import settings_of
 from labelwright.structures.candidates import SparseTransitions, label_space
@@ -93,9 +92,6 @@ def constructed(kind: type[Any], header: HeaderReader, **given: Any) -> Any:
     """An untrained model with the settings of a header; those in `given` are taken as they are.  Files of earlier
     versions name files and say how many threads run, too."""
     fields, declared = header.part("parameters"), settings_of(kind)
-    for name, read in (("random_state", fields.whole), ("template", fields.text)):  # models check them when needed
-        if fields.get(name) is not None:
-            read(name)
     stored = {
         name: tuple(value) if isinstance(value, list) and isinstance(declared[name].default, tuple) else value
         for name, value in storable(fields, kind).items()
@@ -189,7 +185,7 @@ def pack_linear(model: Any, trained: Trained) -> Packed:
     if pruning is None:
         tensors["labels.first"] = space.first
     else:
-        sparse = parameters.sparse  # type: ignore[attr-defined]
+        sparse = parameters.sparse
         tensors |= {"transitions.ptr": sparse.ptr, "transitions.label": sparse.second, "pruning.bias": pruning.bias}
         header["pruning"] = {name: getattr(pruning, name) for name in ("cutoff", "most", "share", "prior")}
     tensors |= {f"features.{name}": tensor for name, tensor in trained.extractor.tensors().items()}
@@ -304,8 +300,9 @@ def read_pruned(tensors: TensorReader, header: HeaderReader) -> Trained:
         if not start.any() or not end.any():
             raise tensors.refuse("space.start", "labels that may begin and end")
         space = space._replace(start=start, end=end, arc=tensors.array("space.arc", np.bool_, L, L))
-    parameters: Any = PrunedParameters({"state": cells}, L, sparse)
-    return Trained(extractor, space, parameters, weights, read_scheme(header), pruning=pruning)
+    return Trained(
+        extractor, space, Parameters({"state": cells}, L, sparse=sparse), weights, read_scheme(header), pruning=pruning
+    )
 
 
 # -- the record of training: what `inspect` and `calibrate` read of it is checked --------------------------------------
@@ -320,12 +317,14 @@ def read_record(
     needed: Sequence[str] = (),
     of_iteration: Sequence[str] = ("loss",),
     of_layers: bool = False,
+    weights: Array | None = None,
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """The record of training, and that of its iterations.
 
     needed : what it must hold, unless it is empty (a model that was not trained), or of another program and has none
     of_iteration : what the record of each iteration must hold
-    of_layers : whether it is that of a cascade, which is never empty and holds scores of several layers"""
+    of_layers : whether it is that of a cascade, which is never empty and holds scores of several layers
+    weights : those of a tagger, which its calibration must leave finite"""
     training = header.part("training")
     for name in ("training", "history"):
         header.check_plain(name, but=("loss", "norm", "merit"))
@@ -335,6 +334,8 @@ def read_record(
         _require(training, needed)
     if "stopped" in training and needed:
         _require(training, TIMED)
+    if weights is not None:
+        check_calibration(training, weights)
     history = header.parts("history")
     for record in history:
         _require(record, of_iteration)

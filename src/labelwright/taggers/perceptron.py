@@ -28,12 +28,11 @@ from labelwright.learn.perceptron import (
 from labelwright.parallel import Workers
 from labelwright.scoring.carry import carry_over
 from labelwright.scoring.parameters import Trained
-from labelwright.settings import chosen
 from labelwright.structures.lattice import Margins, margins
 from labelwright.taggers.arguments import Data
 from labelwright.taggers.base import CONFIDENCE, JOINT, PROBABILITY, Confidences
 from labelwright.taggers.crf import LatentCRF
-from labelwright.taggers.declared import PERCEPTRON
+from labelwright.taggers.declared import PERCEPTRON, chosen
 from labelwright.taggers.linear import LinearTagger, Noise, State, finished, lasting
 
 Array = NDArray[Any]
@@ -155,14 +154,14 @@ class Online:
         begun, model = time.perf_counter(), self.model
         grown = copy.copy(model)  # whatever fails, this model stays as it is
         if not model._is_fitted():
-            data, trained = model._prepare(X, y, more=True, sample_weight=sample_weight)
+            data, trained = model._prepare(X, y, sample_weight, more=True)
             rule = self.rule()
             run = Averaged.begin(model._begun(trained, 0, False).weights, rule)
             grown.history_, grown.training_ = [], {"sentences": 0, "tokens": 0}
         else:
             run, rule = vars(model).get("_online") or (Averaged.begin(model.weights_, self.rule()), self.rule())
             old = model._trained
-            data, trained = model._structure.prepare(model, X, y, sample_weight=sample_weight, old=old)
+            data, trained = model._prepare(X, y, sample_weight, old=old)
             run = _carried(run, old, model._begun(trained, 0, False), rule)
         incidences, offsets, gold, said, _ = data
         passes = Passes(incidences, offsets, gold, said, trained.space, trained.parameters, rule, None)
@@ -201,7 +200,17 @@ def _carried(run: Averaged, old: Trained, now: Trained, rule: UpdateRule) -> Ave
     return Averaged(weights, sums, run.taken, carried(run.variances, new.variances))
 
 
-class Perceptron(Confidences, LinearTagger):
+class ByMistakes(Confidences):
+    """What perceptrons have in common: scores of paths, which are no probabilities."""
+
+    _trains_in: ClassVar[str] = "pass"
+    _learner: ClassVar[Any] = Online
+    can: ClassVar[frozenset[str]] = CAN
+    decoders: ClassVar[tuple[str, ...]] = PATH_DECODERS
+    _by_paths: ClassVar[bool] = True
+
+
+class Perceptron(ByMistakes, LinearTagger):
     """Structured perceptron: decode each sentence; where labels are wrong, add the features of the gold path and take
     away those of the best one.
 
@@ -211,11 +220,6 @@ class Perceptron(Confidences, LinearTagger):
     [['D', 'N', 'V']]
     """
 
-    _trains_in: ClassVar[str] = "pass"
-    _learner: ClassVar[Any] = Online
-    can: ClassVar[frozenset[str]] = CAN
-    decoders: ClassVar[tuple[str, ...]] = PATH_DECODERS
-    _by_paths: ClassVar[bool] = True
     _can_start_from: ClassVar[tuple[str, ...]] = ("perceptron",)
 
     _declared = chosen(
@@ -226,7 +230,7 @@ class Perceptron(Confidences, LinearTagger):
     )
 
 
-class LatentPerceptron(Confidences, LinearTagger):
+class LatentPerceptron(ByMistakes, LinearTagger):
     """A perceptron over latent states: each label owns private states, and the score of a labelling is that of its best
     path.
 
@@ -236,11 +240,6 @@ class LatentPerceptron(Confidences, LinearTagger):
     [['B', 'I', 'O']]
     """
 
-    _trains_in: ClassVar[str] = "pass"
-    _learner: ClassVar[Any] = Online
-    can: ClassVar[frozenset[str]] = CAN
-    decoders: ClassVar[tuple[str, ...]] = PATH_DECODERS
-    _by_paths: ClassVar[bool] = True
     _can_start_from: ClassVar[tuple[str, ...]] = ("perceptron", "latent-perceptron")
 
     _declared = chosen(

@@ -92,14 +92,13 @@ def class_names() -> dict[str, str]:
 
 def class_named(kind: Any) -> type[Any]:
     """The class that the header of a model file names; other packages are looked for where it is none of ours."""
-    own = {home.partition(":")[2]: home for home in reversed([*TAGGERS.values(), *CLASSIFIERS.values()])}
-    if isinstance(kind, str) and kind in own:
-        known: type[Any] = _imported(own[kind])
-        return known
-    names = class_names()
-    if not isinstance(kind, str) or kind not in names:
-        raise ModelFileError(f"expected a model, got a {kind!r:.40}")
-    return model_class(names[kind])
+    for others in (False, True):
+        known = homes() if others else TAGGERS | CLASSIFIERS
+        home = next((home for home in known.values() if home.partition(":")[2] == kind), None)
+        if home is not None:
+            found: type[Any] = _imported(home)
+            return found
+    raise ModelFileError(f"expected a model, got a {kind!r:.40}")
 
 
 def name_of(kind: type[Any]) -> str:

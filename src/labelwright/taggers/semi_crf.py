@@ -8,14 +8,13 @@ from typing import Any, ClassVar, Self, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from labelwright.answers.batch import Batch, check_lengths, passed_by
+from labelwright.answers.batch import Batch, check_lengths
 from labelwright.answers.graphs import DECODERS, SegmentSentence
 from labelwright.corpus.offsets import offsets_from
 from labelwright.corpus.schemes import detect_scheme, pairs_of_codes
 from labelwright.corpus.table import Corpus, taken
 from labelwright.errors import ModelFileError, OptionError
 from labelwright.features.extract import ColumnFeatures, Encoded, Extractor, learn
-from labelwright.features.incidence import Incidence
 from labelwright.features.layered import LayeredFeatures
 from labelwright.features.segments import SegmentFeatures
 from labelwright.features.sources import Given
@@ -34,7 +33,7 @@ from labelwright.modelfile import HeaderReader, TensorReader
 from labelwright.parallel import Workers, sentence_ranges
 from labelwright.scoring.assembly import BLOCK_TOKENS, Rows
 from labelwright.scoring.parameters import Trained
-from labelwright.settings import AtLeast, AtMost, Default, Flag, OneOf, Signed, chosen, declared
+from labelwright.settings import AtLeast, AtMost, Default, Flag, OneOf, Signed
 from labelwright.structures.passing import Candidates, Passed
 from labelwright.structures.segments import (
     LONGEST_SEGMENT,
@@ -54,11 +53,11 @@ from labelwright.structures.segments import (
 )
 from labelwright.structures.states import state_space
 from labelwright.taggers.arguments import Data, codes_among, labelled, supervision_of, with_outside, writes
-from labelwright.taggers.chain_structure import Blocks, Constrained
+from labelwright.taggers.chain_structure import Blocks, Constrained, Scoring, Source
 from labelwright.taggers.crf import Likelihood
-from labelwright.taggers.declared import LOG_LINEAR
+from labelwright.taggers.declared import LOG_LINEAR, chosen, declared
 from labelwright.taggers.linear import LinearTagger
-from labelwright.taggers.packing import Packed, Shape, check_first_order, pack_linear, read_trained
+from labelwright.taggers.packing import Packed, Shape, check_first_order, check_token_labels, pack_linear, read_trained
 from labelwright.wording import counted
 
 Array = NDArray[Any]
@@ -84,16 +83,9 @@ class SegmentStructure:
         """The weights of another model of segments by the numbers of this one; 0 for what it lacks."""
         return carry_segments(before, now)
 
-    def prepare(
-        self,
-        model: Any,
-        X: Any,
-        y: Sequence[Sequence[Any]] | None,
-        more: bool = False,
-        sample_weight: Any = None,
-        old: Trained | None = None,
-    ) -> tuple[Data, Trained]:
+    def prepare(self, model: Any, source: Source) -> tuple[Data, Trained]:
         """As that of chains; the segments of the training data become its gold."""
+        X, y, sample_weight, more, old = source
         corpus, labels, codes, sets = labelled(X, y, () if old is None else old.space.labels)
         known, filled = _filled(labels, codes)
         given = Given(model.dictionaries, model.clusters, model.vectors, (known, filled), dictionary_lines=False)
@@ -119,7 +111,7 @@ class SegmentStructure:
         if long.any() and not space.has_neighbours and isinstance(X, Corpus | list):
             kept = _without(offsets, segments.start[long], space.max_length)
             X, y, weights = (None if given is None else taken(given, kept) for given in (X, y, sample_weight))
-            return self.prepare(model, X, y, more, weights, old)
+            return self.prepare(model, source._replace(X=X, y=y, sample_weight=weights))
         if long.any():
             cut = f"{counted(int(long.sum()), 'longer segment')} of the training data cut into several"
             warnings.warn(f"max_length={space.max_length}: {cut}", RuntimeWarning, stacklevel=3)
@@ -144,15 +136,7 @@ class SegmentStructure:
             data = _with_labels(data, space, segments, codes, sets)
         return data, trained
 
-    def layer_data(
-        self,
-        model: Any,
-        y: Sequence[Sequence[Any]] | None,
-        incidences: dict[str, Incidence],
-        offsets: Array,
-        class_weight: Any,
-        sample_weight: Any,
-    ) -> Data:
+    def layer_data(self, model: Any, incidences: Any, offsets: Array, y: Any, weights: tuple[Any, Any]) -> Data:
         """Sentences with their labels as joint training takes them; with any labels where there are none."""
         kept, space = np.unique(offsets), model.segments_  # sentences without tokens teach nothing
         if y is None:
@@ -162,7 +146,7 @@ class SegmentStructure:
         segments = segments_in(space, known, filled, offsets)
         check_rows(offsets, space.max_length)
         segments = cut_segments(segments, kept, space)
-        said = supervision_of(sets, codes, offsets, labels, class_weight, sample_weight, part=True)
+        said = supervision_of(sets, codes, offsets, labels, *weights, part=True)
         data = Data(incidences, kept, gold_of(segments, kept, space).kinds, said)
         return data if said.plain else _with_labels(data, space, segments, codes, sets)
 
@@ -193,25 +177,18 @@ class SegmentStructure:
 
     # -- scoring ------------------------------------------------------------------------------------------------------
 
-    def cost(self, trained: Trained) -> int:
-        """How much work a token is without compiled code, of which a CRF has 1."""
-        return SEGMENT_COST
+    def work(self, trained: Trained, data: Encoded) -> int:
+        """How much work sentences are without compiled code: a token of a CRF is 1."""
+        return int(data.offsets[-1]) * SEGMENT_COST
 
     def under(self, trained: Trained, scheme: str | None) -> Constrained:
         """Everything: a segmentation keeps the scheme of the labels."""
         assert trained.segments is not None
         return Constrained(trained.space, SegmentAssembly(trained.segments, trained.parameters))
 
-    def scored_blocks(
-        self,
-        trained: Trained,
-        constrained: Constrained,
-        data: Encoded,
-        permitted: Array | None,
-        workers: Workers,
-        by_paths: bool,
-    ) -> Blocks:
+    def scored_blocks(self, scoring: Scoring) -> Blocks:
         """Ranges of sentences, which depend on the data alone, and what gives the scored sentences of one of them."""
+        trained, constrained, data, permitted, workers, _ = scoring
         assert trained.segments is not None
         space, offsets = trained.segments, data.offsets
         arc = constrained.assembly.plain(trained.weights).arc.reshape(space.n_types + 1, space.n_types + 1)
@@ -250,6 +227,7 @@ class SegmentStructure:
     def read(self, model: Any, tensors: TensorReader, header: HeaderReader) -> Trained:
         """What `pack` stored, after checking that everything fits together."""
         trained = read_trained(tensors, header, _shape)
+        check_token_labels(tensors, trained.space.labels)
         features = cast(SegmentFeatures, trained.extractor)
         if trained.parameters.cells["segment"].ptr[features.tokens.n_features]:
             raise ModelFileError("tensor segment.ptr: expected weights of segments at none of the features of tokens")
@@ -319,15 +297,9 @@ class SemiCRF(LinearTagger):
             raise OptionError("weights_of: the other model has other types of segments; train it by `_like`")
         return super()._weights_of(other)
 
-    def _decoder_options(self, decoder: str) -> list[str]:
-        return ["probabilities"]
-
-    def _why_one_decoder(self) -> str | None:
-        return "a SemiCRF decodes exactly"
-
     def _passed_by(self, batch: Batch, cut: float) -> Passed:
         label_of_role(self.segments_)  # an error where labels depend on the neighbours
-        return passed_by(batch, self._space.labels, cut, pairs=False)
+        return super()._passed_by(batch, cut)
 
 
 def _filled(labels: list[str], codes: Array) -> tuple[Sequence[str], Array]:

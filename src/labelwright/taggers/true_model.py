@@ -1,11 +1,12 @@
 """The true model of the synthetic data: what a learner could know at best."""
 
 import itertools
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from labelwright.corpus.generated import STATES, make_hmm
+from labelwright.corpus.generated import make_hmm
 from labelwright.corpus.table import Corpus
 from labelwright.errors import OptionError
 from labelwright.evaluate import evaluate
@@ -18,10 +19,8 @@ TEMPLATE = "U:%x[0,0]\nB"
 LONGEST = 16  # tokens, all of whose sequences of two symbols are enumerated
 
 
-def true_model(
-    p: float = 0.9, emission: float | None = 0.1, self_transitions: bool = True, start: str = STATES[0]
-) -> LatentCRF:
-    """The hidden Markov model of `synthetic_hmm` as a trained LatentCRF: its weights are log probabilities, so that its
+def true_model(*hmm_settings: Any, **options: Any) -> LatentCRF:
+    """What `make_hmm` makes of these settings as a trained LatentCRF: its weights are log probabilities, so that its
     P(y|x) is that of the hidden Markov model; transitions of probability 0 are forbidden by the state space, and so
     are first states of probability 0 (all others are as probable as each other).
 
@@ -29,7 +28,7 @@ def true_model(
     >>> model.decode([["x1", "x1", "x1"]])[0].labels
     ['y1', 'y2', 'y2']
     """
-    hmm = make_hmm(p, emission, self_transitions, start)
+    hmm = make_hmm(*hmm_settings, **options)
     S = len(hmm.label_of)
     model = LatentCRF(n_latent=S // len(hmm.labels), template=TEMPLATE, cells="all")
     symbols = Corpus.from_sequences([[symbol] for symbol in hmm.symbols], names=["symbol"])
@@ -50,53 +49,34 @@ def true_model(
     return model
 
 
-def bayes_ceiling(
-    corpus: Corpus,
-    p: float,
-    emission: float | None,
-    decoder: str = "exact",
-    self_transitions: bool = True,
-    start: str = STATES[0],
-) -> float:
+def bayes_ceiling(corpus: Corpus, p: float, emission: float | None, decoder: str = "exact", **options: Any) -> float:
     """Token accuracy on a corpus of `synthetic_hmm` under the model that made it.
 
     The exact decoder finds the most probable labelling (or, of long sequences that say little, the best within its
     limit); the highest token accuracy to be expected of any decoder is that of `decoder="marginal"`.
     """
-    model = true_model(p, emission, self_transitions, start)
+    model = true_model(p, emission, **options)
     found = [decoding.labels for decoding in model.decode(corpus, decoder, probabilities=False)]
     return evaluate(corpus.y, found, reading="token").token_accuracy
 
 
-def expected_ceiling(
-    length: int,
-    p: float = 0.9,
-    emission: float | None = 0.1,
-    self_transitions: bool = True,
-    start: str = STATES[0],
-) -> float:
+def expected_ceiling(length: int, *hmm_settings: Any, **options: Any) -> float:
     """The token accuracy that no decoder exceeds on average over all sequences of this length: sum over t and x of
     max_y P(y_t = y, x) / length, by enumeration of the symbols x.
 
     >>> round(expected_ceiling(6, 0.9, 0.1, self_transitions=False), 4)
     0.8498
     """
-    _, joint = all_sequences(length, p, emission, self_transitions, start)
+    _, joint = all_sequences(length, *hmm_settings, **options)
     return float(joint.max(axis=2).sum()) / length
 
 
-def all_sequences(
-    length: int,
-    p: float = 0.9,
-    emission: float | None = 0.1,
-    self_transitions: bool = True,
-    start: str = STATES[0],
-) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+def all_sequences(length: int, *hmm_settings: Any, **options: Any) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """All sequences of symbols of this length [N, T], and the probability of each together with each label at each
     token, P(y_t = y, x) [N, T, L]."""
     if not 1 <= length <= LONGEST:
         raise OptionError(f"length: expected 1 to {LONGEST} tokens, whose symbols are enumerated, got {length!r}")
-    hmm = make_hmm(p, emission, self_transitions, start)
+    hmm = make_hmm(*hmm_settings, **options)
     symbols = np.array(list(itertools.product(range(len(hmm.symbols)), repeat=length)))
     seen = hmm.emission.T[symbols]  # [N, T, S]  P(x_t | state)
     before = [hmm.start * seen[:, 0]]  # P(x_1 ... x_t, state)

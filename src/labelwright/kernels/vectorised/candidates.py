@@ -5,8 +5,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from labelwright.kernels.arrays import ranges
 from labelwright.kernels.candidates import NEGLIGIBLE
+from labelwright.kernels.common import ranges
 
 _NUMBERS = 1 << 20  # scores of labels that are made at once, and cells that are listed at once
 
@@ -90,57 +90,30 @@ def _spread(x, labels, largest, best, table, bound):
     np.maximum.at(bound, label[k], np.repeat(x[some], sizes) + score[k])
 
 
-def bounds_upto(rows, slot_ptr, slot_label, value, arc_place, pair_ptr, out, reach, upto, bound):
+def add_bounds(rows, slot_ptr, slot_label, value, arc_place, pair_ptr, table, reach, known, forward, bound):
     T, L = rows.shape
     missed = missed_raw = -np.inf
-    labels, more = np.empty(0, np.int64), np.empty(0)
-    for t in range(T):
-        a, b = slot_ptr[t], slot_ptr[t + 1]
-        before, labels = labels, slot_label[a:b]
-        bound[t] = 0.0
-        left = np.full(b - a, -np.inf)
-        if t > 0:
-            x = np.maximum(upto[slot_ptr[t - 1] : a], more)
+    labels, known_before, more, came = np.empty(0, np.int64), np.empty(0), np.empty(0), np.zeros(L)
+    for step, t in enumerate(range(T) if forward else range(T - 1, -1, -1)):
+        here = slice(slot_ptr[t], slot_ptr[t + 1])
+        before, labels = labels, slot_label[here]
+        left = np.full(len(labels), -np.inf)
+        if step > 0:
+            x = np.maximum(known_before, more)
             best = x.max(initial=-np.inf)
-            bound[t] = max(best, missed)
-            _spread(x, before, reach[0, before], best, out, bound[t])
-            w = value[arc_place[pair_ptr[t] : pair_ptr[t + 1]]].reshape(len(before), b - a)
+            came[:] = max(best, missed)
+            _spread(x, before, reach[0, before], best, table, came)
+            at = t if forward else t + 1
+            w = value[arc_place[pair_ptr[at] : pair_ptr[at + 1]]]
+            w = w.reshape(len(before), len(labels)) if forward else w.reshape(len(labels), len(before)).T
             left = np.minimum(missed, missed_raw + reach[1, labels])
             left = np.maximum(left, (more[:, None] + w).max(axis=0, initial=-np.inf)) + rows[t, labels]
-        more = left
-        bound[t] += rows[t]
+        known_before, more = known[here], left
+        bound[t] += came
         others = np.ones(L, np.bool_)
         others[labels] = False
-        missed_raw = bound[t, others].max(initial=-np.inf)
-        missed = (bound[t, others] + reach[0, others]).max(initial=-np.inf)
-
-
-def add_bounds_after(rows, slot_ptr, slot_label, value, arc_place, pair_ptr, into, reach, ahead, bound):
-    T, L = rows.shape
-    after = np.zeros(L)
-    highest = missed = missed_raw = -np.inf
-    more = np.full(slot_ptr[T] - slot_ptr[T - 1], -np.inf)
-    for t in range(T - 1, -1, -1):
-        labels = slot_label[slot_ptr[t] : slot_ptr[t + 1]]
-        if t < T - 1:
-            first, end = slot_ptr[t + 1], slot_ptr[t + 2]
-            later = slot_label[first:end]
-            x = rows[t + 1, later] + np.maximum(ahead[first:end], more)
-            best = x.max(initial=-np.inf)
-            after[:] = max(best, missed)
-            _spread(x, later, reach[1, later], best, into, after)
-            w = value[arc_place[pair_ptr[t + 1] : pair_ptr[t + 2]]].reshape(len(labels), end - first)
-            left = np.minimum(missed, missed_raw + reach[0, labels])
-            more = np.maximum(left, (w + (rows[t + 1, later] + more)).max(axis=1, initial=-np.inf))
-        others = np.ones(L, np.bool_)
-        others[labels] = False
-        bound[t] += after
-        bound[t, labels] = -np.inf
-        here = rows[t, others] + after[others]
-        missed_raw = here.max(initial=-np.inf)
-        missed = (here + reach[1, others]).max(initial=-np.inf)
-        highest = max(highest, bound[t].max())
-    return float(highest)
+        up = rows[t, others] + came[others]
+        missed_raw, missed = up.max(initial=-np.inf), (up + reach[0, others]).max(initial=-np.inf)
 
 
 def mass_bound(rows, slot_ptr, slot_label, pairs, place, pair_ptr, all_ptr, all_label, reach):

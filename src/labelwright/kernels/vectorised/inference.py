@@ -5,17 +5,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from labelwright.kernels.common import trusted_range
-from labelwright.kernels.vectorised.chain import (
-    _is_trusted,
-    _matrices,
-    _messages,
-    _runs,
-    _time_order,
-    exponentiate64,
-    exponentiate_arcs,
-)
-from labelwright.kernels.vectorised.common import _largest, _log_sums, _softmax, subtract_largest
+from labelwright.kernels.common import log_sums, plan, row_maxima, softmax_of, subtract_largest, trusted_range
+from labelwright.kernels.vectorised.chain import _messages, _runs, exponentiate64, exponentiate_arcs
 
 _ARCS = 1 << 18  # probabilities of arcs that are computed at once
 _AT_ONCE = 1 << 14  # sums of scores of which the best are chosen at once
@@ -30,10 +21,10 @@ def _sources_of(blocks, n_nodes):
     nodes = np.arange(n_nodes)
     for run in runs:
         n, width = run.shape[1:]
-        first = np.repeat(nodes[run.sources].reshape(run.shape[:2]), width, axis=0)
-        sources[run.targets, :n] = first
+        first = np.repeat(nodes[run.nodes].reshape(run.shape[:2]), width, axis=0)
+        sources[run.target, :n] = first
         numbers = np.arange(run.arcs.start, run.arcs.stop).reshape(run.shape)
-        arcs[run.targets, :n] = numbers.transpose(0, 2, 1).reshape(-1, n)
+        arcs[run.target, :n] = numbers.transpose(0, 2, 1).reshape(-1, n)
     return sources, arcs
 
 
@@ -73,8 +64,8 @@ def _first_order_path(node, arcs, path):
 
 def best_paths(node, arc, blocks, offsets, path, scores):
     """`viterbi` of the sentences offsets[n]:offsets[n+1], all of them at once: fill path [T] and scores [N]."""
-    order = _time_order(offsets)
-    steps, token = order.steps, order.token + offsets[0]
+    order = plan(offsets)
+    steps, token, sentence = order.steps.tolist(), order.token + offsets[0], order.order[order.rank]
     scores[:] = 0.0
     if len(steps) < 2:
         return
@@ -91,7 +82,7 @@ def best_paths(node, arc, blocks, offsets, path, scores):
         going = steps[t + 2] - b if t + 2 < len(steps) else 0
         ends = a + going + np.arange(b - a - going)
         at[ends] = delta[ends].argmax(axis=1)
-        scores[order.sentence[ends]] = delta[ends, at[ends]]
+        scores[sentence[ends]] = delta[ends, at[ends]]
         if going:
             here = slice(b, b + going)
             to, each = at[here], np.arange(going)
@@ -103,11 +94,15 @@ def best_paths(node, arc, blocks, offsets, path, scores):
     path[token] = at
 
 
+def prefix_scores(node, arc, blocks, delta):
+    delta[:] = _prefix_scores(node, arc, blocks, list(range(len(node) + 1)))
+
+
 def _prefix_scores(node, arc, blocks, steps):
     """The best score of a path up to each node [T, Q], in time order."""
     delta = np.empty_like(node)
-    parts = [(run, _matrices(run, arc)) for run in _runs(blocks)]
-    single = len(parts) == 1 and isinstance(parts[0][0].sources, slice)
+    parts = [(run, run.matrices(arc)) for run in _runs(blocks)]
+    single = len(parts) == 1 and isinstance(parts[0][0].nodes, slice)
     for t, (a, b) in enumerate(pairwise(steps)):
         if t == 0:
             delta[a:b] = node[a:b]
@@ -116,8 +111,8 @@ def _prefix_scores(node, arc, blocks, steps):
         if not single:
             here[:] = -np.inf
         for run, scores in parts:
-            left = before[:, run.sources].reshape(b - a, *run.shape[:2])
-            right = here[:, run.targets].reshape(b - a, run.shape[0], run.shape[2])
+            left = before[:, run.nodes].reshape(b - a, *run.shape[:2])
+            right = here[:, run.target].reshape(b - a, run.shape[0], run.shape[2])
             _add_best(left, scores if len(arc) == 1 else scores[a:b], right)
         here += node[a:b]
     return delta
@@ -135,43 +130,18 @@ def _add_best(x, arc, out):
         np.maximum(out, sums, out=out)
 
 
-def margins(node, arc, blocks, label_of_node, gold):
-    right = label_of_node == gold[0]
-    best = np.where(right, node[0], -np.inf)
-    worst = np.where(right & (node[0] > -np.inf), node[0], np.inf)
-    other = np.where(right & (node[0] > -np.inf), -np.inf, node[0])
-    parts = [(run, _matrices(run, arc)) for run in _runs(blocks)]
-    for t in range(1, len(node)):
-        right = label_of_node == gold[t]
-        new = np.full((3, node.shape[1]), -np.inf)
-        new[1] = np.inf
-        for run, scores in parts:
-            targets, shape = run.targets, (run.shape[0], 1, run.shape[2])
-            v = scores[t if len(arc) > 1 else 0] + node[t, targets].reshape(shape)
-            hopeless = v == -np.inf
-            left, low, others = (x[run.sources].reshape(*run.shape[:2], 1) for x in (best, worst, other))
-            of_best = (left + v).max(axis=1).reshape(-1)
-            new[0, targets] = np.where(right[targets], of_best, -np.inf)
-            low = np.where(hopeless, np.inf, low + np.where(hopeless, 0, v)).min(axis=1).reshape(-1)
-            new[1, targets] = np.where(right[targets], low, np.inf)
-            of_others = (others + v).max(axis=1).reshape(-1)
-            new[2, targets] = np.where(right[targets], of_others, np.maximum(of_others, of_best))
-        best, worst, other = new
-    return best.max(), worst.min(), other.max()
-
-
 def _scaled_messages(node, arc, blocks, nodes, ahead):
     psi, E = node.copy(), np.empty(arc.shape)
     top, arc_top = np.empty(len(node)), np.empty(len(arc))
     exponentiate64(psi, top, node.shape[1])
     exponentiate_arcs(arc, E, arc_top)
     alpha, beta, _, scale, sums = _messages(psi, E, blocks)
-    if not _is_trusted(scale, sums, psi.itemsize):
+    small, large = trusted_range(psi.itemsize)
+    if not ((scale > small) & (sums / scale < large)).all():
         return np.nan
     np.multiply(alpha, beta, out=nodes)
     nodes /= nodes.sum(axis=1, keepdims=True)
-    with np.errstate(divide="ignore"):
-        np.log(beta, out=ahead)
+    np.log(beta, out=ahead)
     ahead += node - top[:, None]
     log_c = np.log(scale) + top
     log_c[1:] += arc_top[1:] if len(arc) > 1 else arc_top[0]
@@ -188,34 +158,34 @@ def messages(node, arc, blocks, nodes, ahead):
         return log_z
     T, Q = node.shape
     parts = [(run, *_without_tops(run, arc)) for run in _runs(blocks)]
-    ahead[:] = node - _largest(node)
-    log_z = _largest(node).sum()
+    ahead[:] = node - row_maxima(node)
+    log_z = row_maxima(node).sum()
     for t in range(T - 1, 0, -1):
         log_beta, tops = np.full((2, Q), -np.inf)
         e = t if len(arc) > 1 else 0
         for run, scores, arc_tops in parts:
-            v = scores[e] + ahead[t, run.targets].reshape(run.shape[0], 1, -1)
-            log_beta[run.sources], tops[run.sources] = _log_sums(v).reshape(-1), arc_tops[e].reshape(-1)
+            v = scores[e] + ahead[t, run.target].reshape(run.shape[0], 1, -1)
+            log_beta[run.nodes], tops[run.nodes] = log_sums(v).reshape(-1), arc_tops[e].reshape(-1)
         tops[ahead[t - 1] == -np.inf] = -np.inf
         log_z += subtract_largest(tops, 0, Q)
         log_beta += tops
         log_z += subtract_largest(log_beta, 0, Q)
         ahead[t - 1] += log_beta
-    log_z += float(_log_sums(ahead[0]))
+    log_z += float(log_sums(ahead[0]))
     nodes[:] = 0.0
-    nodes[0] = _softmax(ahead[0])
+    nodes[0] = softmax_of(ahead[0])
     for t in range(1, T):
         for run, scores, _ in parts:
-            p = nodes[t - 1, run.sources].reshape(*run.shape[:2], 1)
-            v = scores[t if len(arc) > 1 else 0] + ahead[t, run.targets].reshape(run.shape[0], 1, -1)
-            nodes[t, run.targets] = (p * _softmax(v)).sum(axis=1).reshape(-1)
+            p = nodes[t - 1, run.nodes].reshape(*run.shape[:2], 1)
+            v = scores[t if len(arc) > 1 else 0] + ahead[t, run.target].reshape(run.shape[0], 1, -1)
+            nodes[t, run.target] = (p * softmax_of(v)).sum(axis=1).reshape(-1)
     return log_z
 
 
 def _without_tops(run, arc):
     """The scores of the arcs of a run [T or 1, blocks, sources, targets], less the largest of each source, and that."""
-    scores = _matrices(run, arc)
-    tops = _largest(scores)
+    scores = run.matrices(arc)
+    tops = row_maxima(scores)
     return scores - tops, tops
 
 
@@ -224,23 +194,23 @@ def posterior_arcs(arc, blocks, nodes, ahead, arcs):
     arcs[:] = 0.0
     small, _ = trusted_range(nodes.itemsize)
     n = max(1, _ARCS // arc.shape[1])
-    E = np.exp(arc - _largest(arc)) if len(arc) == 1 else None
+    E = np.exp(arc - row_maxima(arc)) if len(arc) == 1 else None
     for begin in range(1, T, n):
         end = min(begin + n, T)
         here = arc[begin:end] if len(arc) > 1 else arc
-        weights = np.exp(here - _largest(here)) if E is None else E
-        psi = np.exp(ahead[begin:end] - _largest(ahead[begin:end]))
+        weights = np.exp(here - row_maxima(here)) if E is None else E
+        psi = np.exp(ahead[begin:end] - row_maxima(ahead[begin:end]))
         for run in _runs(blocks):
             shape = end - begin, *run.shape
-            p = nodes[begin - 1 : end - 1, run.sources].reshape(shape[:3])
-            P = _matrices(run, weights) * psi[:, run.targets].reshape(shape[0], shape[1], 1, shape[3])
+            p = nodes[begin - 1 : end - 1, run.nodes].reshape(shape[:3])
+            P = run.matrices(weights) * psi[:, run.target].reshape(shape[0], shape[1], 1, shape[3])
             total = P.sum(axis=-1)
             underflows = np.nonzero((total <= small) & (p > 0))
             if len(underflows[0]):
                 t, block, r = underflows
                 scores = _without_tops(run, here)[0][t if len(arc) > 1 else 0, block, r]
-                P[underflows] = _softmax(
-                    scores + ahead[begin:end, run.targets].reshape(shape[0], shape[1], -1)[t, block]
+                P[underflows] = softmax_of(
+                    scores + ahead[begin:end, run.target].reshape(shape[0], shape[1], -1)[t, block]
                 )
                 total[underflows] = 1.0
             P *= np.divide(p, total, out=np.zeros_like(p), where=p > 0)[..., None]
@@ -262,10 +232,10 @@ def span_probability(node, arc, blocks, state, nodes, ahead, begin, end, opening
         p, w = nodes[t - 1] if t == begin else v, np.zeros_like(v)
         for run in runs:
             shape = run.shape
-            sources, targets = state[run.sources].reshape(*shape[:2], 1), state[run.targets].reshape(shape[0], 1, -1)
+            sources, targets = state[run.nodes].reshape(*shape[:2], 1), state[run.target].reshape(shape[0], 1, -1)
             scores = _without_tops(run, arc[t : t + 1] if len(arc) > 1 else arc)[0][0]
-            onward = _softmax(scores + ahead[t, run.targets].reshape(shape[0], 1, -1))
-            more = p[run.sources].reshape(*shape[:2], 1) * onward
-            w[run.targets] = (more * table[sources, targets]).sum(axis=1).reshape(-1)
+            onward = softmax_of(scores + ahead[t, run.target].reshape(shape[0], 1, -1))
+            more = p[run.nodes].reshape(*shape[:2], 1) * onward
+            w[run.target] = (more * table[sources, targets]).sum(axis=1).reshape(-1)
         v = w
     return float(v.sum() if end < T else v[closing[state, outside]].sum())

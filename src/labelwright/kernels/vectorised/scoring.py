@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from labelwright.kernels.arrays import ranges
+from labelwright.kernels.common import ranges
 
 _BLOCK = 4096  # numbers whose products are summed in the type of the vectors
 _AT_ONCE = 1 << 16  # numbers of a temporary vector

@@ -6,14 +6,13 @@ from math import inf, nan
 import numpy as np
 
 from labelwright.kernels import search as kernels
-from labelwright.kernels.arrays import ranges
-from labelwright.kernels.common import push
+from labelwright.kernels.common import push, ranges
 from labelwright.kernels.search import DIGITS, LEAST, MADE, SAFE_RANGE, SIZE, SMALL, TIE, WHOLE
 
 
 def _matrices(E, blocks):
     """The numbers of the arcs E [T or 1, A] of each block [T or 1, sources, targets]: views."""
-    source_ptr, _, target, arc_ptr = blocks
+    source_ptr, _, target, arc_ptr = blocks[:4]
     for b in range(len(arc_ptr) - 1):
         shape = len(E), int(source_ptr[b + 1] - source_ptr[b]), int(target[b + 1] - target[b])
         yield E[:, arc_ptr[b] : arc_ptr[b + 1]].reshape(shape)

@@ -3,7 +3,7 @@ With it one sentence takes a CRF 3.2 times as long as compiled."""
 
 import numpy as np
 
-from labelwright.kernels.arrays import ranges
+from labelwright.kernels.common import ranges
 from labelwright.kernels.tables import PRIME, sorted_order
 
 MOST_READ = 1 << 22  # numbers that are looked up at once

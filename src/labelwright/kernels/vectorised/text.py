@@ -4,23 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from labelwright.kernels.arrays import ranges
-from labelwright.kernels.text import (
-    CODE,
-    COLUMN,
-    DOCSTART,
-    DOT,
-    HASH,
-    KEY,
-    MINUS,
-    NEWDOC,
-    NEWLINE,
-    RETURN,
-    SIZE,
-    SPACE,
-    START,
-    TAB,
-)
+from labelwright.kernels import text as kernels
+from labelwright.kernels.common import ranges
 
 
 class _Lines(NamedTuple):
@@ -30,9 +15,6 @@ class _Lines(NamedTuple):
     end: np.ndarray  # [n]  behind the last byte that is no blank
     newline: np.ndarray  # [n]  the newline, or the end of the text
 
-    def take(self, n):
-        return _Lines(*(part[:n] for part in self))
-
 
 class _Kinds(NamedTuple):
     """What each line is [n]; all else is a comment."""
@@ -41,9 +23,6 @@ class _Kinds(NamedTuple):
     token: np.ndarray
     mark: np.ndarray  # -DOCSTART-
     document: np.ndarray  # -DOCSTART- or # newdoc
-
-    def take(self, n):
-        return _Kinds(*(part[:n] for part in self))
 
 
 def scan_lines(text, tabs, conllu, edited, codes, starts, ends, places, slots, entries, distinct, state):
@@ -59,7 +38,8 @@ def scan_lines(text, tabs, conllu, edited, codes, starts, ends, places, slots, e
     if len(wrong):
         stop = int(wrong[0])
         fail, got = int(lines.begin[stop]), int(n_fields[stop])
-        lines, kinds, first = lines.take(stop), kinds.take(stop), first[:stop]
+        lines, kinds = _Lines(*(part[:stop] for part in lines)), _Kinds(*(part[:stop] for part in kinds))
+        first = first[:stop]
     own = first[kinds.token]
     n_sentences, n_marks, n_documents = _places(lines, kinds, *places)
     v = 0
@@ -68,34 +48,34 @@ def scan_lines(text, tabs, conllu, edited, codes, starts, ends, places, slots, e
         fresh = _intern(raw, begin, end, codes[column])
         distinct[column] = len(fresh)
         part = entries[v : v + len(fresh)]
-        part[:, START], part[:, SIZE] = begin[fresh], (end - begin)[fresh]
-        part[:, COLUMN], part[:, CODE], part[:, KEY] = column, np.arange(len(fresh)), 0
+        part[:, kernels.START], part[:, kernels.SIZE] = begin[fresh], (end - begin)[fresh]
+        part[:, kernels.COLUMN], part[:, kernels.CODE], part[:, kernels.KEY] = column, np.arange(len(fresh)), 0
         v += len(fresh)
         if column == edited:
             starts[: len(own)], ends[: len(own)] = begin, end
-    entries[:v] = entries[:v][np.argsort(entries[:v, START])]
+    entries[:v] = entries[:v][np.argsort(entries[:v, kernels.START])]
     state[:8] = len(text), len(own), n_sentences, n_marks, n_documents, v, fail, got
     return False
 
 
 def _lines(text, begin, raw):
-    newline = begin + np.flatnonzero(text[begin:] == NEWLINE)
+    newline = begin + np.flatnonzero(text[begin:] == kernels.NEWLINE)
     begins = np.concatenate([[begin], newline + 1])
     ends = np.append(newline, len(text))
     n = len(begins) - (begins[-1] >= len(text))  # nothing follows the last newline
     begins, newline = begins[:n], ends[:n]
-    ends = newline - ((newline > begins) & (text[newline - 1] == RETURN))
+    ends = newline - ((newline > begins) & (text[newline - 1] == kernels.RETURN))
     last = text[ends - 1]
-    for i in np.flatnonzero((ends > begins) & ((last == SPACE) | (last == TAB))).tolist():
+    for i in np.flatnonzero((ends > begins) & ((last == kernels.SPACE) | (last == kernels.TAB))).tolist():
         ends[i] = begins[i] + len(raw[begins[i] : ends[i]].rstrip(b" \t"))
     return _Lines(begins, ends, newline)
 
 
 def _fields(text, begin, lines, tabs):
     """Where each field of any line begins and ends."""
-    inside = (text != NEWLINE) & (text != TAB)
+    inside = (text != kernels.NEWLINE) & (text != kernels.TAB)
     if not tabs:
-        inside &= text != SPACE
+        inside &= text != kernels.SPACE
     inside[:begin] = False
     inside[ranges(lines.end, lines.newline - lines.end)] = False  # blanks at the end of lines
     edges = np.flatnonzero(np.diff(inside, prepend=False, append=False))
@@ -105,19 +85,19 @@ def _fields(text, begin, lines, tabs):
 def _kinds_in_columns(text, lines):
     blank = lines.end == lines.begin
     alone = np.concatenate([[True], blank[:-1]]) & np.concatenate([blank[1:], [True]])[: len(blank)]
-    mark = _begins(text, lines, alone & ~blank, DOCSTART)
+    mark = _begins(text, lines, alone & ~blank, kernels.DOCSTART)
     return _Kinds(blank, ~blank & ~mark, mark, mark)
 
 
 def _kinds_in_conllu(text, lines):
     blank = lines.end == lines.begin
     comment = np.zeros(len(blank), np.bool_)
-    comment[~blank] = text[lines.begin[~blank]] == HASH
-    tab, sign = np.flatnonzero(text == TAB), np.flatnonzero((text == MINUS) | (text == DOT))
+    comment[~blank] = text[lines.begin[~blank]] == kernels.HASH
+    tab, sign = np.flatnonzero(text == kernels.TAB), np.flatnonzero((text == kernels.MINUS) | (text == kernels.DOT))
     next_tab = np.append(tab, len(text))[np.searchsorted(tab, lines.begin)]
     behind = np.minimum(next_tab, lines.end)
     whole = np.searchsorted(sign, behind) == np.searchsorted(sign, lines.begin)  # neither 1-2 nor 8.1
-    documents = _begins(text, lines, comment, NEWDOC)
+    documents = _begins(text, lines, comment, kernels.NEWDOC)
     return _Kinds(blank, ~blank & ~comment & whole, np.zeros_like(blank), documents)
 
 
@@ -130,7 +110,7 @@ def _begins(text, lines, candidates, prefix):
     ends = behind == lines.end[rows]
     after = text[np.where(ends, 0, behind)]
     chosen = np.zeros(len(candidates), np.bool_)
-    chosen[rows[ends | (after == SPACE) | (after == TAB)]] = True
+    chosen[rows[ends | (after == kernels.SPACE) | (after == kernels.TAB)]] = True
     return chosen
 
 
