@@ -11,6 +11,7 @@ from labelwright import CRF, Cascade, LatentCRF, LatentPerceptron, Perceptron, S
 from labelwright.corpus import builtin_corpus
 from labelwright.errors import ModelFileError
 from labelwright.learn import objective
+from labelwright.learn.monitor import Monitor
 
 CORPUS = builtin_corpus(20, random_state=3, columns=["word", "pos", "chunk"])
 LOW, HIGH = "U1:%x[0,0]\nB", "U1:%x[0,0]\nUy:%y[0]\nB"
@@ -219,3 +220,27 @@ def test_a_signal_between_two_stages_leaves_a_model(tmp_path, monkeypatch):
     assert model.training_["stopped"] == "interrupted"
     assert model.training_["iterations"] > 0
     assert learnt(fit("split-merge", checkpoint=place, resume=True)) == learnt(fit("split-merge"))
+
+
+class Interrupted(Monitor):
+    """Ctrl-C after some iterations of all models together, those to start from included."""
+
+    left = 0
+
+    def report(self, **values):
+        type(self).left -= 1
+        self.interrupted = type(self).left == 0
+        super().report(**values)
+
+
+@pytest.mark.cases(2)
+@pytest.mark.parametrize(("run", "after"), [("start by likelihood", 1), ("split-merge", 9), ("start by likelihood", 3)])
+def test_a_signal_leaves_what_the_model_to_start_from_has_learnt(run, after, tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        for module in ("crf", "linear"):
+            patch.setattr(f"labelwright.taggers.{module}.Monitor", Interrupted)
+        Interrupted.left = after
+        model = fit(run, checkpoint=tmp_path / "c", checkpoint_every=0)
+    assert model.training_["stopped"] == "interrupted"
+    assert len(model.predict(NOISY[0])) == len(NOISY[0])
+    assert learnt(fit(run, checkpoint=tmp_path / "c", resume=True)) == learnt(fit(run))
