@@ -52,21 +52,21 @@ SHARED_NAMES = {  # segments have features and learning of their own
 
 # The longest parameter list of a kernel.
 BUDGETS = {  # the most lines and files of each package: raising one is a decision; the aim is 51,700 lines, 237 files
-    ("corpus",): (5160, 20),
-    ("features",): (4760, 15),
-    ("structures",): (3300, 11),
-    ("kernels", "engine"): (8620, 42),  # with loops for the bounds of pruned labels: 10 times as fast
-    ("scoring",): (1300, 6),
-    ("memory",): (1490, 7),
-    ("answers", "decode"): (3180, 15),
+    ("corpus",): (5000, 20),
+    ("features",): (4670, 15),
+    ("structures",): (3160, 11),
+    ("kernels", "engine"): (8400, 32),  # with loops for the bounds of pruned labels: 10 times as fast
+    ("scoring",): (1250, 6),
+    ("memory",): (1460, 7),
+    ("answers", "decode"): (3030, 14),
     ("rules", "constraints"): (2870, 9),
-    ("learn",): (3440, 14),
-    ("taggers",): (9110, 22),
-    ("inspection", "evaluate"): (3640, 17),
-    ("search", "active"): (1830, 10),
-    ("interchange", "compat"): (2780, 16),
+    ("learn",): (3420, 14),
+    ("taggers",): (8610, 21),
+    ("inspection", "evaluate"): (3560, 17),
+    ("search", "active"): (1810, 10),
+    ("interchange", "compat"): (2760, 16),
     ("reproduce",): (1620, 9),
-    ("cli",): (6240, 23),
+    ("cli",): (6190, 23),
     ("top level",): (2020, 9),
 }
 DEEPEST = 4  # of our classes from an estimator to `object`
