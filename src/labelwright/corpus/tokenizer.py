@@ -28,7 +28,7 @@ NAMES = ("words", "ptb")  # of tokenizers
 KEPT_BY_PTB = """ala ariz ark calif colo conn cos del fla ga ill ind kan ky la mass md messrs mich minn miss mo mont neb
     nev okla ore pa tenn tex va vt wash wis wyo"""  # with their period: states of the U.S., ...
 NOT = ("n't", "n\u2019t")
-LOOKED_AT = 50_000  # tokens of lists that tell the tokenizer
+LOOKED_AT = 10_000  # tokens of lists that tell the tokenizer
 JOINERS = "\u00ad\u200c\u200d"  # soft hyphen and zero-width (non-)joiner: they do not end a word
 
 
