@@ -47,7 +47,7 @@ def check_parts(n_parts: int, n_numbers: int) -> None:
 def part_numbers(parts: list[list[str | None]], known: Mapping[str, int], first: int) -> Ints:
     """The numbers [parts, values] of what is seen, counted from `first`; -1: unknown, or none."""
     missing = -1 - first
-    rows = [list(map(known.get, strings, itertools.repeat(missing))) for strings in parts]
+    rows = [[known.get(s, missing) for s in strings] for strings in parts]  # type: ignore[arg-type]  # None is unknown
     return np.array(rows, np.int32).reshape(len(parts), -1) + np.int32(first)
 
 
