@@ -80,6 +80,17 @@ def test_sums_and_best_labellings_are_those_of_candidates(model, sentences):
         np.testing.assert_allclose([p for _, p in ranked], np.exp(best - log_z))
 
 
+def test_pairs_of_neighbouring_labels(model, sentences):
+    """What a layer above reads: P(first, then second) among the candidates."""
+    for sentence in sentences:
+        chain, token = Enumerated(model, sentence).chain, np.repeat(np.arange(1, len(sentence)), 25)
+        first, second = np.tile(np.indices((5, 5)).reshape(2, -1), len(sentence) - 1)
+        pairs = chain.pair_marginals(token, first, second).reshape(-1, 5, 5)
+        marginals = np.array([list(row.values()) for row in model.predict_marginals([sentence])[0]])
+        np.testing.assert_allclose(pairs.sum(axis=2), marginals[:-1], atol=1e-9)
+        np.testing.assert_allclose(pairs.sum(axis=1), marginals[1:], atol=1e-9)
+
+
 def test_bounds_hold_for_all_that_was_missed(model, sentences):
     for sentence in sentences:
         every = Enumerated(model, sentence)
