@@ -140,7 +140,7 @@ def test_threads_and_pieces_change_no_answer(model, monkeypatch):
 
 
 def test_an_estimate_of_the_entropy_is_the_same_alone_and_has_no_bias():
-    model = made("latent", l2=3.0)
+    model = made("latent", l2=3.0, share=False)
     pairs = [[a, b] for s in X for t in X for a in s for b in t][::3]
     found = model.sequence_entropies(pairs)
     assert found[:3] == [model.sequence_entropies([pair])[0] for pair in pairs[:3]]

@@ -58,7 +58,8 @@ def test_options_that_need_or_exclude_another(run, name: str, tmp_path, monkeypa
     settings = TABLES[name].settings
     for setting in settings.values():
         only, excluded = setting.marker(OnlyWith), setting.marker(NotWith)
-        if only is not None and settings[only.setting].default not in only.values:
+        default = None if only is None else settings[only.setting].default
+        if only is not None and not (default in only.values if only.values else default):
             why = told(run, name, *value_of(setting))
             assert why.startswith(f"{setting.flag}: only with {settings[only.setting].flag}"), why
         for other in excluded.settings if excluded is not None else ():

@@ -225,7 +225,7 @@ def test_passes_over_vectors_are_the_same(dtype):
         dots(basis, np.array([4, 0, 2]), *here, three)
         combine(basis, np.array([1.0, 0.0, -2.0, 0.5, 3.0]), *here, x)
         advance(x, basis[2], 0.3, *here, y)
-        add_ridge(x, 0.7, z, y, *here, sums)
+        add_ridge(x, np.abs(basis[3]), z, y, *here, sums)
         differences(x, y, z, basis[3], *here, s, basis[0].copy())
         return [products, three, sums, x, y, z, s]
 

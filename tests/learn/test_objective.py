@@ -184,7 +184,7 @@ def test_threads_change_no_bit(template, order, sizes, monkeypatch):
     for n_jobs in (1, 2, 3):
         problem = Problem(X, y, template, dtype=np.float32, n_jobs=n_jobs, sizes=sizes, order=order)
         assert len(problem.objective.shards) > 3
-        assert all(len(shard.batches) > 3 for shard in problem.objective.shards[:-1])
+        assert max(len(shard.batches) for shard in problem.objective.shards) > 1
         results.append(problem(weights))
     for loss, gradient in results[1:]:
         assert loss == results[0][0]
@@ -326,7 +326,7 @@ def test_a_pass_of_sgd_is_one_step_for_each_sentence(template, order, scheme, la
         loss += each[sentence](weights, gradient)
         weights -= rate * gradient
     np.testing.assert_allclose(found * shrink, weights, atol=1e-10)
-    assert met == pytest.approx(loss + 0.5 * l2 * weights @ weights, rel=1e-10)
+    assert met == pytest.approx(loss + 0.5 * l2 * weights @ weights, rel=1e-7)
 
 
 # --- sets and weights -------------------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from labelwright.learn.lbfgs import minimised, pseudo_gradient
 from labelwright.learn.monitor import Monitor
 from labelwright.learn.objective import LogLikelihood
 from labelwright.learn.sgd import SGD
+from labelwright.learn.variables import plain
 from labelwright.parallel import Workers
 
 
@@ -44,7 +45,9 @@ def test_lbfgs_finds_scipys_optimum(template, l2):
     problem = Problem(*words(40, seed=1), template)
     monitor = Monitor(1000, 1e-12)
     workers = Workers(1)
-    found = minimised(problem.objective, np.zeros(problem.parameters.n_weights), 0.0, l2, monitor, workers)
+    found = minimised(
+        problem.objective, np.zeros(n := problem.parameters.n_weights), plain(n, 0.0, l2), monitor, workers
+    )
     loss, weights = scipy_optimum(problem, 0.0, l2)
     assert monitor.history[-1]["loss"] == pytest.approx(loss, rel=1e-9)
     np.testing.assert_allclose(found, weights, atol=1e-3)
@@ -57,7 +60,9 @@ def test_owlqn_finds_scipys_optimum(l1, l2):
     problem = Problem(*words(40, seed=1), ARCS)
     monitor = Monitor(2000, 1e-12, period=20)
     workers = Workers(1)
-    found = minimised(problem.objective, np.zeros(problem.parameters.n_weights), l1, l2, monitor, workers)
+    found = minimised(
+        problem.objective, np.zeros(n := problem.parameters.n_weights), plain(n, l1, l2), monitor, workers
+    )
     loss, weights = scipy_optimum(problem, l1, l2)
     assert monitor.history[-1]["loss"] == pytest.approx(loss, rel=1e-6)
     assert (found == 0).sum() > len(found) / 4
@@ -206,9 +211,9 @@ def test_a_weak_penalty_is_followed_to_the_optimum(kind, monkeypatch):
     workers = Workers(1)
     start = np.zeros(problem.parameters.n_weights)
     if kind == "lbfgs":
-        minimised(problem.objective, start, 0.0, 1e-4, monitor, workers)
+        minimised(problem.objective, start, plain(len(start), 0.0, 1e-4), monitor, workers)
     else:
-        minimised(problem.objective, start, 1e-3, 1e-4, monitor, workers)
+        minimised(problem.objective, start, plain(len(start), 1e-3, 1e-4), monitor, workers)
     assert model.training_["loss"] == pytest.approx(monitor.history[-1]["loss"], rel=1e-7 if kind == "lbfgs" else 1e-5)
 
 
@@ -232,7 +237,7 @@ class Quadratic:
 def test_owlqn_learns_curvature_under_a_weak_penalty(seed):
     """The loss can fall on neither side of any weight: that is the optimum."""
     problem, l1 = Quadratic(40, seed), 1e-4
-    weights = minimised(problem, np.zeros(40), l1, 0.0, Monitor(400, 0.0), Workers(1))
+    weights = minimised(problem, np.zeros(40), plain(40, l1, 0.0), Monitor(400, 0.0), Workers(1))
     gradient = np.empty(40)
     problem(weights, gradient)
     assert np.abs(pseudo_gradient(weights, gradient, l1)).max() < 1e-6

@@ -22,7 +22,7 @@ def joint_problem(cascade, X, y, weights=None):
         inputs.append(over(inputs[k], names[k], passed))
     made = stacks(cascade.layers_, inputs, y, versions, cascade.shares or {}, Workers(1), np.float64, weights)
     sizes = [len(model.weights_) for model in models]
-    return Joint(made, sizes, [1.0, 0.5, 0.1][: len(sizes)]), np.concatenate([model.weights_ for model in models])
+    return Joint(made, sizes), np.concatenate([model.weights_ for model in models])
 
 
 def slope(problem, at, i, step=1e-5):

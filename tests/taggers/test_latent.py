@@ -55,7 +55,7 @@ def test_latent_states_learn_what_a_crf_cannot():
 def test_training_ends_where_the_gradient_does(l1, l2, template, order):
     """The optimum: g + l2 w = -l1 sign(w), or |g| <= l1 where w is 0."""
     words = {"template": template, "order": order, "tol": 1e-9, "n_jobs": 1, "random_state": 0}
-    model = LatentCRF(2, l1=l1, l2=l2, **words).fit(X, Y)
+    model = LatentCRF(2, l1=l1, l2=l2, share=False, **words).fit(X, Y)
     _, incidences, offsets = learn(X, template, 1)
     index = {label: i for i, label in enumerate(model.classes_)}
     gold = np.array([index[label] for s in Y for label in s], np.int32)

@@ -95,7 +95,7 @@ def test_latent_states_grow_by_splitting_those_of_a_trained_model(monkeypatch, o
     settings = {"order": order, "template": ARCS if order == 1 else TRIPLES}
     plain = crf(**settings).fit(X, Y)
     monkeypatch.setattr(Likelihood, "noise", Noise(0.01, 0.0))
-    copies = latent(n_latent=3, max_iter=1, **settings).fit(X, Y, init=plain)
+    copies = latent(n_latent=3, max_iter=1, share=False, **settings).fit(X, Y, init=plain)
     # Equal copies give every path of a labelling its old score, so a labelling of T tokens weighs 3^T times as much.
     penalty = 0.0
     for name, part in plain._parameters.slices.items():

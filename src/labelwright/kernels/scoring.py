@@ -313,19 +313,19 @@ def advance(x, direction, step, begin, end, out):
 
 @kernel
 def add_ridge(x, l2, gradient, direction, begin, end, out):
-    """gradient += l2 x; out = (x . x, gradient . direction) over begin..end."""
+    """gradient += l2 x; out = (l2 x . x, gradient . direction) over begin..end."""
     out[:] = 0
     for a in range(begin, end, BLOCK):
         b = min(a + BLOCK, end)
-        xx = x[0] * 0
-        gd = xx
-        strength = xx + l2
+        squares = x[0] * 0
+        gd = squares
         for c in range(a, b):
-            g = gradient[c] + strength * x[c]
+            ridge = l2[c] * x[c]
+            g = gradient[c] + ridge
             gradient[c] = g
-            xx += x[c] * x[c]
+            squares += ridge * x[c]
             gd += g * direction[c]
-        out[0] += xx
+        out[0] += squares
         out[1] += gd
 
 

@@ -25,6 +25,9 @@ class Topology(NamedTuple):
     n_states: int
     most_in_context: int  # nodes of the largest context,
     most_targets: int  # and the most targets of one label that a node has
+    states_share: Any  # Sharing
+    nodes_share: Any
+    arcs_share: Any
 
 
 class Said(NamedTuple):
@@ -34,6 +37,15 @@ class Said(NamedTuple):
     right: np.ndarray  # [C, Q]  nodes that a label or set of labels allows
     of_sentences: np.ndarray  # [N|0]  how often each sentence counts
     cost: np.ndarray  # [T|0]  added to the scores of wrong nodes
+
+
+class Sharing(NamedTuple):
+    """Columns of states, nodes or arcs whose weights share u, w = u + c v: a step of u and v is one of w along
+    (the sum of the gradient over the group) + c^2 (the gradient)."""
+
+    group: np.ndarray  # [C]  empty where nothing is shared
+    deviation: np.ndarray  # [C]  c^2; 0 in a group of one
+    n_groups: int
 
 
 class FeaturePart(NamedTuple):
@@ -191,6 +203,20 @@ def _lattice(topology, plain, rows, shrink, node, arc):
 
 
 @kernel
+def _share(rows, sharing):
+    """Replace the gradient of weights by the step of those that share."""
+    if sharing.group.shape[0] == 0:
+        return
+    total = np.empty(sharing.n_groups)
+    for t in range(rows.shape[0]):
+        total[:] = 0
+        for c in range(sharing.group.shape[0]):
+            total[sharing.group[c]] += rows[t, c]
+        for c in range(sharing.group.shape[0]):
+            rows[t, c] = total[sharing.group[c]] + sharing.deviation[c] * rows[t, c]
+
+
+@kernel
 def _descend(topology, states, nodes, arcs, plain, begin, rows, d_node, d_arc, step):
     """Subtract step times the gradient, of which d_node [T, Q] and d_arc [T|1, A] are the counts; rows is scratch."""
     T, Q = d_node.shape
@@ -200,6 +226,11 @@ def _descend(topology, states, nodes, arcs, plain, begin, rows, d_node, d_arc, s
     for t in range(T):
         for q in range(Q):
             rows.state[t, topology.state[q]] += d_node[t, q]
+    _share(rows.state, topology.states_share)
+    _share(d_node, topology.nodes_share)
+    _share(d_arc, topology.arcs_share)
+    for t in range(T):
+        for q in range(Q):
             plain.node[q] -= step * d_node[t, q] * topology.has_node[q]
         _update(states, begin + t, rows.state, t, step)
     if on_nodes:

@@ -48,22 +48,17 @@ class Stack(NamedTuple):
 
 
 class Joint:
-    """loss(weights) = sum of the shares of all layers' losses, and the penalties; weights [of all layers in a row]."""
+    """loss(weights) = sum of the shares of all layers' losses; weights [of all layers in a row]."""
 
-    def __init__(self, stacks: Sequence[Stack], sizes: Sequence[int], l2: Sequence[float]):
-        self.stacks, self.l2 = stacks, [float(each) for each in l2]
+    def __init__(self, stacks: Sequence[Stack], sizes: Sequence[int]):
+        self.stacks = stacks
         bounds = np.concatenate([[0], np.cumsum(sizes)]).tolist()
         self.parts = [slice(a, b) for a, b in pairwise(bounds)]
 
     def __call__(self, weights: Array, gradient: Array) -> float:
-        """Fill the gradient, return the penalised loss."""
-        loss = 0.0
-        for part, l2 in zip(self.parts, self.l2, strict=True):
-            gradient[part] = l2 * weights[part]
-            loss += 0.5 * l2 * float(np.dot(weights[part].astype(np.float64), weights[part]))
-        for stack in self.stacks:
-            loss += self._stack(stack, weights, gradient)
-        return loss
+        """Fill the gradient, return the loss."""
+        gradient[:] = 0
+        return sum(self._stack(stack, weights, gradient) for stack in self.stacks)
 
     def precise(self) -> "Joint | None":
         """The same in float64; None where a layer is in float64 already."""

@@ -1,5 +1,5 @@
-"""Limited-memory BFGS (Nocedal & Wright, algorithm 7.5), resumable to the last bit; and OWL-QN for loss + l1 |w|
-(Andrew & Gao, 2007): one orthant at a time; weights that would cross zero become zero.
+"""Limited-memory BFGS (Nocedal & Wright, algorithm 7.5), resumable to the last bit; and OWL-QN for losses with an L1
+penalty (Andrew & Gao, 2007): one orthant at a time; weights that would cross zero become zero.
 
 The two-loop recursion runs on coefficients: the direction is a combination of the stored steps s_i, gradient changes
 y_i and the gradient, and their inner products are all it needs.  So an iteration reads the history twice, in parallel.
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from labelwright.kernels import scoring as vectors
 from labelwright.learn.monitor import Monitor
+from labelwright.learn.variables import Variables
 from labelwright.parallel import Workers
 
 Array = NDArray[Any]
@@ -23,6 +24,7 @@ PAIRS, FEWER = 20, 10  # pairs (s, y) kept: more save an eighth of all evaluatio
 MANY_NUMBERS = 1 << 25  # fewer where the pairs have more numbers than this
 SUFFICIENT, CURVATURE = 1e-4, 0.9  # Wolfe's two conditions
 MAX_TRIALS = 20
+NEAR = 4e-4  # a relative change of the loss by one step of OWL-QN, from which on the optimum is near
 NOISE = 1e-5  # a relative change of the loss that may be a rounding error
 ROUNDING = {"float32": 1e-8, "float64": 1e-15}  # a relative change of the loss that cannot be seen
 
@@ -49,6 +51,24 @@ class AroundWeights:
     def precise(self) -> "AroundWeights | None":
         made = self.objective.precise()
         return None if made is None else AroundWeights(made, self.origin.astype(np.float64))
+
+
+class OfVariables:
+    """An objective as a function of variables that make its weights."""
+
+    def __init__(self, objective: Objective, variables: Variables):
+        self.objective, self.variables = objective, variables
+
+    def __call__(self, variables: Array, gradient: Array) -> float:
+        weights = self.variables.weights(variables)
+        of_weights = np.empty_like(weights)
+        loss = self.objective(weights, of_weights)
+        gradient[:] = self.variables.gradient(of_weights)
+        return loss
+
+    def precise(self) -> "OfVariables | None":
+        made = self.objective.precise()
+        return None if made is None else OfVariables(made, self.variables)
 
 
 class Ranges:
@@ -141,16 +161,16 @@ class History:
 
 
 class Descent:
-    """A run of L-BFGS: loss(w) + l2/2 |w|^2, the point where it stands, and how it goes on."""
+    """A run of L-BFGS: the loss of a problem and its penalties, the point where it stands, and how it goes on."""
 
-    def __init__(self, problem: Objective, weights: Array, l2: float, workers: Workers):
-        self.problem, self.l2, self.workers = problem, float(l2), workers
+    def __init__(self, problem: Objective, weights: Array, variables: Variables, workers: Workers):
+        self.problem, self.variables, self.workers = OfVariables(problem, variables), variables, workers
         self.evaluations = 0  # since the last report
-        self._take(weights.copy())
+        self._take(variables.of(weights))
 
     def _take(self, x: Array) -> None:
         """Stand at x, with its precision."""
-        self.x, self.trial = x, np.empty_like(x)
+        self.x, self.trial, self.l2 = x, np.empty_like(x), self.variables.l2.astype(x.dtype)
         self.g, self.new_g, self.direction = np.empty_like(x), np.empty_like(x), np.zeros_like(x)
         self.f, self.downhill = np.nan, self.g
         self.ranges = Ranges(len(x), self.workers)
@@ -171,8 +191,8 @@ class Descent:
         """The penalised loss, and its slope along the direction."""
         self.evaluations += 1
         loss = self.problem(at, g)
-        xx, gd = self.ranges.sums(vectors.add_ridge, at, self.l2, g, self.direction, shape=(2,))
-        return loss + 0.5 * self.l2 * float(xx), float(gd)
+        squares, gd = self.ranges.sums(vectors.add_ridge, at, self.l2, g, self.direction, shape=(2,))
+        return loss + 0.5 * float(squares), float(gd)
 
     def gradient(self) -> Array:
         """What directions are made from."""
@@ -236,21 +256,21 @@ class Descent:
 
     def state(self) -> dict[str, Array]:
         """All that is needed to go on from here."""
-        return {"x": self.x, "f": np.array(self.f), "g": self.g, **self.history.state()}
+        return {"variables": self.x, "f": np.array(self.f), "g": self.g, **self.history.state()}
 
     def resume(self, state: dict[str, Array], monitor: Monitor) -> None:
         """Go on from a saved state."""
-        dtype, weights = getattr(state.get("x"), "dtype", None), self.x
+        dtype, weights = getattr(state.get("variables"), "dtype", None), self.variables.weights(self.x)
         if dtype == np.float64 and self.x.dtype != dtype and (precise := self.problem.precise()) is not None:
             self.problem = precise
             self._take(self.x.astype(dtype))
         monitor.check_state(state, self.state() | {"f": np.array(0.0)}, weights)
-        self.x[:], self.g[:], self.f = state["x"], state["g"], float(state["f"])
+        self.x[:], self.g[:], self.f = state["variables"], state["g"], float(state["f"])
         self.downhill = self.gradient()
         self.history.restore(state)
 
 
-def pseudo_gradient(x: Array, gradient: Array, l1: float) -> Array:
+def pseudo_gradient(x: Array, gradient: Array, l1: Array | float) -> Array:
     """The derivative of loss + l1 |w| on the side where it decreases; 0 where it increases on both sides."""
     right, left = gradient + l1, gradient - l1
     at_zero = np.where(right < 0, right, np.where(left > 0, left, 0))
@@ -259,33 +279,27 @@ def pseudo_gradient(x: Array, gradient: Array, l1: float) -> Array:
 
 
 class OrthantDescent(Descent):
-    """A run of OWL-QN: loss(w) + l1 |w| + l2/2 |w|^2.
+    """A run of OWL-QN: the same with an L1 penalty."""
 
-    With more pairs kept, most steps of length 1 are too long (2,000 sentences of Dutch names, l1 = 0.5)."""
-
-    n_pairs = 6
-
-    def __init__(self, problem: Objective, weights: Array, l2: float, workers: Workers, l1: float):
-        super().__init__(problem, weights, l2, workers)
-        self.l1 = float(l1)
+    is_near = False  # the optimum
 
     def evaluate(self, at: Array, g: Array) -> tuple[float, float]:
         f, slope = super().evaluate(at, g)
-        return f + self.l1 * float(np.abs(at).sum(dtype=np.float64)), slope
+        return f + float(np.sum(self.variables.l1 * np.abs(at), dtype=np.float64)), slope
 
     def gradient(self) -> Array:
-        return pseudo_gradient(self.x, self.g, self.l1)
+        return pseudo_gradient(self.x, self.g, self.variables.l1)
 
     def advance(self) -> str | None:
         """Take a step within an orthant.
 
-        Zeros may not leave on the side where the loss increases.  Andrew & Gao ask for the sign of steepest descent in
-        all other weights, too.  That discards much of what the steps before have taught about curvature: with weak
-        penalties it took up to four times as many iterations.  So it is done here only where the direction would not
+        Andrew & Gao take only the part of a direction that goes down as the steepest descent does.  Near the optimum
+        that discards much of what earlier steps have taught about curvature, and takes up to four times as many
+        iterations: there only zeros may not leave on the side where the loss increases, unless the direction would not
         lead down otherwise."""
         self.history.direction(self.direction)
         opposed = self.direction * self.downhill >= 0
-        self.direction[opposed & (self.x == 0)] = 0
+        self.direction[opposed & (self.x == 0) if self.is_near else opposed] = 0
         if not np.dot(self.direction.astype(np.float64), self.downhill) < 0:
             self.direction[opposed] = 0
         orthant = np.where(self.x != 0, np.sign(self.x), -np.sign(self.downhill))
@@ -297,33 +311,43 @@ class OrthantDescent(Descent):
             change = (self.trial - self.x).astype(np.float64)
             gain = float(np.dot(change, self.downhill))
             if f <= self.f + SUFFICIENT * min(gain, 0.0):
+                self.is_near = self.is_near or self.f - f < NEAR * abs(f)
                 self.accept(f)
                 return None
-            if self.is_noise(f, gain, float(np.dot(change, self.new_g + self.l1 * orthant))):
+            if self.is_noise(f, gain, float(np.dot(change, self.new_g + self.variables.l1 * orthant))):
                 break
             step *= 0.5
         return "no step decreases the loss"
+
+    def state(self) -> dict[str, Array]:
+        return super().state() | {"is_near": np.array(self.is_near)}
+
+    def resume(self, state: dict[str, Array], monitor: Monitor) -> None:
+        super().resume(state, monitor)
+        self.is_near = bool(state["is_near"])
 
 
 def minimised(
     problem: Objective,
     weights: Array,
-    l1: float,
-    l2: float,
+    variables: Variables,
     monitor: Monitor,
     workers: Workers,
     state: dict[str, Array] | None = None,
 ) -> Array:
-    """The weights that minimise loss(w) + l1 |w| + l2/2 |w|^2, by OWL-QN where l1 is above 0, else by L-BFGS; from
-    `weights`, or from the saved state of a run, until the monitor says stop."""
-    whole = problem, weights, l2, workers
-    run, dtype = OrthantDescent(*whole, l1) if l1 > 0 else Descent(*whole), weights.dtype
+    """The weights that minimise the loss and the penalties of the variables, by OWL-QN where these have an L1 penalty,
+    else by L-BFGS; from `weights`, or from the saved state of a run, until the monitor says stop."""
+    kind = OrthantDescent if variables.l1.any() else Descent
+    run, dtype = kind(problem, weights, variables, workers), weights.dtype
+
+    def now() -> Array:
+        return variables.weights(run.x).astype(dtype)
 
     def report() -> None:
         evaluations, run.evaluations = run.evaluations, 0
         norm = float(np.linalg.norm(run.downhill))
         seen: dict[str, Any] = {"loss": run.f, "norm": norm, "evaluations": evaluations}
-        monitor.report(**seen, weights=lambda: run.x.astype(dtype), state=run.state)
+        monitor.report(**seen, weights=now, state=run.state)
 
     if state is None:
         run.begin()
@@ -336,4 +360,4 @@ def minimised(
             report()
         elif not run.sharpen() and not run.forget():
             monitor.finish(f"converged: {failure}")
-    return monitor.best(run.x.astype(dtype))
+    return monitor.best(now())

@@ -9,6 +9,7 @@ from labelwright.engine.choice import require_compiled
 from labelwright.features.incidence import Incidence
 from labelwright.kernels import sgd as kernels
 from labelwright.learn.monitor import Monitor
+from labelwright.learn.variables import of_model
 from labelwright.scoring.assembly import Assembly
 from labelwright.scoring.parameters import Cells, Parameters
 from labelwright.structures.states import StateSpace
@@ -32,11 +33,13 @@ class SGD:
         l2: float,
         random_state: int,
         supervision: Supervision = PLAIN,
+        l2_latent: float | None = None,
     ):
         require_compiled("training by optimizer='sgd'")
         self.offsets, self.gold, self.parameters = offsets, gold, parameters
         self.n = len(offsets) - 1
-        self.decay, self.l2, self.seed = l2 / self.n, float(l2), random_state
+        self.decay, self.seed = l2 / self.n, random_state
+        self.variables = of_model(parameters, space, 0.0, l2, l2_latent)
         self.build, self.graph = Assembly(space, parameters), space.graph
         forbidden = self.build.plain(np.zeros(parameters.n_weights))  # 0, or minus infinity
         fence = np.zeros((3, len(forbidden.node)))
@@ -45,7 +48,9 @@ class SGD:
         fence[2, self.build.no_end] = -np.inf
         has = self.build.transition_weights(np.ones(parameters.n_weights))
         graph, sizes = self.graph, (space.n_states, self.graph.most_in_context, self.graph.most_targets)
-        self.topology = kernels.Topology(graph.blocks, graph.contexts, graph.state, fence, *forbidden, *has, *sizes)
+        shared = _sharing(space, len(forbidden.node), l2, l2_latent)
+        of_graph = graph.blocks, graph.contexts, graph.state, fence
+        self.topology = kernels.Topology(*of_graph, *forbidden, *has, *sizes, *shared)
         self.said = _said(supervision, space)
         # State features, features on nodes (pairs, of order 2) and on arcs (pairs or triples); one column more than
         # there are nodes or arcs takes what the space forbids.
@@ -73,7 +78,7 @@ class SGD:
             order, self.offsets, self.gold, self.said, self.topology, *parts, plain, schedule, shrink
         )  # fmt: skip
         self.build.store_transitions(*plain, weights)
-        return loss + 0.5 * self.l2 * shrink**2 * float(weights @ weights), shrink
+        return loss + 0.5 * shrink**2 * float(self.variables.l2 @ self.variables.of(weights) ** 2), shrink
 
     def first_rate(self, weights: Array) -> float:
         """The learning rate with the lowest loss after one pass over a sample."""
@@ -94,6 +99,23 @@ def _said(supervision: Supervision, space: StateSpace) -> kernels.Said:
         cost = np.empty(0) if of_tokens is None else np.log(of_tokens)
     often = np.empty(0) if of_sentences is None else of_sentences
     return kernels.Said(space.n_labels, np.ascontiguousarray(right), often, cost)
+
+
+def _sharing(space: StateSpace, width: int, l2: float, l2_latent: float | None) -> list[kernels.Sharing]:
+    """What latent states, nodes (pairs, of order 2) and arcs share with others of the same labels."""
+    graph, (source, target) = space.graph, space.graph.ends
+    last, before = space.label_of[graph.state], np.where(graph.previous < 0, -1, space.label_of[graph.previous])
+    of_arcs = np.stack([before[source], last[source], last[target]])
+    shared = []
+    for labels, n in ((space.label_of[None], space.n_states), (np.stack([before, last]), width), (of_arcs, None)):
+        group = np.unique(labels, axis=1, return_inverse=True)[1].reshape(-1)
+        group = np.concatenate([group, np.arange(len(group), n or 0)])  # a row may be padded
+        several = np.bincount(group)[group] > 1
+        if l2_latent is None or not several.any():
+            group, several = group[:0], several[:0]
+        ratio = 1.0 if not l2_latent else l2 / l2_latent
+        shared.append(kernels.Sharing(group, np.where(several, ratio, 0.0), int(group.max(initial=-1)) + 1))
+    return shared
 
 
 def sgd(

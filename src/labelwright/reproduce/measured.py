@@ -18,8 +18,8 @@ from labelwright.taggers.estimator import uninterrupted
 FIGURE_1 = {"margin": 0.0, "shuffle": False, "all_passes": True, "calibration": False}
 KINDS: dict[str, tuple[Any, dict[str, Any]]] = {  # of models, and their settings as published
     "CRF": (CRF, {"l2": 1.0}),  # 1 / sigma^2
-    "latent CRF": (LatentCRF, {"l2": 1.0}),
-    "DPLVM": (LatentCRF, {"l2": 1.0}),
+    "latent CRF": (LatentCRF, {"l2": 1.0, "share": False}),
+    "DPLVM": (LatentCRF, {"l2": 1.0, "share": False}),
     "Perc": (Perceptron, FIGURE_1),
     "Lat-Perc": (LatentPerceptron, FIGURE_1 | {"start": "random"}),
 }

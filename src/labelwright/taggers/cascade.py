@@ -21,6 +21,7 @@ from labelwright.features.extract import few_tokens, kind_of
 from labelwright.features.layered import check_layers_read, lower_layers_read, refuse_labels
 from labelwright.features.sources import Lexicon, read_lexicon
 from labelwright.inspection import facts
+from labelwright.learn import variables as variables_of
 from labelwright.learn.joint import Joint
 from labelwright.learn.lbfgs import minimised
 from labelwright.learn.monitor import EVERY, Checkpoints, Monitor, ProgressBar, Record
@@ -414,12 +415,15 @@ class Cascade(Confidences, Tagger):
             labels = [] if development is None else [development[1], self.predict(development[0])]
             checkpoint = places.of(joint_fingerprint(self.get_params(deep=False), self.layers_, versions, labels))
         start = np.concatenate([model.weights_ for model in models])
+        penalties = [(float(getattr(model, "l2", 0.0)), getattr(model, "_l2_of_states", None)) for model in models]
+        spaces = [(model._trained.parameters, model._trained.space) for model in models]
+        parts = [variables_of.of_model(*each, 0.0, *own) for each, own in zip(spaces, penalties, strict=True)]
+        variables = variables_of.joined(parts)
 
         def optimise(state: dict[str, Array] | None) -> Array:
             made = stacks(self.layers_, inputs, gold, versions, self.shares or {}, workers, sample_weight=sample_weight)
             sizes = [len(model.weights_) for model in models]
-            problem = Joint(made, sizes, [float(getattr(model, "l2", 0.0)) for model in models])
-            return minimised(problem, start, 0.0, 0.0, monitor, workers, state)
+            return minimised(Joint(made, sizes), start, variables, monitor, workers, state)
 
         watched: dict[str, Any] = {"dev": dev, "dev_from": 0, "checkpoint": checkpoint}
         with self._shown(progress) as told:

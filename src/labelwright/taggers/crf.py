@@ -19,6 +19,7 @@ from labelwright.learn.merging import expected_states, merge_losses, node_pairs,
 from labelwright.learn.monitor import Monitor
 from labelwright.learn.objective import WithEntityRate
 from labelwright.learn.sgd import SGD, sgd
+from labelwright.learn.variables import Variables, of_model, stiffness
 from labelwright.parallel import Workers, one_blas_thread
 from labelwright.scoring.carry import carry_over, merged_weights
 from labelwright.scoring.parameters import Trained, make_parameters
@@ -30,6 +31,7 @@ from labelwright.taggers.declared import LOG_LINEAR, chosen
 from labelwright.taggers.linear import LinearTagger, Noise, Run, State, UnfinishedError, lasting
 
 SPLIT_MERGE = "split-merge"
+LATENT = 3.0  # times l2: the penalty of deviations of latent states
 OPTIMIZERS = {"lbfgs": (1000, 10), "sgd": (50, 5)}  # name: default max_iter, iterations over which it must still gain
 STAGE = {"lbfgs": 50, "sgd": 12}  # iterations or passes of a stage of splitting and merging
 
@@ -42,7 +44,6 @@ class Likelihood:
     remedy = "use a larger l2, or optimizer='lbfgs'"  # against a loss that is no number
     of_iteration: tuple[str, ...] = ("loss",)  # what the record of each iteration has
     recorded: tuple[str, ...] = ()  # and what it has beside that in checkpoints
-    noise = Noise(0.01, 0.03)  # noise of rare features stays, and is worse than none
 
     def __init__(self, model: Any):
         self.model = model  # whose settings it follows
@@ -89,6 +90,12 @@ class Likelihood:
         model = self.model
         return (model.max_iter or OPTIMIZERS["sgd"][0]) * 2 // 3 + 1 if model.averaging == "avg" else None
 
+    @property
+    def noise(self) -> Noise:
+        """Of states that share nothing, noise of rare features stays, and is worse than none."""
+        model = self.model
+        return Noise(0.01 if model._l2_of_states is None else 0.1 * stiffness(model.l2, model._l2_of_states), 0.03)
+
     def begin(self, start: Trained) -> None:
         """Before a run from a starting point."""
 
@@ -98,10 +105,18 @@ class Likelihood:
         if model.optimizer == "sgd":
             incidences, offsets, gold, said, _ = data
             seed = model.random_state or 0
-            run = SGD(incidences, offsets, gold, start.space, start.parameters, model.l2, seed, said)
+            run = SGD(
+                incidences, offsets, gold, start.space, start.parameters, model.l2, seed, said, model._l2_of_states
+            )
             return sgd(run, start.weights, monitor, state, self._average_from)
         problem = self.problem(start, data, workers)
-        return minimised(problem, start.weights, model.l1, model.l2, monitor, workers, state)
+        return minimised(problem, start.weights, self.variables(start, data), monitor, workers, state)
+
+    def variables(self, trained: Trained, data: Data) -> Variables:
+        """What the optimiser varies."""
+        model = self.model
+        penalties = model.l1, model.l2, model._l2_of_states
+        return of_model(trained.parameters, trained.space, *penalties, data.incidences, int(data.offsets[-1]))
 
     def problem(self, trained: Trained, data: Data, workers: Workers) -> Any:
         """What is minimised, but for penalties: the likelihood, with the term of an expected entity rate."""
@@ -130,7 +145,7 @@ class Likelihood:
         monitor, workers = Monitor(**self.stopping("lbfgs")), Workers(model.n_jobs)
         problem = AroundWeights(self.problem(start, data, workers), start.weights)
         with monitor, one_blas_thread():
-            change = minimised(problem, np.zeros_like(start.weights), model.l1, model.l2, monitor, workers)
+            change = minimised(problem, np.zeros_like(start.weights), self.variables(start, data), monitor, workers)
         before = model.training_
         model._keep(start._replace(weights=start.weights + change), data, self, [monitor])
         model.training_ = lasting(before) | model.training_
@@ -312,16 +327,24 @@ class LatentCRF(LinearTagger):
     _can_start_from: ClassVar[tuple[str, ...]] = ("crf", "latent-crf")
 
     _declared = chosen(
-        "n_latent template order cells min_count l1 l2 optimizer averaging max_iter tol n_restarts constraints "
-        "warm_start n_jobs random_state verbose dictionaries clusters vectors class_weight forbidden_transitions "
-        "required_transitions start split_rounds merge_share entity_rate",
+        "n_latent template order cells min_count l1 l2 share l2_latent optimizer averaging max_iter tol n_restarts "
+        "constraints warm_start n_jobs random_state verbose dictionaries clusters vectors class_weight "
+        "forbidden_transitions required_transitions start split_rounds merge_share entity_rate",
         LOG_LINEAR,
     )
 
     n_latent: int | Mapping[str, int]
+    share: bool
+    l2_latent: float | None
     start: str
     split_rounds: int
     merge_share: float
+
+    @property
+    def _l2_of_states(self) -> float | None:  # type: ignore[override]
+        if not self.share:
+            return None
+        return LATENT * self.l2 if self.l2_latent is None else self.l2_latent
 
     def _latent_states(self, labels: Sequence[str], more: bool = False) -> list[int]:
         """All states; or, before they are learnt, one for each label."""

@@ -25,6 +25,7 @@ from labelwright.learn.arcs import ArcAssembly, ArcExpectations
 from labelwright.learn.lbfgs import minimised
 from labelwright.learn.monitor import Monitor, Record
 from labelwright.learn.objective import LogLikelihood
+from labelwright.learn.variables import plain
 from labelwright.modelfile import HeaderReader, TensorReader
 from labelwright.parallel import Workers
 from labelwright.scoring.parameters import Parameters, Trained, arc_scores, cells_of_arcs, weights_of_arcs
@@ -336,10 +337,12 @@ class LatticeCRF(Weighted, Estimator):
         data, gold, trained = prepared(self, X, y)
         held_out = None if dev is None else self._development(trained, *dev)
         workers = Workers(self.n_jobs)
-        problem, arguments = objective(trained, data, gold, workers), (trained.weights, self.l1, self.l2)
+        problem, variables = objective(trained, data, gold, workers), plain(len(trained.weights), self.l1, self.l2)
         with self._shown(progress) as told:
             monitor = Monitor(**Likelihood(self).stopping(), dev=held_out, progress=told)
-            best = monitor.run(lambda _: minimised(problem, *arguments, monitor, workers), trained.weights)
+            best = monitor.run(
+                lambda _: minimised(problem, trained.weights, variables, monitor, workers), trained.weights
+            )
         self._trained = trained._replace(weights=best)
         self.history_ = [dict(record) for record in monitor.history]
         sizes = {"sentences": len(data.arcs.n_nodes), "arcs": len(data.arcs.label)}

@@ -176,6 +176,7 @@ class Weighted:
     forbidden_transitions: Sequence[tuple[str, str]] | None = None
     required_transitions: Sequence[tuple[str, str]] | None = None
     entity_rate: float | None = None
+    _l2_of_states: float | None = None  # penalty of what latent states of a label do not share; None: nothing is shared
 
     def _is_fitted(self) -> bool:
         return "_trained" in self.__dict__
@@ -424,7 +425,7 @@ class LinearTagger(Weighted, Tagger):
         one optimum; small random ones, since equal latent states would stay equal for ever."""
         if not trained.space.latent:
             return trained._replace(weights=np.zeros(trained.parameters.n_weights, np.float32))
-        rng, noise = np.random.default_rng([self.random_state or 0, restart]), self._learner.noise
+        rng, noise = np.random.default_rng([self.random_state or 0, restart]), self._learner(self).noise
         deviation = noise.split if split else noise.first
         return trained._replace(weights=rng.normal(0, deviation, trained.parameters.n_weights).astype(np.float32))
 

@@ -220,14 +220,14 @@ def advance(x, direction, step, begin, end, out):
 
 def add_ridge(x, l2, gradient, direction, begin, end, out):
     out[:] = 0
-    strength = x.dtype.type(l2)
     for a in range(begin, end, _AT_ONCE):
         here = slice(a, min(a + _AT_ONCE, end))
-        g, product = gradient[here], strength * x[here]
+        g, product = gradient[here], l2[here] * x[here]
         g += product
-        for i, (left, right) in enumerate([(x[here], x[here]), (g, direction[here])]):
-            np.multiply(left, right, out=product)
-            out[i] += product.sum()  # pairwise: no digits are lost
+        product *= x[here]
+        out += product.sum(), 0.0  # pairwise: no digits are lost
+        np.multiply(g, direction[here], out=product)
+        out += 0.0, product.sum()
 
 
 def differences(x, old_x, g, old_g, begin, end, s, y):
