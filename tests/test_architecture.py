@@ -57,7 +57,7 @@ BUDGETS = {  # the most lines and files of each package: raising one is a decisi
     ("structures",): (3160, 11),
     ("kernels", "engine"): (8440, 32),  # with loops for the bounds of pruned labels: 10 times as fast
     ("scoring",): (1250, 6),
-    ("memory",): (1460, 7),
+    ("memory",): (1470, 7),
     ("answers", "decode"): (3030, 14),
     ("rules", "constraints"): (2870, 9),
     ("learn",): (3620, 15),  # with variables that latent states share, and their scales

@@ -113,7 +113,7 @@ def _sharing(space: StateSpace, width: int, l2: float, l2_latent: float | None) 
         several = np.bincount(group)[group] > 1
         if l2_latent is None or not several.any():
             group, several = group[:0], several[:0]
-        ratio = 1.0 if not l2_latent else l2 / l2_latent
+        ratio = 1.0 if not l2_latent else float(l2) / float(l2_latent)
         shared.append(kernels.Sharing(group, np.where(several, ratio, 0.0), int(group.max(initial=-1)) + 1))
     return shared
 

@@ -72,7 +72,7 @@ class Variables(NamedTuple):
 
 def stiffness(l2: float, l2_latent: float) -> float:
     """The deviations that their penalty permits, beside what they deviate from."""
-    return min(1.0, (l2 / l2_latent) ** 0.5) if l2 > 0 else 1.0
+    return min(1.0, (float(l2) / float(l2_latent)) ** 0.5) if l2 > 0 else 1.0
 
 
 def plain(n_weights: int, l1: float, l2: float) -> Variables:
@@ -94,14 +94,14 @@ def of_model(
     share theirs, and so do pairs and triples of states.  Without incidences, all have the scale 1."""
     scale = _scale(parameters, incidences, n_tokens)
     group, n_groups = NO_GROUPS, 0
-    ridge = np.full(len(scale), l2)
+    ridge, l1, l2 = np.full(len(scale), float(l2)), float(l1), float(l2)  # whole numbers may be large
     if l2_latent is not None:
         group, n_groups = _groups(parameters, space)
     if l2_latent is not None and n_groups:
         shared = group < n_groups
         of_groups = np.empty(n_groups)
         of_groups[group[shared]] = scale[shared]
-        ridge[shared] = l2_latent
+        ridge[shared] = float(l2_latent)
         scale[shared] *= stiffness(l2, l2_latent)
         scale, ridge = np.concatenate([scale, of_groups]), np.concatenate([ridge, np.full(n_groups, l2)])
     scale, lasso, ridge = (vector.astype(np.float32) for vector in (scale, l1 * scale, ridge * scale**2))

@@ -109,12 +109,13 @@ def _read_tree(tensors: TensorReader, values: Values, M: int, C: int, votes: Vot
     tree, F = tensors.part("tree."), len(values)
     child = tree.children("child")
     n = len(child) - 1
+    code = tree.array("code", np.int32, n)
     tree.rising("code", child)
     classes = tree.indices("classes", np.int32, C, None)
     return IGTree(
         order=tree.permutation("order", np.int64, F),
         left=tree.numbers("left", np.float64, F + 1, least=0),
-        code=tree.array("code", np.int32, n),
+        code=code,
         child=child,
         best=tree.indices("best", np.int32, C, n),
         ptr=tree.pointers("ptr", n, len(classes), least=1),
