@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from labelwright.kernels.common import ranges
+
 
 def offsets_from(lengths: Sequence[int] | NDArray[Any]) -> NDArray[np.int64]:
     """Where runs of these lengths [N] begin, and where the last one ends [N+1].
@@ -24,5 +26,4 @@ def runs_of(first: NDArray[Any], sizes: NDArray[Any]) -> tuple[NDArray[np.int64]
     >>> [x.tolist() for x in runs_of(np.array([7, 0]), np.array([2, 3]))]
     [[0, 0, 1, 1, 1], [7, 8, 0, 1, 2]]
     """
-    owner = np.repeat(np.arange(len(sizes)), sizes)
-    return owner, np.arange(len(owner)) + (first - (np.cumsum(sizes) - sizes))[owner]
+    return np.repeat(np.arange(len(sizes)), sizes), ranges(first, sizes)

@@ -61,9 +61,8 @@ class OfVariables:
 
     def __call__(self, variables: Array, gradient: Array) -> float:
         weights = self.variables.weights(variables)
-        of_weights = np.empty_like(weights)
-        loss = self.objective(weights, of_weights)
-        gradient[:] = self.variables.gradient(of_weights)
+        loss = self.objective(weights, gradient[: len(weights)])
+        self.variables.pull_back(gradient)
         return loss
 
     def precise(self) -> "OfVariables | None":

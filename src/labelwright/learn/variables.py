@@ -45,11 +45,12 @@ class Variables(NamedTuple):
         v += np.append(u, u.dtype.type(0)).take(self.group)
         return v
 
-    def gradient(self, of_weights: Array) -> Array:
-        """The derivative by the variables, of that by the weights."""
-        every = of_weights if not len(self.group) else np.concatenate([of_weights, self._sums(of_weights)])
-        scaled: Array = every * self.scale
-        return scaled
+    def pull_back(self, gradient: Array) -> None:
+        """Replace the derivative by the weights, which stand first, by that by the variables."""
+        if len(self.group):
+            n = len(self.group)
+            gradient[n:] = self._sums(gradient[:n])
+        gradient *= self.scale
 
     def of(self, weights: Array) -> Array:
         """Of all variables that make these weights, those with the least L2 penalty."""
@@ -93,11 +94,10 @@ def of_model(
     """The variables of a model: weights by how often their features occur; with `l2_latent`, the states of a label
     share theirs, and so do pairs and triples of states.  Without incidences, all have the scale 1."""
     scale = _scale(parameters, incidences, n_tokens)
-    group, n_groups = NO_GROUPS, 0
+    group = NO_GROUPS
     ridge, l1, l2 = np.full(len(scale), float(l2)), float(l1), float(l2)  # whole numbers may be large
     if l2_latent is not None:
         group, n_groups = _groups(parameters, space)
-    if l2_latent is not None and n_groups:
         shared = group < n_groups
         of_groups = np.empty(n_groups)
         of_groups[group[shared]] = scale[shared]
@@ -105,7 +105,7 @@ def of_model(
         scale[shared] *= stiffness(l2, l2_latent)
         scale, ridge = np.concatenate([scale, of_groups]), np.concatenate([ridge, np.full(n_groups, l2)])
     scale, lasso, ridge = (vector.astype(np.float32) for vector in (scale, l1 * scale, ridge * scale**2))
-    return Variables(scale, lasso, ridge, group if n_groups else NO_GROUPS)
+    return Variables(scale, lasso, ridge, group)
 
 
 def joined(parts: Sequence[Variables]) -> Variables:

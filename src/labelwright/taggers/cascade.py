@@ -415,7 +415,7 @@ class Cascade(Confidences, Tagger):
             labels = [] if development is None else [development[1], self.predict(development[0])]
             checkpoint = places.of(joint_fingerprint(self.get_params(deep=False), self.layers_, versions, labels))
         start = np.concatenate([model.weights_ for model in models])
-        penalties = [(float(getattr(model, "l2", 0.0)), getattr(model, "_l2_of_states", None)) for model in models]
+        penalties = [(float(getattr(model, "l2", 0.0)), model._l2_of_states) for model in models]
         spaces = [(model._trained.parameters, model._trained.space) for model in models]
         parts = [variables_of.of_model(*each, 0.0, *own) for each, own in zip(spaces, penalties, strict=True)]
         variables = variables_of.joined(parts)
