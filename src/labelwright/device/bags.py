@@ -7,42 +7,39 @@ Scores:    weights -> table of features and, from these, of keys -> rows of toke
 Gradient:  rows of tokens -> sums per feature and key -> sums per feature -> gradient
 """
 
-from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from labelwright.corpus.offsets import offsets_from, runs_of
-from labelwright.device.place import Place, Tensor, torch
-from labelwright.features.incidence import Incidence, Transposer
+from labelwright.device.place import Array, Place, Tensor, mapped, torch
+from labelwright.features.incidence import NO_VALUES, Incidence, Transposer
 from labelwright.kernels.common import ranges
+from labelwright.learn.objective import SHARED
+from labelwright.scoring.assembly import tables_for
 from labelwright.scoring.parameters import Cells
 
-Array = NDArray[Any]
 PIECE = 64  # rows of a bag that are summed at a time
-TABLE_NUMBERS = 1 << 29  # of a table; where it would have more, its columns are done in parts
 
 
 class Bags(NamedTuple):
-    """out[i] = the sum of value * rows[index] over the entries of bag i."""
+    """out[i] = the sum of value * rows[index] over the entries of bag i; arrays, or tensors on a device."""
 
     levels: list[tuple[Tensor, Tensor]]  # index and ptr of pieces, then of their sums
     value: Tensor | None  # of the entries; None: all are one
 
     @staticmethod
-    def of(place: Place, ptr: Array, index: Array, value: Array) -> "Bags":
+    def of(ptr: Array, index: Array, value: Array = NO_VALUES) -> "Bags":
         """Bag i has the entries index[ptr[i]:ptr[i+1]]; an empty `value` means that all are one."""
         levels = []
         while np.diff(ptr).max(initial=0) > PIECE:
             n_pieces = -(-np.diff(ptr) // PIECE)
             bag, number = runs_of(np.zeros_like(n_pieces), n_pieces)
-            levels.append((index, np.append(ptr[bag] + PIECE * number, ptr[-1])))
+            levels.append((index.astype(np.int32), np.append(ptr[bag] + PIECE * number, ptr[-1]).astype(np.int32)))
             ptr = offsets_from(n_pieces)
             index = np.arange(ptr[-1])
-        levels.append((index, ptr))
-        tensors = [(place.tensor(i.astype(np.int32)), place.tensor(p.astype(np.int32))) for i, p in levels]
-        return Bags(tensors, place.tensor(value) if len(value) else None)
+        levels.append((index.astype(np.int32), ptr.astype(np.int32)))
+        return Bags(levels, value if len(value) else None)
 
     def sums(self, rows: Tensor) -> Tensor:
         """The sums [bags, width] of rows [n, width]."""
@@ -60,111 +57,77 @@ class Adjoint(NamedTuple):
     bags: Bags
 
     @staticmethod
-    def of(place: Place, n_items: int, ptr: Array, index: Array, value: Array) -> "Adjoint":
+    def of(n_items: int, ptr: Array, index: Array, value: Array = NO_VALUES) -> "Adjoint":
         """The adjoint of bags."""
         item, starts, owner, values = Transposer(n_items).transpose(ptr, index.astype(np.int32), value)
-        return Adjoint(place.tensor(item.astype(np.int64)), Bags.of(place, starts, owner, values))
+        return Adjoint(item.astype(np.int64), Bags.of(starts, owner, values))
 
     def add(self, rows: Tensor, sums: Tensor) -> None:
         """sums[item] += the sum of its rows."""
         sums.index_add_(0, self.item, self.bags.sums(rows))  # every item once: in no order
 
 
-class Columns(NamedTuple):
-    """Some columns of a table, and the weights that stand there."""
-
-    begin: int
-    end: int
-    weight: Tensor | None  # [n]  which weights these are; None: all
-    place: Tensor  # [n]  where they stand in the table of these columns
-
-
-class ShardRows(NamedTuple):
-    """The features of the rows of a shard."""
-
-    tokens: Bags
-    adjoint: Adjoint
-
-
 class Features:
     """The features on states, pairs or triples."""
 
-    def __init__(self, place: Place, incidence: Incidence, cells: Cells, width: int):
-        """Rows have `width` columns; those without a cell are 0."""
-        self.place, self.width = place, width
-        sizes = np.diff(cells.ptr)
+    def __init__(self, place: Place, incidence: Incidence, cells: Cells, n_codes: int):
+        """Scores are those of `n_codes` states, pairs or triples; tables have the columns of those with weights."""
+        has_weight, sizes = np.zeros(n_codes, np.bool_), np.diff(cells.ptr)
+        has_weight[cells.column] = True
+        used, column, self.width = np.flatnonzero(has_weight), np.cumsum(has_weight) - 1, int(has_weight.sum())
+        self.used = None if has_weight.all() else place.tensor(used)
+        self.spread = place.tensor(np.where(has_weight, column, self.width))
         number = np.where(sizes > 0, np.cumsum(sizes > 0) - 1, -1)  # [F]  features with weights
+        incidence = tables_for({"": incidence}, {"": self.width}, shared=SHARED)[""]
         self.n_features, self.n_keys = int((sizes > 0).sum()), incidence.n_keys
-        none = np.empty(0, np.float32)
-        ptr, feature, _ = _kept(incidence.key_ptr, number[incidence.key_feature], none)
-        self.keys = Bags.of(place, ptr, feature, none)
-        self.keys_adjoint = Adjoint.of(place, self.n_features, ptr, feature, none)
+        self.n_rows = self.n_features + self.n_keys  # of the table, where keys follow features
+        ptr, feature, _ = _kept(incidence.key_ptr, number[incidence.key_feature], NO_VALUES)
+        keys = Bags.of(ptr, feature), Adjoint.of(self.n_features, ptr, feature)
+        self.keys, self.keys_adjoint = mapped(keys, place.tensor)
+        self.at = place.tensor(np.repeat(number, sizes) * np.int64(self.width) + column[cells.column])
         self.lists = self._lists(incidence, number)
-        row = np.repeat(number, sizes)
-        n_rows = max(1, self.n_features + self.n_keys)
-        n_parts = min(width, -(-n_rows * width // TABLE_NUMBERS))
-        cuts = np.linspace(0, width, n_parts + 1).astype(int).tolist()
-        self.parts = []
-        for a, b in pairwise(cuts):
-            chosen = np.flatnonzero((cells.column >= a) & (cells.column < b))
-            at = row[chosen] * np.int64(b - a) + cells.column[chosen] - a
-            weight = None if n_parts == 1 else place.tensor(chosen)
-            self.parts.append(Columns(a, b, weight, place.tensor(at)))
-        self.n_rows = n_rows
 
     def _lists(self, incidence: Incidence, number: Array) -> tuple[Array, Array, Array]:
-        """The features of all tokens as rows of the table, where keys follow features: ptr, row, value."""
-        keys, _, _, token_ptr, token_feature, token_value = incidence
-        token_ptr, feature, value = _kept(token_ptr, number[token_feature], token_value)
-        has_key = keys >= 0
-        n_keys, n_own = has_key.sum(axis=1), np.diff(token_ptr)
+        """The features of all tokens as rows of the table: ptr, row, value."""
+        keys, token_ptr, value = incidence.keys, incidence.token_ptr, incidence.token_value
+        token_ptr, feature, value = _kept(token_ptr, number[incidence.token_feature], value)
+        n_keys, n_own = (keys >= 0).sum(axis=1), np.diff(token_ptr)
         ptr = offsets_from(n_keys + n_own)
-        row = np.empty(ptr[-1], np.int32)
-        row[ranges(ptr[:-1], n_keys)] = self.n_features + keys[has_key]
-        at_own = ranges(ptr[:-1] + n_keys, n_own)
+        row, at_own = np.empty(ptr[-1], np.int32), ranges(ptr[:-1] + n_keys, n_own)
+        row[ranges(ptr[:-1], n_keys)] = self.n_features + keys[keys >= 0]
         row[at_own] = feature
-        if not len(token_value):
-            return ptr, row, token_value
-        values = np.ones(len(row), value.dtype)
-        values[at_own] = value
-        return ptr, row, values
+        if len(value):
+            values = np.ones(len(row), value.dtype)
+            values[at_own], value = value, values
+        return ptr, row, value
 
-    def shard(self, token: Array) -> ShardRows:
+    def of(self, token: Array) -> tuple[Bags, Adjoint]:
         """The features of these tokens, in this order."""
         ptr, row, value = self.lists
         sizes = np.diff(ptr)[token]
         entries = ranges(ptr[token], sizes)
         lists = offsets_from(sizes), row[entries], value[entries] if len(value) else value
-        return ShardRows(Bags.of(self.place, *lists), Adjoint.of(self.place, self.n_rows, *lists))
+        return Bags.of(*lists), Adjoint.of(self.n_rows, *lists)
 
-    def score(self, weights: Tensor, shard: ShardRows, rows: Tensor) -> None:
-        """Fill rows [T, width] with scores."""
-        F = self.n_features
-        for begin, end, weight, at in self.parts:
-            table = weights.new_zeros(self.n_rows, end - begin)
-            table.view(-1).index_copy_(0, at, weights if weight is None else weights.index_select(0, weight))
-            if self.n_keys:
-                table[F:] = self.keys.sums(table[:F])
-            rows[:, begin:end] = shard.tokens.sums(table)
+    def scores(self, weights: Tensor, tokens: Bags) -> Tensor:
+        """The scores [T, codes] of tokens."""
+        table = weights.new_zeros(self.n_rows, self.width)
+        table.view(-1).index_copy_(0, self.at, weights)
+        if self.n_keys:
+            table[self.n_features :] = self.keys.sums(table[: self.n_features])
+        rows = tokens.sums(table)
+        return rows if self.used is None else torch.nn.functional.pad(rows, (0, 1)).index_select(1, self.spread)
 
-    def collect(self, rows: Tensor, shard: ShardRows, gradient: Tensor) -> None:
-        """Add to the gradient what rows [T, width] have of each weight."""
-        F = self.n_features
-        for begin, end, weight, at in self.parts:
-            sums = rows.new_zeros(self.n_rows, end - begin)
-            shard.adjoint.add(rows[:, begin:end].contiguous(), sums)
-            if self.n_keys:
-                self.keys_adjoint.add(sums[F:], sums[:F])
-            of_weights = sums.view(-1).index_select(0, at)
-            if weight is None:
-                gradient += of_weights
-            else:
-                gradient.index_add_(0, weight, of_weights)
+    def collect(self, rows: Tensor, tokens: Adjoint, gradient: Tensor) -> None:
+        """Add to the gradient what rows [T, codes] have of each weight."""
+        sums = rows.new_zeros(self.n_rows, self.width)
+        tokens.add(rows if self.used is None else rows.index_select(1, self.used), sums)
+        if self.n_keys:
+            self.keys_adjoint.add(sums[self.n_features :], sums[: self.n_features])
+        gradient += sums.view(-1).index_select(0, self.at)
 
 
 def _kept(ptr: Array, items: Array, value: Array) -> tuple[Array, Array, Array]:
     """Lists without the items below 0."""
     kept = items >= 0
-    if kept.all():
-        return ptr, items, value
     return np.concatenate([[0], np.cumsum(kept)])[ptr], items[kept], value[kept] if len(value) else value

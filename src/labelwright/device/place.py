@@ -1,8 +1,9 @@
-"""Where PyTorch computes: devices by name, work that is recorded once and replayed, and several chains of work at once.
+"""Where PyTorch computes: devices by name, what lies there, and work that is recorded once and replayed.
 
 PyTorch is imported here alone, and this only where a device was asked for."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,32 +19,29 @@ except ImportError:
 
 Array = NDArray[Any]
 Tensor = Any  # torch.Tensor, or None where there is no PyTorch
-Work = Callable[[], None]
-STREAMS = 4  # chains of work at once
-SHARD_BYTES = {"cpu": 1 << 28, "mps": 1 << 30, "cuda": 1 << 32}  # of the numbers that are on the device together
+Work = Callable[[], Any]
+STREAMS = 3  # chains of work beside the first
+SHARD_BYTES = {"cpu": 1 << 28, "mps": 1 << 30, "cuda": 1 << 32}  # of the numbers of a shard
+ALIGNED = 256  # bytes
 
 
 class Place:
     """A device: its tensors, and how it runs work."""
 
     def __init__(self, name: str):
+        wrong = f"device={name!r}: PyTorch"
         if torch is None:
-            raise OptionError(
-                f"device={name!r}: PyTorch is missing; pip install 'labelwright[gpu]', or use device='cpu'"
-            )
+            raise OptionError(f"{wrong} is missing; pip install 'labelwright[gpu]', or use device='cpu'")
         kind, _, number = name.partition(":")
         count = torch.cuda.device_count() if kind == "cuda" and torch.cuda.is_available() else 0
-        if kind == "cuda" and not count:
-            raise OptionError(f"device={name!r}: PyTorch finds no CUDA device; use device='cpu'")
+        if (kind == "cuda" and not count) or (kind == "mps" and not torch.backends.mps.is_available()):
+            raise OptionError(f"{wrong} finds no such device; use device='cpu'")
         if kind == "cuda" and int(number or 0) >= count:
-            raise OptionError(f"device={name!r}: PyTorch finds {count} CUDA device(s), from cuda:0; name one of them")
-        if kind == "mps" and not torch.backends.mps.is_available():
-            raise OptionError(f"device={name!r}: PyTorch finds no Apple GPU; use device='cpu'")
-        self.name = name
-        self.device = torch.device("cpu" if name == "torch" else name)
-        self.records = kind == "cuda"
+            raise OptionError(f"{wrong} finds {count} of this kind, which are numbered from 0; use device='cuda'")
+        self.name, self.device = name, torch.device("cpu" if name == "torch" else name)
         self.wide = torch.float32 if kind == "mps" else torch.float64  # what long sums are added up in
         self.shard_bytes = SHARD_BYTES[self.device.type]
+        self.records = kind == "cuda"
         if self.records:
             with torch.cuda.device(self.device):
                 self.pool = torch.cuda.graph_pool_handle()
@@ -51,33 +49,56 @@ class Place:
 
     def tensor(self, array: Array, dtype: Any = None) -> Tensor:
         """The numbers of an array on the device; float64 becomes the widest that it has."""
-        array = np.ascontiguousarray(array)
-        if array.dtype == np.float64:
-            array = array.astype(np.float32) if self.wide == torch.float32 else array
-        made = torch.from_numpy(array if array.flags.writeable else array.copy())
-        return made.to(self.device, dtype)
+        made = torch.from_numpy(np.require(array, requirements=["C", "W"]))
+        return made.to(self.device, dtype or (self.wide if made.dtype == torch.float64 else None))
 
     def zeros(self, *shape: int, dtype: Any) -> Tensor:
         return torch.zeros(shape, dtype=dtype, device=self.device)
 
+    def too_small(self, what: str, size: float) -> OptionError:
+        """What to say where memory is short even for the smallest shard."""
+        free, total = torch.cuda.mem_get_info(self.device)
+        return OptionError(
+            f"device={self.name!r}: out of memory: the {what} need {size / 1e9:.1f} GB, {free / 1e9:.1f} of "
+            f"{total / 1e9:.1f} GB are free; use a larger min_count, or device='cpu'"
+        )
+
+    def laid(self, records: list[Any]) -> list[tuple[Any, Work | None]]:
+        """Records of arrays as records of tensors, and what must be done before each of them is used: nothing; or,
+        where they take more than half of what is free, a copy to where they lie in turn."""
+        sizes = [sum(_room(array) for array in arrays_of(record)) for record in records]
+        free = torch.cuda.mem_get_info(self.device)[0] if self.records else np.inf
+        if sum(sizes) <= free // 2:
+            return [(mapped(record, self.tensor), None) for record in records]
+        stage = self.zeros(max(sizes), dtype=torch.uint8)
+        return [self._staged(record, size, stage) for record, size in zip(records, sizes, strict=True)]
+
+    def _staged(self, record: Any, size: int, stage: Tensor) -> tuple[Any, Work]:
+        held, end = torch.zeros(size, dtype=torch.uint8, pin_memory=self.records), 0
+
+        def put(array: Array) -> Tensor:
+            nonlocal end
+            begin, n, end = end, array.nbytes, end + _room(array)
+            flat = torch.from_numpy(np.ascontiguousarray(array).reshape(-1))
+            held[begin : begin + n].view(flat.dtype).copy_(flat)
+            return stage[begin : begin + n].view(flat.dtype).view(array.shape)
+
+        return mapped(record, put), lambda: stage[:size].copy_(held, non_blocking=True)
+
     def at_once(self, work: Sequence[Work]) -> None:
         """Run pieces of work that do not need each other; on a GPU side by side."""
-        if not self.records:
-            for each in work:
-                each()
-            return
-        here = torch.cuda.current_stream(self.device)
-        used = [here, *self.streams[: len(work) - 1]]
-        for stream, each in zip(used[1:], work[1:], strict=True):
-            stream.wait_stream(here)
+        streams = self.streams[: len(work) - 1] if self.records else []
+        for stream, each in zip(streams, work[1:], strict=False):
+            stream.wait_stream(torch.cuda.current_stream(self.device))
             with torch.cuda.stream(stream):
                 each()
-        work[0]()
-        for stream in used[1:]:
-            here.wait_stream(stream)
+        for each in work[:1] + work[1 + len(streams) :]:
+            each()
+        for stream in streams:
+            torch.cuda.current_stream(self.device).wait_stream(stream)
 
-    def recorded(self, stages: Sequence[Work]) -> Sequence[Work]:
-        """Stages of work as functions that replay them, in any order; each is run once before it is recorded."""
+    def recorded(self, stages: list[Work]) -> list[Work]:
+        """Stages of work as functions that replay them; each is run once before it is recorded."""
         if not self.records:
             return stages
         with torch.cuda.device(self.device):
@@ -93,5 +114,28 @@ class Place:
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, pool=self.pool, stream=self.main):
             stage()
-        replay: Work = graph.replay
-        return replay
+        return partial(graph.replay)
+
+
+def mapped(record: Any, function: Callable[[Array], Any]) -> Any:
+    """A record with a function of each of its arrays, wherever they are."""
+    if isinstance(record, np.ndarray):
+        return function(record)
+    if isinstance(record, dict):
+        return {name: mapped(each, function) for name, each in record.items()}
+    if isinstance(record, list | tuple):
+        made = [mapped(each, function) for each in record]
+        return type(record)(*made) if hasattr(record, "_fields") else type(record)(made)
+    return record
+
+
+def arrays_of(record: Any) -> list[Array]:
+    """All arrays of a record."""
+    arrays: list[Array] = []
+    mapped(record, arrays.append)
+    return arrays
+
+
+def _room(array: Array) -> int:
+    """The bytes that an array takes."""
+    return -(-array.nbytes // ALIGNED) * ALIGNED

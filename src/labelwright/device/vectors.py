@@ -1,13 +1,13 @@
 """The optimiser's vectors on a device: what learn.lbfgs asks of them."""
 
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from labelwright.corpus.offsets import offsets_from
 from labelwright.device.bags import Bags
-from labelwright.device.place import Array, Place, Tensor, torch
-from labelwright.errors import OptionError
+from labelwright.device.place import Array, Place, Tensor, mapped, torch
 from labelwright.learn.lbfgs import Vectors
 from labelwright.learn.variables import Variables
 
@@ -44,18 +44,14 @@ class DeviceVectors(Vectors):
         if len(variables.group):
             order = np.argsort(variables.group, kind="stable")
             sizes = np.bincount(variables.group, minlength=variables.n_groups)[: variables.n_groups]
-            made.bags = Bags.of(self.place, offsets_from(sizes), order[: sizes.sum()], np.empty(0))
+            made.bags = mapped(Bags.of(offsets_from(sizes), order[: sizes.sum()]), self.of)
         return made
 
     def zeros(self, shape: tuple[int, ...], like: Tensor) -> Tensor:
         try:
             return like.new_zeros(shape)
         except torch.cuda.OutOfMemoryError:
-            size = int(np.prod(shape)) * like.itemsize / 1e9
-            raise OptionError(
-                f"device={self.place.name!r}: out of memory: {shape[-1]:,} weights need {size:.1f} GB for the steps of "
-                "L-BFGS; use a larger min_count, or device='cpu'"
-            ) from None
+            raise self.place.too_small("steps of L-BFGS", prod(shape) * like.itemsize) from None
 
     def like(self, vector: Tensor, other: Tensor) -> Tensor:
         return vector.to(other.dtype)

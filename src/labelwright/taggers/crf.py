@@ -127,13 +127,13 @@ class Likelihood:
         return of_model(trained.parameters, trained.space, *penalties, data.incidences, int(data.offsets[-1]))
 
     def problem(self, trained: Trained, data: Data, workers: Workers) -> Any:
-        """What is minimised, but for penalties: the likelihood, with the term of an expected entity rate; that on another
-        device has `vectors` of its own."""
+        """What is minimised, but for penalties: the likelihood, with the term of an expected entity rate; on another
+        device it has `vectors` of its own."""
         structure, rate = self.model._structure, self.model.entity_rate
         if self.model.device != "cpu":
-            from labelwright.device.likelihood import on_device
+            from labelwright.device.likelihood import Place, TorchLikelihood
 
-            return on_device(self.model.device, trained, data)
+            return TorchLikelihood(Place(self.model.device), trained, data)
         if rate is None:
             return structure.objective(trained, data, workers)
         T, often = int(data.offsets[-1]), data.said.of_sentences
