@@ -266,14 +266,18 @@ class BaseTrainer:
 
     def append(self, xseq: "Iterable[Any] | ItemSequence", yseq: Iterable[str], group: int = 0) -> None:
         """Add a sentence and its labels; `group` is the number by which `train` leaves it out."""
-        items, labels, group = items_of(xseq), [text_of(label) for label in yseq], operator.index(group)
+        items, labels, group = items_of(xseq), list(yseq), operator.index(group)
+        if not set(map(type, labels)) <= {str}:
+            labels = [text_of(label) for label in labels]
         if len(items) != len(labels):
             raise ValueError(f"The numbers of items and labels differ: |x| = {len(items)}, |y| = {len(labels)}")
         try:
             self._data.append(items)
         except CorpusError as error:
             raise ItemError(str(error).removeprefix("X: ")) from None
-        self._labels.extend(self._label_numbers.setdefault(name, len(self._label_numbers)) for name in labels)
+        for name in dict.fromkeys(labels):
+            self._label_numbers.setdefault(name, len(self._label_numbers))
+        self._labels.extend(map(self._label_numbers.__getitem__, labels))
         self._groups.append(group)
 
     def clear(self) -> None:
