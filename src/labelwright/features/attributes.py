@@ -208,7 +208,8 @@ def _codes_of(tokens: list[Any], known: _Remembered) -> Ints | None:
 
 def _rows_of(feature: Ints, sizes: Any, known: _Remembered) -> _Rows:
     """The features of tokens, given their codes and how many of these each token has."""
-    ends, value = offsets_from(sizes), NO_VALUES
+    ends = offsets_from(sizes)
+    value: Floats = NO_VALUES
     lowest = int(feature.min(initial=0))
     if lowest <= AMOUNT:
         value, places = np.ones(len(feature)), np.flatnonzero(feature <= AMOUNT)

@@ -202,13 +202,13 @@ def multiply_arcs(sums: Messages, E: Array, products: Products, plan: Plan) -> N
         products.multiply_outer(sums.alpha[steps[t] : steps[t] + b - a], sums.into[a:b], E[a:b])
 
 
-def arc_counts(sums: Messages, products: Products, plan: Plan) -> Array:
-    """The sums [A] over all tokens of P(arc into t) / E, in float64."""
+def arc_counts(sums: Messages, products: Products, plan: Plan, runs: Any = None) -> Array:
+    """The sums [A] over all tokens of P(arc into t) / E, in float64; `runs` are those of the plan, where known."""
     counts = np.zeros(products.n_arcs)
     if plan.narrow:
         products.add_counts(sums.alpha[plan.before], sums.into[plan.n_first :], counts)
         return counts
-    for before, here in plan.runs:
+    for before, here in runs or plan.runs:
         products.add_counts(sums.alpha[before], sums.into[here], counts)
     return counts
 
