@@ -127,7 +127,7 @@ def _text(name: Any, where: str) -> str:
 # -- numbers of attributes --------------------------------------------------------------------------------------------
 
 
-class _Numbers(defaultdict[str, int]):
+class Numbers(defaultdict[str, int]):
     """The numbers of attributes; a new one gets the next number."""
 
     def __init__(self, known: Mapping[str, int] | None = None) -> None:
@@ -136,7 +136,7 @@ class _Numbers(defaultdict[str, int]):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """As a plain dict, since the factory is the dict itself."""
-        return _Numbers, (dict(self),)
+        return Numbers, (dict(self),)
 
 
 class _Remembered(dict[tuple[Any, Any], int]):
@@ -148,7 +148,7 @@ class _Remembered(dict[tuple[Any, Any], int]):
 
     def __init__(self, names: dict[str, int], separator: str, strings: dict[str, None] | None = None):
         self.names, self.separator, self.strings, self.left = names, separator, strings, REMEMBERED
-        self.learns = isinstance(names, _Numbers)
+        self.learns = isinstance(names, Numbers)
         self.amounts: dict[int, tuple[int, float]] = {}  # number and value of features whose value is not one
         self._codes = itertools.count(-AMOUNT)  # several threads may ask at once
 
@@ -233,7 +233,7 @@ class Collected:
 
     def __init__(self, separator: str = SEPARATOR, index: dict[str, int] | None = None):
         self.separator = separator
-        self.names: dict[str, int] = _Numbers() if index is None else index
+        self.names: dict[str, int] = Numbers() if index is None else index
         self.string_names: dict[str, None] | None = {} if index is None and separator == SEPARATOR else None
         self._known = _Remembered(self.names, separator, self.string_names)
         self._feature, self._ends, self._offsets = array("i"), array("q", [0]), array("q", [0])
@@ -283,16 +283,15 @@ class Collected:
             self._codes.append(codes)
             self._sizes.extend(map(len, tokens))
         if rows is not None or len(self._sizes) >= AT_ONCE:
-            self._settle(rows)
+            self._settle()
+        if rows is not None:
+            self._add(rows)
 
-    def _settle(self, more: _Rows | None = None) -> None:
-        """Add the features of plain dicts, many at once, and then some more."""
+    def _settle(self) -> None:
+        """Add the features of plain dicts, many at once."""
         if self._codes:
             self._add(_rows_of(np.concatenate(self._codes), self._sizes, self._known))
-            self._codes, self._sizes = [], array("q")
-            self._known = self._known.renewed()
-        if more is not None:
-            self._add(more)
+            self._codes, self._sizes, self._known = [], array("q"), self._known.renewed()
 
     def _longest_name(self, n_names: int) -> int:
         """The length of the longest name but the first n."""
@@ -431,8 +430,7 @@ class DictFeatures(Extractor):
         if type(X) is list and all(type(sentence) is list for sentence in X):
             known = self._known = self._known.renewed()
             tokens = X[0] if len(X) == 1 else list(chain.from_iterable(X))
-            codes = _codes_of(tokens, known)
-            if codes is not None:
+            if (codes := _codes_of(tokens, known)) is not None:
                 rows = _rows_of(codes, list(map(len, tokens)), known)
                 return {"state": on_tokens(*rows)}, offsets_from([len(sentence) for sentence in X])
         collected = Collected.of(X, self.separator, self._index)

@@ -15,7 +15,7 @@ from labelwright.compat.pycrfsuite.log import TrainingLog, TrainLogParser
 from labelwright.compat.pycrfsuite.tagger import ItemError, ItemSequence, items_of, text_of
 from labelwright.engine.choice import expect_much
 from labelwright.errors import CorpusError, LabelwrightError, ModelFileError, OptionError
-from labelwright.features.attributes import Collected
+from labelwright.features.attributes import Collected, Numbers
 from labelwright.interchange import crfsuite
 from labelwright.interchange.chains import EMPTY, from_crf
 from labelwright.learn.monitor import Monitor
@@ -275,8 +275,6 @@ class BaseTrainer:
             self._data.append(items)
         except CorpusError as error:
             raise ItemError(str(error).removeprefix("X: ")) from None
-        for name in dict.fromkeys(labels):
-            self._label_numbers.setdefault(name, len(self._label_numbers))
         self._labels.extend(map(self._label_numbers.__getitem__, labels))
         self._groups.append(group)
 
@@ -284,7 +282,7 @@ class BaseTrainer:
         """Forget all sentences."""
         self._data = Collected(":")
         self._labels, self._groups = array("i"), array("q")
-        self._label_numbers: dict[str, int] = {}
+        self._label_numbers = Numbers()
 
     # -- parameters -----------------------------------------------------------------------------------------------
 
