@@ -22,10 +22,8 @@ SETTINGS = {"algorithm": "lbfgs", "c1": 0.1, "c2": 0.1, "max_iterations": 100, "
 SEEN = 25, 50, 100, 200  # iterations
 SIDES = {"labelwright": True, "CRFsuite": False}
 
-Sentence = list[list[str]]
 
-
-def word2features(sent: Sentence, i: int) -> dict[str, Any]:
+def word2features(sent: list[list[str]], i: int) -> dict[str, Any]:
     """As in the tutorial."""
     word, postag = sent[i][0], sent[i][1]
     features: dict[str, Any] = {
