@@ -55,7 +55,7 @@ BUDGETS = {  # the most lines and files of each package: raising one is a decisi
     ("corpus",): (5000, 20),
     ("features",): (4680, 15),  # with dicts that are appended one by one and read many at once
     ("structures",): (3165, 11),
-    ("kernels", "engine"): (8490, 32),  # with loops for bounds of pruned labels (10 times as fast), for few labels (2.8)
+    ("kernels", "engine"): (8490, 32),  # with loops for bounds of pruned labels (10 times as fast) and few labels (2.8)
     ("scoring",): (1250, 6),
     ("memory",): (1470, 7),
     ("answers", "decode"): (3030, 14),
