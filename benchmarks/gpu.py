@@ -7,6 +7,7 @@
 CRFsuite needs 788 s to its optimum on CoNLL-2000, 1.0 s an iteration, on two ARM cores (docs/benchmarks.md)."""
 
 import argparse
+import importlib
 import sys
 import time
 from collections.abc import Iterator
@@ -20,7 +21,6 @@ import numpy as np
 from labelwright import CRF, LatentCRF, read_columns
 from labelwright.corpus import Corpus
 from labelwright.engine.choice import expect_much
-from labelwright.learn.objective import LogLikelihood
 from labelwright.parallel import Workers
 
 FEW = 10  # iterations of both where the CPU is not trained to the end
@@ -79,7 +79,7 @@ def read(folder: Path, part: Part, name: str, tokens: int | None) -> Corpus:
         y = [[part.labels(label) for label in labels] for labels in y]
     if part.glued and name == "train":
         n = int(np.searchsorted(corpus.offsets, part.glued))
-        X, y = [sum(X[:n], []), *X[n:]], [sum(y[:n], []), *y[n:]]
+        X, y = ([[each for s in x[:n] for each in s], *x[n:]] for x in (X, y))
     return corpus if part.labels is None and not part.glued else Corpus.from_sequences(X, y)
 
 
@@ -93,7 +93,9 @@ def seconds_of(problem: Any, weights: Any, gradient: Any, times: int) -> float:
     return median(taken[1:])
 
 
-def measure(name: str, folder: Path, device: str, cpu: str, tokens: int | None) -> dict[str, Any]:
+def measure(
+    name: str, folder: Path, device: str, cpu: str, tokens: int | None, profile: bool = False
+) -> dict[str, Any]:
     """One row: the device, then the CPU."""
     part, laps, row = PARTS[name], Laps(), {"part": name}
     with laps.of("read"):
@@ -118,9 +120,13 @@ def measure(name: str, folder: Path, device: str, cpu: str, tokens: int | None) 
         if vectors is not None and device.startswith("cuda"):
             import torch
 
-            say(
-                f"    memory                    {torch.cuda.max_memory_allocated() / 1e9:9.2f} GB, {len(problem.shards)} shard(s)"
-            )
+            taken = torch.cuda.max_memory_reserved() / 1e9
+            say(f"    memory                    {taken:9.2f} GB at most so far, shards: {len(problem.shards)}")
+            if profile:
+                with torch.profiler.profile() as seen:
+                    for _ in range(5):
+                        problem(weights, gradient)
+                say(seen.key_averages().table(sort_by="cuda_time_total", row_limit=25, max_name_column_width=60))
         del problem
     if len(losses) == 2:
         say(f"    relative differences: loss {abs(losses[0] / losses[1] - 1):.1e}, gradient "
@@ -136,13 +142,12 @@ def measure(name: str, folder: Path, device: str, cpu: str, tokens: int | None) 
         with laps.of(f"fit ({where}{'' if most is None else f', {most} iterations'})"):
             model.fit(train)
         record = model.training_
-        say(
-            f"      {record['iterations']} iterations, loss {record['loss']:.4f}, {record['seconds']} s, {record['stopped']}"
-        )
+        told = f"{record['iterations']} iterations, loss {record['loss']:.4f}, {record['seconds']} s"
+        say(f"      {told}, {record['stopped']}")
         models[where] = model
         row[f"loss {where}"], row[f"iterations {where}"] = record["loss"], record["iterations"]
         if most is None:
-            row[f"fit {where}"] = laps[f"fit ({where})"]
+            row[f"fit {where}"] = laps["read"] + laps[f"fit ({where})"]
             row[f"training {where}"] = record["seconds"]
     if len(models) == 2:
         test = read(folder, part, "test", 20000 if tokens is None else tokens)
@@ -154,46 +159,61 @@ def measure(name: str, folder: Path, device: str, cpu: str, tokens: int | None) 
     return row
 
 
+TEMPLATE = "U1:%x[0,0]\nU2:%x[-1,0]/%x[0,0]\nUbias\nB"
+ON_PAIRS = TEMPLATE + "\n*2:%x[1,0]"
+ON_TRIPLES = ON_PAIRS + "\nT1:%x[0,0]"
+RANDOM = {
+    "states": CRF(template=TEMPLATE),
+    "pairs": CRF(template=ON_PAIRS),
+    "pairs, constrained": CRF(template=ON_PAIRS, cells="all", constraints="iob2"),
+    "costs": CRF(template=TEMPLATE, class_weight="balanced"),
+    "latent": LatentCRF(3, template=TEMPLATE),
+    "latent pairs": LatentCRF(2, template=ON_PAIRS),
+    "order 2": CRF(template=TEMPLATE, order=2),
+    "triples": CRF(template=ON_TRIPLES, order=2),
+    "latent triples": LatentCRF(2, template=ON_TRIPLES, order=2),
+}
+
+
+def random_sentences(rng: Any) -> tuple[list[list[str]], list[list[str]]]:
+    """Sentences of up to 300 tokens, with IOB2 labels."""
+    X = [[f"w{i}" for i in rng.integers(0, 30, n)] for n in [300, *rng.integers(1, 40, 300)]]
+    y = []
+    for sentence in X:
+        labels = ["O"]
+        for _ in sentence:
+            labels.append(str(rng.choice(["O", "B-X"] if labels[-1] == "O" else ["O", "B-X", "I-X"])))
+        y.append(labels[1:])
+    return X, y
+
+
 def check(device: str) -> None:
-    """Loss and gradient of random models against the CPU's in float64, and the same bits twice."""
+    """Loss and gradient of random models against the CPU's in float64, and the same bits three times; with long
+    sentences as they are, and in blocks."""
     from labelwright.device import layout
-    from labelwright.device.likelihood import on_device
+    from labelwright.device.likelihood import Place, TorchLikelihood
 
     rng, before, worst = np.random.default_rng(0), (layout.LONG, layout.BLOCK), 0.0
-    template = "U1:%x[0,0]\nU2:%x[-1,0]/%x[0,0]\nUbias\nB"
-    on_pairs, on_triples = template + "\n*2:%x[1,0]", template + "\n*2:%x[1,0]\nT1:%x[0,0]"
-    for made in (
-        CRF(template=template), CRF(template=on_pairs), CRF(template=on_pairs, cells="all", constraints="iob2"),
-        LatentCRF(3, template=template), LatentCRF(2, template=on_pairs), CRF(template=template, order=2),
-        CRF(template=on_triples, order=2), LatentCRF(2, template=on_triples, order=2), CRF(template=template, class_weight="balanced"),
-    ):  # fmt: skip
-        X = [[f"w{i}" for i in rng.integers(0, 30, n)] for n in [300, *rng.integers(1, 40, 300)]]
-        y = [
-            ["B-X" if rng.random() < 0.4 else "I-X" if k and rng.random() < 0.5 else "O" for k in range(len(s))]
-            for s in X
-        ]
-        y = [[a if a != "I-X" or (k and s[k - 1] != "O") else "O" for k, a in enumerate(s)] for s in y]
-        data, trained = made._prepare(X, y)
+    for name, model in RANDOM.items():
+        data, trained = model._prepare(*random_sentences(rng))
+        exact = model._structure.objective(trained, data, Workers(None), np.float64)
         for layout.LONG, layout.BLOCK in ((1000, 64), (20, 8)):
+            problem = TorchLikelihood(Place(device), trained, data)
             for scale in (0.5, 5.0, 100.0):
-                w = (scale * rng.normal(size=len(trained.weights))).astype(np.float32)
-                exact = LogLikelihood(
-                    data.incidences, trained.extractor.n_features, data.offsets, data.gold, trained.space,
-                    trained.parameters, Workers(None), np.float64, supervision=data.said,
-                )  # fmt: skip
-                gradient = np.empty(len(w))
-                loss = exact(w.astype(np.float64), gradient)
-                problem = on_device(device, trained, data)
-                vectors = problem.vectors
-                outs = []
+                weights, gradient = (scale * rng.normal(size=len(trained.weights))).astype(np.float32), []
+                true_gradient = np.empty(len(weights))
+                true_loss, losses = exact(weights.astype(np.float64), true_gradient), []
                 for _ in range(3):
-                    out = vectors.of(np.zeros_like(w))
-                    outs.append((problem(vectors.of(w), out), vectors.numpy(out)))
-                wrong = abs(outs[0][0] / loss - 1), np.abs(outs[0][1] - gradient).max() / max(1, np.abs(gradient).max())
-                twice = all(l == outs[0][0] and g.tobytes() == outs[0][1].tobytes() for l, g in outs[1:])
+                    out = problem.vectors.of(np.zeros_like(weights))
+                    losses.append(problem(problem.vectors.of(weights), out))
+                    gradient.append(problem.vectors.numpy(out))
+                off = np.abs(gradient[0] - true_gradient).max() / max(1, np.abs(true_gradient).max())
+                wrong = abs(losses[0] / true_loss - 1), float(off)
+                same = len(set(losses)) == 1 and all(each.tobytes() == gradient[0].tobytes() for each in gradient)
                 worst, failed = max(worst, *wrong), int((problem.failed > 0).sum())
-                told = f"  {type(made).__name__} order {made.order} LONG {layout.LONG} scale {scale:g}"
-                say(f"{told}: loss {wrong[0]:.1e} gradient {wrong[1]:.1e} same bits {twice} in log space {failed}")
+                where = f"{name}, blocks from {layout.LONG}, weights {scale:g}"
+                told = f"loss {wrong[0]:.1e}, gradient {wrong[1]:.1e}, same bits: {same}, by the CPU: {failed}"
+                say(f"  {where:<50} {told}")
     layout.LONG, layout.BLOCK = before
     say(f"worst: {worst:.1e}")
 
@@ -207,14 +227,20 @@ def main() -> None:
         "--cpu", default="auto", choices=["auto", "full", "none"], help="auto: to the end where it is quick"
     )
     parser.add_argument("--tokens", type=int, help="no more training tokens than these")
+    parser.add_argument("--profile", action="store_true", help="time by kernel of the GPU")
+    parser.add_argument("--set", action="append", default=[], metavar="layout.LONG=64", help="another constant")
     o = parser.parse_args()
+    for text in o.set:
+        place, _, value = text.partition("=")
+        module, _, constant = place.partition(".")
+        setattr(importlib.import_module(f"labelwright.device.{module}"), constant, int(value))
     rows = []
     for part in o.part or ["check", *PARTS]:
         say(part)
         if part == "check":
             check(o.device)
         else:
-            rows.append(measure(part, o.corpora, o.device, o.cpu, o.tokens))
+            rows.append(measure(part, o.corpora, o.device, o.cpu, o.tokens, o.profile))
     if rows:
         say(table(rows, o.device))
 
@@ -222,7 +248,8 @@ def main() -> None:
 def table(rows: list[dict[str, Any]], device: str) -> str:
     """What was measured, as Markdown."""
     lines = [
-        f"| | tokens | weights | an evaluation, {device} | CPU | file to model, {device} (training) | CPU | loss: ratio less 1 | labels equal |",
+        f"| | tokens | weights | evaluation, {device} | CPU | file to model, {device} (training) | CPU "
+        "| loss, ratio less 1 | labels equal |",
         "| --- " + "| ---: " * 8 + "|",
     ]
     for row in rows:

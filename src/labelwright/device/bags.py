@@ -77,20 +77,17 @@ class Features:
         used, column, self.width = np.flatnonzero(has_weight), np.cumsum(has_weight) - 1, int(has_weight.sum())
         self.used = None if has_weight.all() else place.tensor(used)
         self.spread = place.tensor(np.where(has_weight, column, self.width))
-        number = np.where(sizes > 0, np.cumsum(sizes > 0) - 1, -1)  # [F]  features with weights
         incidence = tables_for({"": incidence}, {"": self.width}, shared=SHARED)[""]
-        self.n_features, self.n_keys = int((sizes > 0).sum()), incidence.n_keys
+        self.n_features, self.n_keys = len(sizes), incidence.n_keys
         self.n_rows = self.n_features + self.n_keys  # of the table, where keys follow features
-        ptr, feature, _ = _kept(incidence.key_ptr, number[incidence.key_feature], NO_VALUES)
-        keys = Bags.of(ptr, feature), Adjoint.of(self.n_features, ptr, feature)
-        self.keys, self.keys_adjoint = mapped(keys, place.tensor)
-        self.at = place.tensor(np.repeat(number, sizes) * np.int64(self.width) + column[cells.column])
-        self.lists = self._lists(incidence, number)
+        lists = incidence.key_ptr, incidence.key_feature
+        self.keys, self.keys_adjoint = mapped((Bags.of(*lists), Adjoint.of(self.n_features, *lists)), place.tensor)
+        self.at = place.tensor(np.repeat(np.arange(len(sizes)), sizes) * self.width + column[cells.column])
+        self.lists = self._lists(incidence)
 
-    def _lists(self, incidence: Incidence, number: Array) -> tuple[Array, Array, Array]:
+    def _lists(self, incidence: Incidence) -> tuple[Array, Array, Array]:
         """The features of all tokens as rows of the table: ptr, row, value."""
-        keys, token_ptr, value = incidence.keys, incidence.token_ptr, incidence.token_value
-        token_ptr, feature, value = _kept(token_ptr, number[incidence.token_feature], value)
+        keys, _, _, token_ptr, feature, value = incidence
         n_keys, n_own = (keys >= 0).sum(axis=1), np.diff(token_ptr)
         ptr = offsets_from(n_keys + n_own)
         row, at_own = np.empty(ptr[-1], np.int32), ranges(ptr[:-1] + n_keys, n_own)
@@ -103,10 +100,7 @@ class Features:
 
     def of(self, token: Array) -> tuple[Bags, Adjoint]:
         """The features of these tokens, in this order."""
-        ptr, row, value = self.lists
-        sizes = np.diff(ptr)[token]
-        entries = ranges(ptr[token], sizes)
-        lists = offsets_from(sizes), row[entries], value[entries] if len(value) else value
+        lists = lists_of(token, *self.lists)
         return Bags.of(*lists), Adjoint.of(self.n_rows, *lists)
 
     def scores(self, weights: Tensor, tokens: Bags) -> Tensor:
@@ -127,7 +121,8 @@ class Features:
         gradient += sums.view(-1).index_select(0, self.at)
 
 
-def _kept(ptr: Array, items: Array, value: Array) -> tuple[Array, Array, Array]:
-    """Lists without the items below 0."""
-    kept = items >= 0
-    return np.concatenate([[0], np.cumsum(kept)])[ptr], items[kept], value[kept] if len(value) else value
+def lists_of(which: Array, ptr: Array, items: Array, value: Array) -> tuple[Array, Array, Array]:
+    """Some of the lists items[ptr[k]:ptr[k+1]], with the values of their items; an empty `value` stays so."""
+    sizes = np.diff(ptr)[which]
+    entries = ranges(ptr[which], sizes)
+    return offsets_from(sizes), items[entries], value[entries] if len(value) else value

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from labelwright.corpus.offsets import offsets_from
-from labelwright.device.bags import Adjoint, Bags, Features
+from labelwright.device.bags import Adjoint, Bags, Features, lists_of
 from labelwright.device.layout import Layout, lay_out
 from labelwright.device.messages import MOST_NODES, Counts, Shape, add_posteriors, sums
 from labelwright.device.place import Array, Place, Tensor, torch
@@ -58,9 +58,8 @@ class Model:
     def __init__(self, place: Place, trained: Trained, incidences: dict[str, Incidence], said: Supervision):
         space, parameters = trained.space, trained.parameters
         self.space, self.slices, S, order = space, parameters.slices, space.n_states, space.graph.order
-        self.shape = Shape(order, S)
         self.on_arcs, self.plain = {1: ("edge", "transitions"), 2: ("triple", "triples")}[order]
-        self.by_token = self.on_arcs in parameters.cells
+        self.shape = Shape(order, S, own=self.on_arcs in parameters.cells)
         self.features = {
             name: Features(place, incidences[name], cells, S ** (REACH[name] + 1))
             for name, cells in parameters.cells.items()
@@ -82,7 +81,7 @@ class Model:
             pairs = weights[self.slices["transitions"]] + parts.get("edge", 0)
             inner = node[:, None] + pairs.unflatten(-1, (-1, node.shape[1]))
             node = torch.cat([inner, node[:, None]], 1).flatten(1)
-        if self.by_token:
+        if self.shape.own:
             arc = arc + self.shape.arcs_of(parts[self.on_arcs])
         if self.no_arc is not None:
             arc = arc.masked_fill(self.no_arc, -math.inf)
@@ -131,7 +130,7 @@ class TorchLikelihood:
         self.taught = np.flatnonzero(kinds != UNLABELLED)  # all paths agree with what is known of the others
         self.model = model = Model(place, trained, self.incidences, self.said)
         numbers = 2 * sum(part.width for part in model.features.values()) + (
-            4 * model.shape.n_arcs if model.by_token else 0
+            4 * model.shape.n_arcs if model.shape.own else 0
         )
         numbers += (16 if self.clamped else 10) * model.shape.n_nodes
         self.tokens = max(FEW_TOKENS, place.shard_bytes // (4 * numbers))  # of a shard
@@ -197,7 +196,7 @@ class TorchLikelihood:
         if shape.order == 2:
             node, arc = arc, (one[:T] * (S + 1) + two) * S + state
         tally = Adjoint.of(shape.n_arcs, np.arange(len(rows) + 1), arc[rows])
-        at_arcs = arc[rows] + rows * shape.n_arcs * self.model.by_token
+        at_arcs = arc[rows] + rows * shape.n_arcs * self.model.shape.own
         return Path(np.arange(T) * shape.n_nodes + node, at_arcs, rows, tally)
 
     # -- one evaluation ---------------------------------------------------------------------------------------
@@ -235,14 +234,15 @@ class TorchLikelihood:
         else:
             logs += (arc_top.view(-1).to(wide) + math.log(model.space.n_states)) * weight * (shard.end % 2 == 0)
         every = sums(self.place, shape, passes, E, layout)
-        bad = ~(torch.stack([made.least for made in every]).amin(0) > SMALL[free.itemsize])  # so is what is no number
+        least = [torch.minimum(made.right_scale, made.scale * made.mass) for made in every]
+        bad = ~(torch.stack(least).amin(0) > SMALL[free.itemsize])  # so is what is no number
         failed = self.failed[slice(*shard.sentences)]
         failed.index_add_(0, layout.sentence, bad.to(failed.dtype))  # whole numbers: in any order
         lost = failed.index_select(0, layout.sentence) > 0
-        counts = Counts(torch.zeros_like(node), torch.zeros_like(E, dtype=None if model.by_token else wide))
+        counts = Counts(torch.zeros_like(node), torch.zeros_like(E, dtype=None if model.shape.own else wide))
         for sign, psi, made in zip((1, -1), passes, every, strict=False):
             add_posteriors(shape, psi, E, made, sign * weight, lost[:, None], layout.before, counts)
-            logs += sign * weight * (made.scale * made.mass.where(shard.end > 1, 1)).to(wide).log()
+            logs += sign * weight * (made.scale * made.mass.masked_fill(shard.end < 2, 1)).to(wide).log()
         self.loss += logs.masked_fill_(lost, 0).sum()
         if path is not None:
             self._take_off(path, on_path, -weight.masked_fill(lost, 0), counts)
@@ -253,7 +253,7 @@ class TorchLikelihood:
         later = weight.index_select(0, path.rows)
         self.loss += (scores[0] * weight).sum() + (scores[1] * later).sum()
         counts.nodes.view(-1).index_add_(0, path.nodes, weight.to(self.dtype))
-        if self.model.by_token:
+        if self.model.shape.own:
             counts.arcs.view(-1).index_add_(0, path.arcs, later.to(self.dtype))
         else:
             path.tally.add(later[:, None], counts.arcs.view(-1, 1))
@@ -267,12 +267,8 @@ class TorchLikelihood:
         )
         lengths = np.diff(self.offsets)[n]
         token, incidences = ranges(self.offsets[n], lengths), {}
-        for name, each in self.incidences.items():
-            sizes = np.diff(each.token_ptr)[token]
-            own = ranges(each.token_ptr[token], sizes)
-            value = each.token_value[own] if len(each.token_value) else each.token_value
-            lists = offsets_from(sizes), each.token_feature[own], value
-            incidences[name] = Incidence(each.keys[token], each.key_ptr, each.key_feature, *lists)
+        for name, (keys, key_ptr, key_feature, *lists) in self.incidences.items():
+            incidences[name] = Incidence(keys[token], key_ptr, key_feature, *lists_of(token, *lists))
         weights = (None if x is None else x[at] for x, at in ((said.of_sentences, n), (said.of_tokens, token)))
         labels, told = (offsets_from(lengths), self.gold[token]), Supervision(said.sets, *weights)
         model = space, parameters, Workers(None), np.float64

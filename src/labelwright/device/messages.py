@@ -30,7 +30,8 @@ class Shape:
     """Nodes and arcs.  Of order 1, states and pairs [r, s]; of order 2, pairs in a grid [S+1, S], whose last row is
     that of first tokens, and triples [s, r, u]."""
 
-    def __init__(self, order: int, S: int):
+    def __init__(self, order: int, S: int, own: bool):
+        self.own = own  # has every token its own arcs?
         self.order, self.grid, self.arcs = order, *(((S,), (S, S)) if order == 1 else ((S + 1, S), (S, S + 1, S)))
         self.n_nodes, self.n_arcs = prod(self.grid), prod(self.arcs)
 
@@ -45,13 +46,9 @@ class Shape:
         """and back."""
         return arcs.flatten(-2) if self.order == 1 else arcs[..., :-1, :].transpose(-3, -2).flatten(-3)
 
-    def has_own(self, E: Tensor) -> bool:
-        """Has every token its own arcs?"""
-        return bool(E.dim() > len(self.arcs))
-
     def into(self, E: Tensor, rows: Any) -> Tensor:
         """The arcs into some rows."""
-        if not self.has_own(E):
+        if not self.own:
             return E
         return E[rows] if isinstance(rows, slice) else E.index_select(0, rows)
 
@@ -59,7 +56,7 @@ class Shape:
         """sum_r x[n, m, r] E[n, r, s] [n, m, S]; E without n serves all."""
         if self.order == 1:
             return torch.matmul(x, E)
-        made = torch.einsum(f"nmrs,{'n' * self.has_own(E)}sru->nmsu", x.unflatten(-1, self.grid), E)
+        made = torch.einsum(f"nmrs,{'n' * self.own}sru->nmsu", x.unflatten(-1, self.grid), E)
         return torch.nn.functional.pad(made, (0, 0, 0, 1)).flatten(-2)
 
     def backwards(self, x: Tensor, E: Tensor) -> Tensor:
@@ -67,7 +64,7 @@ class Shape:
         if self.order == 1:
             return torch.matmul(x, E.mT)
         inner = x.unflatten(-1, self.grid)[..., :-1, :]
-        return torch.einsum(f"nmsu,{'n' * self.has_own(E)}sru->nmrs", inner, E).flatten(-2)
+        return torch.einsum(f"nmsu,{'n' * self.own}sru->nmrs", inner, E).flatten(-2)
 
     def counts(self, a: Tensor, b: Tensor) -> Tensor:
         """sum_n a[c, n, r] b[c, n, s] [c, *arcs]."""
@@ -90,11 +87,6 @@ class Sums(NamedTuple):
     scale: Tensor  # [T]  by which left was divided,
     right_scale: Tensor  # [T]  and right; 0 where blocks do not fit together
     mass: Tensor  # [T]  the sum of left psi right
-
-    @property
-    def least(self) -> Tensor:
-        """The smallest of the numbers of a token that must not vanish [T]."""
-        return torch.minimum(self.right_scale, self.scale * self.mass)
 
 
 def sums(place: Place, shape: Shape, passes: list[Tensor], E: Tensor, layout: Layout) -> list[Sums]:
@@ -198,7 +190,7 @@ def add_posteriors(
     counts.nodes.add_((here * made.right).mul_(share[:, None]).masked_fill_(failed, 0))
     source = torch.cat([here, torch.zeros_like(here[:1])]).index_select(0, before)
     target = (psi * made.right).mul_((share / made.scale)[:, None]).masked_fill_(failed, 0)
-    if shape.has_own(E):
+    if shape.own:
         counts.arcs.addcmul_(shape.outer(source, target), E)
         return
     whole = len(source) // CHUNK * CHUNK

@@ -66,7 +66,7 @@ class Place:
     def laid(self, records: list[Any]) -> list[tuple[Any, Work | None]]:
         """Records of arrays as records of tensors, and what must be done before each of them is used: nothing; or,
         where they take more than half of what is free, a copy to where they lie in turn."""
-        sizes = [sum(_room(array) for array in arrays_of(record)) for record in records]
+        sizes = list(map(_room, records))
         free = torch.cuda.mem_get_info(self.device)[0] if self.records else np.inf
         if sum(sizes) <= free // 2:
             return [(mapped(record, self.tensor), None) for record in records]
@@ -129,13 +129,8 @@ def mapped(record: Any, function: Callable[[Array], Any]) -> Any:
     return record
 
 
-def arrays_of(record: Any) -> list[Array]:
-    """All arrays of a record."""
-    arrays: list[Array] = []
-    mapped(record, arrays.append)
-    return arrays
-
-
-def _room(array: Array) -> int:
-    """The bytes that an array takes."""
-    return -(-array.nbytes // ALIGNED) * ALIGNED
+def _room(record: Any) -> int:
+    """The bytes that the arrays of a record take."""
+    rooms: list[int] = []
+    mapped(record, lambda array: rooms.append(-(-array.nbytes // ALIGNED) * ALIGNED))
+    return sum(rooms)

@@ -53,20 +53,14 @@ class DeviceVectors(Vectors):
         except torch.cuda.OutOfMemoryError:
             raise self.place.too_small("steps of L-BFGS", prod(shape) * like.itemsize) from None
 
-    def like(self, vector: Tensor, other: Tensor) -> Tensor:
-        return vector.to(other.dtype)
-
-    def precise(self, vector: Tensor) -> Tensor:
-        return vector.double()
+    def cast(self, vector: Tensor, itemsize: int) -> Tensor:
+        return vector.to(torch.float32 if itemsize == 4 else torch.float64)
 
     def sum(self, vector: Tensor) -> float:
         return float(vector.sum(dtype=self.place.wide))
 
     def dot(self, x: Tensor, y: Tensor) -> float:
         return float((x.to(self.place.wide) * y).sum())
-
-    def norm(self, x: Tensor) -> float:
-        return float(self.dot(x, x) ** 0.5)
 
     def dots(self, basis: Tensor, rows: list[int]) -> Array:
         whole = basis.shape[1] // BLOCK * BLOCK

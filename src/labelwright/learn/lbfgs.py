@@ -97,13 +97,9 @@ class Vectors:
         """Zeros of the precision of a vector."""
         return np.zeros(shape, like.dtype)
 
-    def like(self, vector: Array, other: Array) -> Array:
-        """A vector in the precision of another,"""
-        return vector.astype(other.dtype)
-
-    def precise(self, vector: Array) -> Array:
-        """or in float64."""
-        return vector.astype(np.float64)
+    def cast(self, vector: Array, itemsize: int) -> Array:
+        """A vector whose numbers have so many bytes."""
+        return vector.astype(f"f{itemsize}")
 
     def sum(self, vector: Array) -> float:
         """The sum in float64."""
@@ -112,9 +108,6 @@ class Vectors:
     def dot(self, x: Array, y: Array) -> float:
         """x . y in float64."""
         return float(np.dot(x.astype(np.float64), y))
-
-    def norm(self, x: Array) -> float:
-        return float(np.linalg.norm(x))
 
     def dots(self, basis: Array, rows: list[int]) -> Array:
         """The inner products of some rows of the basis with all of them [rows, basis]."""
@@ -232,7 +225,7 @@ class Descent:
 
     def _take(self, x: Array) -> None:
         """Stand at x, with its precision."""
-        self.x, self.l2 = x, self.vectors.like(self.variables.l2, x)
+        self.x, self.l2 = x, self.vectors.cast(self.variables.l2, x.itemsize)
         self.trial, self.g, self.new_g, self.direction = (self.vectors.zeros((len(x),), x) for _ in range(4))
         self.f, self.downhill = np.nan, self.g
         self.history = History(x, self.vectors, self.n_pairs)
@@ -304,7 +297,7 @@ class Descent:
         if precise is None:
             return False
         self.problem, state = precise, self.history.state()
-        self._take(self.vectors.precise(self.x))
+        self._take(self.vectors.cast(self.x, 8))
         self.history.restore(state)
         self.begin()
         return True
@@ -329,7 +322,7 @@ class Descent:
         weights, itemsize = self.weights(), getattr(state.get("variables"), "itemsize", 4)
         if itemsize > self.x.itemsize and (precise := self.problem.precise()) is not None:
             self.problem = precise
-            self._take(self.vectors.precise(self.x))
+            self._take(self.vectors.cast(self.x, 8))
         monitor.check_state(state, self.state() | {"f": np.array(0.0)}, weights)
         self.x[:], self.g[:] = self.vectors.of(state["variables"]), self.vectors.of(state["g"])
         self.f = float(state["f"])
@@ -415,7 +408,8 @@ def minimised(
 
     def report() -> None:
         evaluations, run.evaluations = run.evaluations, 0
-        seen: dict[str, Any] = {"loss": run.f, "norm": vectors.norm(run.downhill), "evaluations": evaluations}
+        norm = float(np.sqrt(run.history.gram[-1, -1]))
+        seen: dict[str, Any] = {"loss": run.f, "norm": norm, "evaluations": evaluations}
         monitor.report(**seen, weights=now, state=run.state)
 
     if state is None:
