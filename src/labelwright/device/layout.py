@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from labelwright.corpus.offsets import offsets_from
-from labelwright.device.place import Array
+from labelwright.device.place import Array, Tensor
 from labelwright.structures import timeorder
 
 LONG = 128  # a sentence of more tokens is cut into blocks
@@ -30,7 +30,7 @@ class Layout(NamedTuple):
     token: Array  # [T]  token of each row, counted from the first of these sentences
     steps: list[int]  # rows of step t: steps[t]:steps[t+1]
     sentence: Array  # [T]
-    before: Array  # [T]  row of the token before; T at first tokens
+    before: Tensor  # [T]  row of the token before; T at first tokens
     last: Array  # [N]  last row of each sentence
     blocks: Blocks | None
 

@@ -270,9 +270,9 @@ class TorchLikelihood:
         for name, (keys, key_ptr, key_feature, *lists) in self.incidences.items():
             incidences[name] = Incidence(keys[token], key_ptr, key_feature, *lists_of(token, *lists))
         weights = (None if x is None else x[at] for x, at in ((said.of_sentences, n), (said.of_tokens, token)))
-        labels, told = (offsets_from(lengths), self.gold[token]), Supervision(said.sets, *weights)
-        model = space, parameters, Workers(None), np.float64
-        problem = LogLikelihood(incidences, extractor.n_features, *labels, *model, supervision=told)
+        said, model = Supervision(said.sets, *weights), (space, parameters, Workers(None))
+        data = incidences, extractor.n_features, offsets_from(lengths), self.gold[token]
+        problem = LogLikelihood(*data, *model, np.float64, supervision=said)
         more = np.empty(parameters.n_weights)
         loss = problem(self.vectors.numpy(self.weights).astype(np.float64), more)
         gradient += self.place.tensor(more, gradient.dtype)

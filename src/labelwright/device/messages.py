@@ -31,8 +31,9 @@ class Shape:
     that of first tokens, and triples [s, r, u]."""
 
     def __init__(self, order: int, S: int, own: bool):
-        self.own = own  # has every token its own arcs?
-        self.order, self.grid, self.arcs = order, *(((S,), (S, S)) if order == 1 else ((S + 1, S), (S, S + 1, S)))
+        self.order, self.own = order, own  # has every token its own arcs?
+        self.grid: tuple[int, ...] = (S,) if order == 1 else (S + 1, S)
+        self.arcs: tuple[int, ...] = (S, S) if order == 1 else (S, S + 1, S)
         self.n_nodes, self.n_arcs = prod(self.grid), prod(self.arcs)
 
     def arcs_of(self, codes: Tensor) -> Tensor:
@@ -96,15 +97,15 @@ def sums(place: Place, shape: Shape, passes: list[Tensor], E: Tensor, layout: La
     if blocks is not None:
         for psi, made in both:
             transfer = blocks, *_transfers(shape, psi, E, blocks, place.wide)
-            scans = partial(_scan_left, made, *transfer), partial(_scan_right, shape, E, made, layout.before, *transfer)
-            place.at_once(scans)
+            right = partial(_scan_right, shape, E, made, layout.before, *transfer)
+            place.at_once((partial(_scan_left, made, *transfer), right))
     steps = [
         (slice(a, a + c - b), slice(b, c)) for a, (b, c) in zip(layout.steps, pairwise(layout.steps[1:]), strict=False)
     ]
     onwards, back = [(x, y, y) for x, y in steps], [(y, x, y) for x, y in reversed(steps)]
     work = [partial(_run, shape, shape.forwards, psi, E, onwards, made.left, made.scale) for psi, made in both]
     work += [partial(_run, shape, shape.backwards, psi, E, back, made.right, made.right_scale) for psi, made in both]
-    place.at_once(work)
+    place.at_once(tuple(work))
     for psi, made in both:
         if blocks is not None:
             _join(shape, psi, E, blocks.first, layout.before.index_select(0, blocks.first), made)

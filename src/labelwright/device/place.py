@@ -2,7 +2,8 @@
 
 PyTorch is imported here alone, and this only where a device was asked for."""
 
-from collections.abc import Callable, Sequence
+import importlib.util
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -11,12 +12,7 @@ from numpy.typing import NDArray
 
 from labelwright.errors import OptionError
 
-torch: Any
-try:
-    import torch
-except ImportError:
-    torch = None
-
+torch: Any = importlib.import_module("torch") if importlib.util.find_spec("torch") else None
 Array = NDArray[Any]
 Tensor = Any  # torch.Tensor, or None where there is no PyTorch
 Work = Callable[[], Any]
@@ -85,7 +81,7 @@ class Place:
 
         return mapped(record, put), lambda: stage[:size].copy_(held, non_blocking=True)
 
-    def at_once(self, work: Sequence[Work]) -> None:
+    def at_once(self, work: tuple[Work, ...]) -> None:
         """Run pieces of work that do not need each other; on a GPU side by side."""
         streams = self.streams[: len(work) - 1] if self.records else []
         for stream, each in zip(streams, work[1:], strict=False):

@@ -74,7 +74,8 @@ class OfVariables:
 class Vectors:
     """Vectors of n numbers in memory, and passes over them: over fixed ranges, whose sums are added in order."""
 
-    where, sign = staticmethod(np.where), staticmethod(np.sign)
+    where: Any = staticmethod(np.where)
+    sign: Any = staticmethod(np.sign)
 
     def __init__(self, n: int, workers: Workers):
         cuts = np.linspace(0, n, 9).astype(np.int64).tolist()

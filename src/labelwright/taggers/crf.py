@@ -120,7 +120,8 @@ class Likelihood:
         device it has `vectors` of its own."""
         structure, rate = self.model._structure, self.model.entity_rate
         if self.model.device != "cpu":
-            from labelwright.device.likelihood import Place, TorchLikelihood
+            from labelwright.device.likelihood import TorchLikelihood
+            from labelwright.device.place import Place
 
             return TorchLikelihood(Place(self.model.device), trained, data)
         if rate is None:
