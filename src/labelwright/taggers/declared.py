@@ -412,7 +412,7 @@ COMMON = declared(
         "Two labels of which only the second follows the first; repeated with the same first label: one of several.",
         LabelPairs(), OF_FEATURES, Flag("--require")),
     max_iter=(int | None, None, "Limit of iterations, or of passes over the data.",
-        AtLeast(1), OF_TRAINING, Flag("--iterations"), Default("until convergence")),
+        AtLeast(1), OF_TRAINING, Flag("--iterations"), Default("until convergence; 150 with shared weights")),
     n_jobs=(int | None, None, "Threads; results stay the same.",
         Threads(), OfTheRun(), OF_TRAINING, Flag("--threads"), Default("all cores")),
     random_state=(int | None, None, "Seed of all randomness.", AtLeast(0), OF_TRAINING, Flag("--seed")),
