@@ -138,7 +138,7 @@ def main() -> int:
     parser.add_argument("--iterations", type=int, default=100)
     parser.add_argument("--l2", type=float, default=1.0, help="of the CRF")
     parser.add_argument("--latent-l2", type=float, help="of the latent CRF")
-    parser.add_argument("--start", choices=["random", "crf", "split-merge"], default="random")
+    parser.add_argument("--start", choices=["random", "crf"], default="random")
     parser.add_argument("--seeds", default="0")
     parser.add_argument("--quick", action="store_true", help="without the long LDI runs")
     options = parser.parse_args()
@@ -164,8 +164,7 @@ def main() -> int:
     show_training(plain, test, console)
     l2 = options.l2 if options.latent_l2 is None else options.latent_l2
     for seed in options.seeds.split(","):
-        learnt = {"start": "split-merge"} if options.start == "split-merge" else {}
-        latent = LatentCRF(n_latent=latent_states, l2=l2, random_state=int(seed), **settings, **learnt)
+        latent = LatentCRF(n_latent=latent_states, l2=l2, random_state=int(seed), **settings)
         latent.fit(train, init=plain if options.start == "crf" else None)
         show_training(latent, test, console)
         console.print(decoders(latent, test, options.quick))

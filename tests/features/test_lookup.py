@@ -188,6 +188,21 @@ def test_plain_dicts_are_learnt_as_converted_ones_are(X, separator):
     assert names == [name for name in converted.names if name in learnt.names]
 
 
+def test_dicts_may_be_appended_beside_nested_ones_and_pickled_meanwhile():
+    X = [[{"w": "a", "n": 2.5}, {"t": False}], [{"next": {"w": "b"}}], [], [{"n": 0.5, "t": True}]]
+    one_by_one = Collected(":")
+    for sentence in X:
+        one_by_one.append(sentence)
+        one_by_one = pickle.loads(pickle.dumps(one_by_one))
+    with pytest.raises(CorpusError, match="sentence 4, token 0"):
+        one_by_one.append([{"new": None}])
+    together = Collected.of(X, ":")
+    assert list(one_by_one.names) == list(together.names) == ["w:a", "n", "t", "next:w:b"]
+    assert rows_with_values(one_by_one.incidence) == rows_with_values(together.incidence)
+    assert rows_with_values(together.incidence) == [[(0, 1.0), (1, 2.5)], [], [(3, 1.0)], [(1, 0.5), (2, 1.0)]]
+    assert one_by_one.offsets.tolist() == together.offsets.tolist() == [0, 2, 3, 3, 4]
+
+
 def rows_with_values(incidence):
     """The features of each token with their values; those that are 0 do not count."""
     ptr, feature = incidence.token_ptr, incidence.token_feature.tolist()

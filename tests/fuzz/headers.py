@@ -39,7 +39,6 @@ FULL = {  # a record with all the fields that one of a tagger may have
     "label": None,
     "seen": "0123abcd",
     "restarts": [{"loss": 1.0, "merit": -1.0}, {"loss": 2.0, "merit": 0.5}],
-    "rounds": [{"states": {"O": 1}, "kept": True}],
     "search": {"settings": 3, "tried": 3, "score": 0.5, "stopped": "all were tried"},
     "pruning": {"kept": 0.5, "cutoff": 0.5, "most": 3, "candidates": 4},
     "convergence": {"separable": 0.5, "strictly_separable": 0.5, "margin": 0.1, "mistake_bound": 4.0, "theorem": 2},

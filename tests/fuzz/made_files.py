@@ -53,7 +53,6 @@ CHECKPOINTS = {  # what is trained, and what the name of the changed file ends w
     "checkpoint:sgd": (lambda: labelwright.CRF(WORDS, optimizer="sgd", averaging="avg", n_jobs=1, max_iter=6), ""),
     "checkpoint:perceptron": (lambda: labelwright.Perceptron(WORDS, n_jobs=1, max_iter=6), ""),
     "checkpoint:restart": (lambda: labelwright.LatentCRF(2, WORDS, n_restarts=2, n_jobs=1, max_iter=6), ".2"),
-    "checkpoint:stage": (lambda: labelwright.LatentCRF(2, WORDS, start="split-merge", n_jobs=1, max_iter=4), ".stage1"),
     "checkpoint:joint": (MODELS["cascade"][0], ""),
     "checkpoint:layer": (MODELS["cascade"][0], ".layer1"),
 }

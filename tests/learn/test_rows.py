@@ -17,14 +17,14 @@ class Case:
     """Features of a few tokens, by keys and of their own: the map, and its dense matrix [T, width, W]."""
 
     def __init__(self, seed, n_tokens, width, values):
-        """`values`: "none" (all are one), "given", or "slots" (they are passed from below)."""
+        """`values`: "none" (all are one), "given", "flags" (zeros and ones) or "slots" (they are passed from below)."""
         self.rng, F, K = np.random.default_rng(seed), 5, 4
         self.width, self.values = width, values
         self.cells = self._cells(F)
         keys = np.sort(self.rng.integers(-1, K, (n_tokens, 3)), axis=1)[:, ::-1].astype(np.int32)  # -1 at the end
         on_keys, on_tokens = self._lists(K, F), self._lists(n_tokens, F)
         n = len(on_tokens[1])
-        value = self.rng.normal(size=n) if values == "given" else NO_VALUES
+        value = {"given": self.rng.normal(size=n), "flags": self.rng.integers(0, 2, n) * 1.0}.get(values, NO_VALUES)
         self.below = np.append(self.rng.normal(size=6), 1.0)  # the last never changes: slot -1
         self.slots = self.rng.integers(-1, 6, n) if values == "slots" else None
         self.incidence = Incidence(keys.copy(), *on_keys, *on_tokens, value)
@@ -46,7 +46,7 @@ class Case:
     def matrix(self, below):
         x, matrix = self.incidence, np.zeros((*self.residual.shape, len(self.weights)))
         passed = None if self.slots is None else below[self.slots]
-        value = {"none": np.ones(len(x.token_feature)), "given": x.token_value, "slots": passed}[self.values]
+        value = {"none": np.ones(len(x.token_feature)), "slots": passed}.get(self.values, x.token_value)
         for t in range(len(matrix)):
             pairs = [(f, 1.0) for k in x.keys[t] if k >= 0 for f in x.key_feature[x.key_ptr[k] : x.key_ptr[k + 1]]]
             pairs += [(x.token_feature[i], value[i]) for i in range(x.token_ptr[t], x.token_ptr[t + 1])]
@@ -82,7 +82,7 @@ def cases(*values):
 
 
 @drawn(100)
-@given(cases("none", "given", "slots"))
+@given(cases("none", "given", "flags", "slots"))
 def test_the_map_is_its_matrix_and_the_adjoint_its_transpose(case):
     matrix = case.matrix(case.below)
     scores, gradient = case.scores(case.below), case.gradient()
@@ -106,7 +106,16 @@ def test_the_gradient_of_passed_values_is_that_of_finite_differences(case, n_slo
         assert gradient[slot] == pytest.approx(np.vdot(difference, case.residual), abs=1e-10)
 
 
-@pytest.mark.parametrize("values", ["none", "given", "slots"])
+def test_features_of_value_zero_cost_nothing():
+    case = Case(0, 6, 12, "flags")
+    lists = case.rows.token_cells, case.rows.token_rows
+    assert not any(len(x.value) for x in lists)  # all that are left are one
+    ones = case.incidence.token_value == 1
+    sizes = np.diff(case.cells.ptr)[case.incidence.token_feature[ones]]
+    assert len(lists[0].cell) + len(lists[1].row) <= sizes.sum()
+
+
+@pytest.mark.parametrize("values", ["none", "given", "flags", "slots"])
 def test_both_dense_and_sparse_features_are_drawn(values):
     rows = [Case(seed, 6, 12, values).rows for seed in range(20)]
     for lists in ("token_rows", "key_rows", "token_cells", "key_cells"):

@@ -47,7 +47,6 @@ RUNS = {  # what makes an untrained model, and whether it has development data
     "latent, order 2": (partial(LatentCRF, 2, order=2, l1=0.2, **QUICK | {"template": TRIPLES}), False),
     "latent sgd": (partial(LatentCRF, 2, optimizer="sgd", **QUICK), False),
     "restarts": (partial(LatentCRF, 2, n_restarts=3, **SHORT), False),
-    "split-merge": (partial(LatentCRF, 2, start="split-merge", split_rounds=1, **SHORT), False),
     "perceptron": (partial(Perceptron, averaging="none", **SHORT), False),
     "averaged perceptron": (partial(Perceptron, order=2, averaging="avg", **SHORT), True),
     "passive-aggressive": (partial(Perceptron, update="passive-aggressive", **SHORT), True),
@@ -99,7 +98,7 @@ def fit(run, watch=None, settings=None, **place):
 def learnt(model):
     """The weights of a model, and all that it recorded but the time."""
     layers = model.layers_.values() if isinstance(model, Cascade) else [model]
-    names = ("convergence", "rounds", "restarts", "best_dev", "best_iteration", "iterations", "stopped", "loss")
+    names = ("convergence", "restarts", "best_dev", "best_iteration", "iterations", "stopped", "loss")
     records = [{name: layer.training_.get(name) for name in names} for layer in layers]
     history = [{name: value for name, value in record.items() if name != "seconds"} for record in model.history_]
     return [layer.weights_.tobytes() for layer in layers], records, history
@@ -209,19 +208,6 @@ def test_damaged_foreign_and_missing_checkpoints(tmp_path):
         CRF(STATES).fit(*NOISY, checkpoint=file, resume=True)
 
 
-def test_a_signal_between_two_stages_leaves_a_model(tmp_path, monkeypatch):
-    def interrupted(*given):
-        raise KeyboardInterrupt
-
-    place = tmp_path / "run.checkpoint"
-    with monkeypatch.context() as patched:
-        patched.setattr("labelwright.taggers.crf.Rounds.merge", interrupted)
-        model = fit("split-merge", checkpoint=place)
-    assert model.training_["stopped"] == "interrupted"
-    assert model.training_["iterations"] > 0
-    assert learnt(fit("split-merge", checkpoint=place, resume=True)) == learnt(fit("split-merge"))
-
-
 class Interrupted(Monitor):
     """Ctrl-C after some iterations of all models together, those to start from included."""
 
@@ -234,7 +220,7 @@ class Interrupted(Monitor):
 
 
 @pytest.mark.cases(2)
-@pytest.mark.parametrize(("run", "after"), [("start by likelihood", 1), ("split-merge", 9), ("start by likelihood", 3)])
+@pytest.mark.parametrize(("run", "after"), [("start by likelihood", 1), ("start by likelihood", 3)])
 def test_a_signal_leaves_what_the_model_to_start_from_has_learnt(run, after, tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         for module in ("crf", "linear"):

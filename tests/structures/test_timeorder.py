@@ -14,12 +14,16 @@ from labelwright.structures.states import first_order, state_space
 lengths = st.lists(st.integers(0, 7), max_size=12)
 
 
-@pytest.fixture(scope="module", autouse=True, params=[0, common.NARROW], ids=["by products", "by loops"])
-def narrow(request):
+WAYS = {"by products": (0, 0), "by steps": (0, timeorder.STEP_ARCS), "by sentences": (common.NARROW, 0)}
+
+
+@pytest.fixture(scope="module", autouse=True, params=WAYS.values(), ids=WAYS)
+def way(request):
     """Small batches by matrix products, too, which are otherwise for many sentences."""
-    before, common.NARROW = common.NARROW, request.param
+    before = common.NARROW, timeorder.STEP_ARCS
+    common.NARROW, timeorder.STEP_ARCS = request.param
     yield
-    common.NARROW = before
+    common.NARROW, timeorder.STEP_ARCS = before
 
 
 def single(case):

@@ -46,7 +46,6 @@ BAD_SETTINGS: dict[str, list[Any]] = {
     "gamma": [-1.0, INF],
     "epsilon": [-0.1],
     "start": ["zero", None],
-    "merge_share": [1.5],
     "constraints": ["bio9"],
     "forbidden_transitions": [["A B"]],
     "entity_rate": [0, 1, -0.1, 15, "some"],

@@ -37,8 +37,6 @@ TAGGERS = {
     "latent-crf": ["--model", "latent-crf", "--latent", "2", "--template", "tags", "--iterations", "12"],
     "latent-crf-restarts": ["--model", "latent-crf", "--latent", "2", "--template", "tags", "--iterations", "6",
                             "--restarts", "3", *DEV],
-    "latent-crf-split-merge": ["--model", "latent-crf", "--latent", "2", "--template", "tags", "--iterations", "5",
-                               "--start", "split-merge", "--split-rounds", "2"],
     "perceptron": ["--model", "perceptron", "--template", "tags", "--iterations", "8", *DEV],
     "perceptron-arow": ["--model", "perceptron", "--template", "tags", "--update", "arow", "--iterations", "8"],
     "perceptron-batches": ["--model", "perceptron", "--template", "tags", "--update", "passive-aggressive",
@@ -61,7 +59,7 @@ RECIPES = {
     "perceptrons": 'model = "cascade"\npassing = "best"\njackknife = true\n{pos}model = "perceptron"\nmax_iter = 3\n'
     '{chunk}model = "latent-perceptron"\nn_latent = 2\nmax_iter = 4\n',
     "latent": 'model = "cascade"\nmax_iter = 4\n{pos}model = "latent-crf"\nn_latent = 2\nn_restarts = 2\nmax_iter = 4\n'
-    '{chunk}model = "latent-crf"\nn_latent = 2\nstart = "split-merge"\nsplit_rounds = 1\nmax_iter = 4\n',
+    '{chunk}model = "latent-crf"\nn_latent = 2\nmax_iter = 4\n',
 }  # fmt: skip
 LAST = 0.98  # of the time of an uninterrupted run: signals come before
 

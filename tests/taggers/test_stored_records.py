@@ -38,7 +38,6 @@ def test_a_record_is_returned_as_it_is():
         ({"calibration": CALIBRATED | {"left_out": []}}, "calibration: left_out: expected an object"),
         ({"calibration": CALIBRATED | {"left_out": {"unknown": "x"}}}, "left_out: unknown: expected a whole number"),
         ({"convergence": {"separable": 1.0, "mistake_bound": 3.0}}, "convergence: 'theorem' is missing"),
-        ({"rounds": [{"states": {"O": 2}}]}, "rounds: expected a round that was kept"),
         ({"restarts": [{"loss": 1.0}]}, r"restarts\[0\]: 'merit' is missing"),
         ({"tokenizer": {"pattern": "("}}, "tokenizer: expected"),
         ({"tokenizer": {"name": "x"}}, "tokenizer: expected"),

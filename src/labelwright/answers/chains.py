@@ -13,7 +13,7 @@ from labelwright.corpus.offsets import runs_of
 from labelwright.corpus.schemes import Boundaries, boundaries
 from labelwright.corpus.spans import Span, spans_of
 from labelwright.decode import DECODERS, Decoding
-from labelwright.decode.exact import labellings
+from labelwright.decode.exact import Labellings, labellings, solved
 from labelwright.decode.paths import best_paths
 from labelwright.decode.record import Known, Ranked, impossible
 from labelwright.kernels import compiled
@@ -94,7 +94,7 @@ class Chains:
             self._tempered = temperature, Chains(node, arc, self.bounds, self.space, self.scheme)
         return self._tempered[1]
 
-    @property
+    @computed_once
     def _several(self) -> bool:
         return len(self.bounds) >= SEVERAL and sum(b > a for a, b in self.bounds) >= SEVERAL
 
@@ -124,6 +124,11 @@ class Chains:
         if not self._several:
             return None
         return best_paths_of(self.node, self.arc, self.space.graph, self._offsets)
+
+    @computed_once
+    def solved(self) -> list[Labellings | None]:
+        """The most probable labellings of all sentences, computed together."""
+        return solved(self.node, self.arc, self.space.graph, self._offsets)
 
     @computed_once
     def node_of_pair(self) -> Array:
@@ -168,6 +173,13 @@ class Chain(Known):
             return best_path(self.lattice)
         a, b = self.chains.bounds[self.n]
         return together.nodes[a:b], float(together.scores[self.n])
+
+    @computed_once
+    def solved(self) -> Labellings | None:
+        """Its most probable labelling, where that takes no long search."""
+        return (
+            self.chains.solved[self.n] if self.chains._several else solved(*self.lattice, np.array([0, len(self)]))[0]
+        )
 
     @property
     def fingerprint(self) -> Array:

@@ -242,11 +242,6 @@ def _of_search(training: Facts, scheme: str | None, turn: str) -> Iterator[Row]:
     if "best_iteration" in training:
         score = score_text(training["best_dev"], scheme)
         yield f"best {turn}", f"{training['best_iteration']}, {score} on the development data"
-    if "rounds" in training:
-        numbers = " > ".join(str(sum(record["states"].values())) for record in training["rounds"])
-        kept = next(record["states"] for record in training["rounds"] if record.get("kept"))
-        listed = ", ".join(f"{label} {number}" for label, number in kept.items())
-        yield "states", f"{numbers} by splitting and merging; kept {sum(kept.values())}: {listed}"
     runs = training.get("restarts")
     if runs:
         yield "starts", f"{len(runs)}, losses {' '.join(format(run['loss'], ',.1f') for run in runs)}"

@@ -292,7 +292,7 @@ def _finish(
         warn(few_features(part))
     record, interrupted = model.training_, is_interrupted(model)
     turns = record.get("iterations")
-    if interrupted and checkpoint is not None and turns == 0 and "rounds" not in record:
+    if interrupted and checkpoint is not None and turns == 0:
         raise ended_by_signal(f" before the first {model._trains_in}; {output} is not written")
     on_dev, joint = _on_dev(model, dev, asked)
     try:

@@ -1,5 +1,6 @@
 """The most probable labelling of a latent model, proven: best-first search over label prefixes (kernels/search.py)."""
 
+import itertools
 import math
 import threading
 import time
@@ -13,7 +14,7 @@ from labelwright.kernels import search as kernels
 from labelwright.kernels.search import PrefixPool, Weights
 from labelwright.structures.dag import doubled
 from labelwright.structures.lattice import Lattice, best_path, labelling_weight
-from labelwright.structures.states import Blocks, Contexts, StateSpace
+from labelwright.structures.states import Blocks, Contexts, Graph, StateSpace
 
 Array = NDArray[Any]
 MAX_EXPANSIONS = 100_000  # by default: a flat model costs time,
@@ -168,7 +169,9 @@ def exact(
     time_limit: float | None = None,
 ) -> Decoding:
     """The most probable labelling; stopped by a limit, the best so far with a true bound on the probability missed."""
-    best = _proven(lattice) if max_expansions is None and time_limit is None else None
+    best = None
+    if max_expansions is None and time_limit is None:
+        best = solved(*lattice, np.array([0, len(lattice.node)]))[0] if known is None else known.solved
     if best is None:
         best = labellings(lattice, 1, max_expansions, time_limit)
     if not best.labels:
@@ -186,17 +189,18 @@ def _difference(high: float, low: float) -> float:
     return max(5e-324, math.exp(min(0.0, high)) - math.exp(min(0.0, low)))
 
 
-def _proven(lattice: Lattice) -> Labellings | None:
-    """The common case in one kernel call: scores of ordinary size, a short search.  None in other cases."""
-    node, arc, graph = lattice
-    T = len(node)
-    where = graph.blocks, graph.contexts
-    labels, out = np.empty(T, np.int32), np.empty(3)
+def solved(node: Array, arc: Array, graph: Graph, offsets: Array) -> list[Labellings | None]:
+    """The most probable labelling of each sentence in one kernel call, in the common case: scores of ordinary size, a
+    short search.  None in other cases."""
+    labels, out = np.empty(len(node), np.int32), np.empty((len(offsets) - 1, 3))
+    where = graph.blocks, graph.contexts, offsets, labels, out
     if len(arc) > 1:
-        done = kernels.solve_by_token(node, arc, *where, labels, out)
+        kernels.solve_by_token(node, arc, *where)
     else:
         arcs = _arcs(arc, graph.blocks)
-        done = kernels.solve(node, arcs.E, arcs.ET, arcs.top, arcs.range, *where, labels, out)
-    if not done:
-        return None
-    return Labellings([labels], [float(out[0])], float(out[1]), 1, -np.inf, int(out[2]))
+        kernels.solve(node, arcs.E, arcs.ET, arcs.top, arcs.range, *where)
+    bounds = zip(itertools.pairwise(offsets.tolist()), out.tolist(), strict=True)
+    return [
+        None if math.isnan(weight) else Labellings([labels[a:b]], [weight], log_z, 1, -np.inf, int(expansions))
+        for (a, b), (weight, log_z, expansions) in bounds
+    ]

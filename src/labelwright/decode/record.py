@@ -16,6 +16,8 @@ MOST = 100_000  # of best paths or labellings: more might not fit into memory
 class Known:
     """A lattice with its best path and its sums over all paths, each computed when it is first asked for."""
 
+    solved: Any = None  # what the decoder exact found, where it was asked for a batch
+
     def __init__(self, lattice: Lattice):
         self.lattice = lattice
 

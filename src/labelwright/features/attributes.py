@@ -14,7 +14,7 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
-from itertools import accumulate, chain, islice
+from itertools import chain, islice
 from numbers import Real
 from typing import Any, ClassVar, NamedTuple
 
@@ -48,7 +48,7 @@ MOST_LEVELS = 20  # of dicts within dicts
 NONE = -1  # the number of a feature that is unknown,
 AMOUNT = -2  # and below: of one whose value is another number than one,
 REFUSED = -(1 << 31)  # and of what is no string or number of a plain dict
-AT_ONCE = 64  # sentences of feature dicts
+AT_ONCE = 4096  # tokens with plain dicts whose features are added together
 REMEMBERED = 1 << 17  # names with values whose numbers are remembered
 
 
@@ -127,7 +127,7 @@ def _text(name: Any, where: str) -> str:
 # -- numbers of attributes --------------------------------------------------------------------------------------------
 
 
-class _Numbers(defaultdict[str, int]):
+class Numbers(defaultdict[str, int]):
     """The numbers of attributes; a new one gets the next number."""
 
     def __init__(self, known: Mapping[str, int] | None = None) -> None:
@@ -136,7 +136,7 @@ class _Numbers(defaultdict[str, int]):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """As a plain dict, since the factory is the dict itself."""
-        return _Numbers, (dict(self),)
+        return Numbers, (dict(self),)
 
 
 class _Remembered(dict[tuple[Any, Any], int]):
@@ -148,7 +148,7 @@ class _Remembered(dict[tuple[Any, Any], int]):
 
     def __init__(self, names: dict[str, int], separator: str, strings: dict[str, None] | None = None):
         self.names, self.separator, self.strings, self.left = names, separator, strings, REMEMBERED
-        self.learns = isinstance(names, _Numbers)
+        self.learns = isinstance(names, Numbers)
         self.amounts: dict[int, tuple[int, float]] = {}  # number and value of features whose value is not one
         self._codes = itertools.count(-AMOUNT)  # several threads may ask at once
 
@@ -193,26 +193,29 @@ class _Rows(NamedTuple):
     value: Floats  # empty where all are one
 
 
-def _plain_rows(tokens: list[Any], known: _Remembered) -> _Rows | None:
-    """The features of plain dicts of strings and numbers; None for all else, and what is to be refused.
+def _codes_of(tokens: list[Any], known: _Remembered) -> Ints | None:
+    """The numbers of the features of plain dicts of strings and numbers; None for all else, and what is to be refused.
 
     There is no loop in Python, which takes a seventh of the time of `attributes_of`."""
     if not set(map(type, tokens)) <= {dict}:
         return None
-    ends = np.fromiter(accumulate(map(len, tokens), initial=0), np.int64, len(tokens) + 1)
     try:
-        items = chain.from_iterable(map(dict.items, tokens))
-        feature = np.fromiter(map(known.__getitem__, items), np.int32, int(ends[-1]))
+        codes = np.fromiter(map(known.__getitem__, chain.from_iterable(map(dict.items, tokens))), np.int32)
     except TypeError:  # a value that cannot be looked up, such as a list
         return None
+    return None if len(codes) and codes.min() == REFUSED else codes
+
+
+def _rows_of(feature: Ints, sizes: Any, known: _Remembered) -> _Rows:
+    """The features of tokens, given their codes and how many of these each token has."""
+    ends = offsets_from(sizes)
     value: Floats = NO_VALUES
     lowest = int(feature.min(initial=0))
-    if lowest == REFUSED:
-        return None
     if lowest <= AMOUNT:
         value, places = np.ones(len(feature)), np.flatnonzero(feature <= AMOUNT)
-        amounts = [known.amounts[code] for code in feature[places].tolist()]
-        feature[places], value[places] = zip(*amounts, strict=True)
+        codes, place = np.unique(feature[places], return_inverse=True)
+        numbers, amounts = zip(*(known.amounts[code] for code in codes.tolist()), strict=True)
+        feature[places], value[places] = np.array(numbers, np.int32)[place], np.array(amounts)[place]
     if lowest < 0:
         kept = feature >= 0
         ends = offsets_from(kept)[ends]
@@ -230,22 +233,22 @@ class Collected:
 
     def __init__(self, separator: str = SEPARATOR, index: dict[str, int] | None = None):
         self.separator = separator
-        self.names: dict[str, int] = _Numbers() if index is None else index
+        self.names: dict[str, int] = Numbers() if index is None else index
         self.string_names: dict[str, None] | None = {} if index is None and separator == SEPARATOR else None
         self._known = _Remembered(self.names, separator, self.string_names)
         self._feature, self._ends, self._offsets = array("i"), array("q", [0]), array("q", [0])
         self._value: array[float] | None = None  # once one of them is not 1
+        self._codes, self._sizes = list[Ints](), array("q")  # of plain dicts whose features are still to be added
 
     @classmethod
     def of(cls, X: Iterable[Any], separator: str = SEPARATOR, index: dict[str, int] | None = None) -> "Collected":
         """The attributes of all sentences."""
         if not isinstance(X, Iterable):
             raise CorpusError(f"X: expected a list of sentences, got {type(X).__name__}")
-        collected, sentences = cls(separator, index), iter(X)
-        while block := list(islice(sentences, AT_ONCE)):
-            if not collected._added_plain(block):
-                for sentence in block:
-                    collected.append(sentence)
+        collected = cls(separator, index)
+        for sentence in X:
+            collected.append(sentence)
+        collected._settle()
         collected._known = _Remembered(collected.names, separator, collected.string_names)  # nothing is remembered
         return collected
 
@@ -267,30 +270,28 @@ class Collected:
         before = len(self.names), len(self.string_names or ())
         try:
             tokens = sentence if isinstance(sentence, list) else list(sentence)
-            rows = self._plain(tokens) or self._rows(tokens)
+            codes = _codes_of(tokens, self._known)
+            rows = self._rows(tokens) if codes is None else None
             longest = self._longest_name(before[0])
             if longest > LONGEST_VALUE:
                 raise too_long(f"X: sentence {len(self)}", longest)
         except BaseException:
             self._forget(*before)
             raise
-        self._add(rows, [len(tokens)])
+        self._offsets.append(self._offsets[-1] + len(tokens))
+        if codes is not None:
+            self._codes.append(codes)
+            self._sizes.extend(map(len, tokens))
+        if rows is not None or len(self._sizes) >= AT_ONCE:
+            self._settle()
+        if rows is not None:
+            self._add(rows)
 
-    def _added_plain(self, sentences: list[Any]) -> bool:
-        """Add sentences of plain dicts, which takes less time than one by one; False where some are something else."""
-        before = len(self.names), len(self.string_names or ())
-        rows = None
-        if all(type(sentence) is list for sentence in sentences):
-            rows = self._plain(list(chain.from_iterable(sentences)))
-        if rows is None or self._longest_name(before[0]) > LONGEST_VALUE:
-            self._forget(*before)
-            return False
-        self._add(rows, [len(sentence) for sentence in sentences])
-        return True
-
-    def _plain(self, tokens: list[Any]) -> _Rows | None:
-        self._known = self._known.renewed()
-        return _plain_rows(tokens, self._known)
+    def _settle(self) -> None:
+        """Add the features of plain dicts, many at once."""
+        if self._codes:
+            self._add(_rows_of(np.concatenate(self._codes), self._sizes, self._known))
+            self._codes, self._sizes, self._known = [], array("q"), self._known.renewed()
 
     def _longest_name(self, n_names: int) -> int:
         """The length of the longest name but the first n."""
@@ -303,16 +304,14 @@ class Collected:
             self.string_names.popitem()
         self._known.clear()
 
-    def _add(self, rows: _Rows, lengths: list[int]) -> None:
-        """Add the features of sentences of these lengths."""
+    def _add(self, rows: _Rows) -> None:
+        """Add the features of tokens."""
         if len(rows.value) and self._value is None:
             self._value = array("d", [1.0]) * len(self._feature)
         if self._value is not None:
             self._value.frombytes((rows.value if len(rows.value) else np.ones(len(rows.feature))).tobytes())
-        first = len(self._ends) - 1
         self._ends.frombytes((rows.ends[1:] + len(self._feature)).tobytes())
         self._feature.frombytes(rows.feature.tobytes())
-        self._offsets.frombytes((first + np.cumsum(lengths, dtype=np.int64)).tobytes())
 
     def _rows(self, tokens: list[Any]) -> _Rows:
         """The features of tokens of any kind."""
@@ -340,12 +339,16 @@ class Collected:
     def __len__(self) -> int:
         return len(self._offsets) - 1
 
+    def __getstate__(self) -> dict[str, Any]:
+        self._settle()  # pickles hold nothing that is remembered
+        return self.__dict__
+
     def __iter__(self) -> Iterator[Any]:
         raise CorpusError("X: this tagger cannot read attributes, only columns or dicts; use a CRF or a perceptron")
 
     @property
     def n_tokens(self) -> int:
-        return len(self._ends) - 1
+        return self._offsets[-1]
 
     @property
     def offsets(self) -> Longs:
@@ -355,11 +358,13 @@ class Collected:
     @property
     def incidence(self) -> Incidence:
         """The attributes of all tokens, as features of the tokens themselves."""
+        self._settle()
         value = NO_VALUES if self._value is None else np.array(self._value, np.float64)
         return on_tokens(np.array(self._ends, np.int64), np.array(self._feature, np.int32), value)
 
     def take(self, chosen: Bools) -> "Collected":
         """The sentences that are chosen [N], with the same attributes."""
+        self._settle()
         part = Collected(self.separator, self.names)
         part.string_names = self.string_names
         lengths, ends = np.diff(self.offsets), np.array(self._ends, np.int64)
@@ -424,8 +429,9 @@ class DictFeatures(Extractor):
             return {"state": _renumbered(X.incidence, number)}, X.offsets
         if type(X) is list and all(type(sentence) is list for sentence in X):
             known = self._known = self._known.renewed()
-            rows = _plain_rows(X[0] if len(X) == 1 else list(chain.from_iterable(X)), known)
-            if rows is not None:
+            tokens = X[0] if len(X) == 1 else list(chain.from_iterable(X))
+            if (codes := _codes_of(tokens, known)) is not None:
+                rows = _rows_of(codes, list(map(len, tokens)), known)
                 return {"state": on_tokens(*rows)}, offsets_from([len(sentence) for sentence in X])
         collected = Collected.of(X, self.separator, self._index)
         return {"state": collected.incidence}, collected.offsets

@@ -284,6 +284,58 @@ def _(beta, psi, a, b, inverse, into, sums):
 
 
 @kernel
+def _products(x, i, E, out, j, n):
+    """out[j + k] = x[i + k] E for the rows k < n, with a square matrix E: four rows and four sources r at a time."""
+    width, k = unsigned(x.shape[1]), 0
+    for m in range(n):
+        for s in range(width):
+            out[j + m, s] = 0
+    while k + 3 < n:
+        a, b, c, d = i + k, i + k + 1, i + k + 2, i + k + 3
+        for r in range(0, x.shape[1], 4):
+            a0, a1, a2, a3 = x[a, r], x[a, r + 1], x[a, r + 2], x[a, r + 3]
+            b0, b1, b2, b3 = x[b, r], x[b, r + 1], x[b, r + 2], x[b, r + 3]
+            c0, c1, c2, c3 = x[c, r], x[c, r + 1], x[c, r + 2], x[c, r + 3]
+            d0, d1, d2, d3 = x[d, r], x[d, r + 1], x[d, r + 2], x[d, r + 3]
+            for s in range(width):
+                p, q, u, v = E[r, s], E[r + 1, s], E[r + 2, s], E[r + 3, s]
+                out[j + k, s] += a0 * p + a1 * q + a2 * u + a3 * v
+                out[j + k + 1, s] += b0 * p + b1 * q + b2 * u + b3 * v
+                out[j + k + 2, s] += c0 * p + c1 * q + c2 * u + c3 * v
+                out[j + k + 3, s] += d0 * p + d1 * q + d2 * u + d3 * v
+        k += 4
+    while k < n:
+        for r in range(0, x.shape[1], 4):
+            a0, a1, a2, a3 = x[i + k, r], x[i + k, r + 1], x[i + k, r + 2], x[i + k, r + 3]
+            for s in range(width):
+                out[j + k, s] += a0 * E[r, s] + a1 * E[r + 1, s] + a2 * E[r + 2, s] + a3 * E[r + 3, s]
+        k += 1
+
+
+@kernel
+def messages_by_step(psi, E, steps, alpha, beta, into, scale, sums):
+    """Messages of a batch of first order in time order, whose tokens share E [1, Q * Q] (structures.timeorder).
+
+    Beside a product of BLAS for every step: 2.8 times as fast with 9 labels and 61 sentences a step, 1.6 times with 22;
+    0.8 and 0.6 times as fast with 1,200 sentences a step (ARM, one thread).  Nor does it hold the GIL between steps."""
+    Q, n, inverse = psi.shape[1], steps.shape[0] - 1, np.empty_like(scale)
+    onwards = E.reshape(Q, Q)
+    backwards = onwards.T.copy()
+    for t in range(n):
+        a, b = steps[t], steps[t + 1]
+        if t == 0:
+            alpha[a:b] = 1
+        else:
+            _products(alpha, steps[t - 1], onwards, alpha, a, b - a)
+        scale_forward(alpha, psi, a, b, scale, inverse)
+    for t in range(n - 1, -1, -1):
+        a, b, end = steps[t], steps[t + 1], steps[min(t + 2, n)]
+        _products(into, b, backwards, beta, a, end - b)
+        beta[a + end - b : b] = 1
+        scale_backward(beta, psi, a, b, inverse, into, sums)
+
+
+@kernel
 def onwards(x, E, blocks, out):
     """out[n, s] = sum_r x[n, r] E[n, arc from r to s]: one step of many sentences that have arcs of their own."""
     for n in range(x.shape[0]):

@@ -189,6 +189,7 @@ class Chains(NamedTuple):
     kind: int  # are all labels known, some, or none (structures.supervision)?
     slots: BatchSlots | None  # what is passed to a layer above
     said: Said
+    runs: list[tuple[slice, slice]]  # of the plan, found once: every evaluation needs them
     path: Path | None = None  # of the labels, where it is known and there is only one
     row: Array = NOTHING  # [T]  where labels have several states: row of each token, sentence by sentence
     gold: Array = NOTHING  # [T]  and their labels
@@ -261,7 +262,7 @@ class LabelledChains:
         if self.candidates is not None and self._members is not None:
             slots = BatchSlots.of(self.candidates, token, plan, self._members, self.graph.width)
         kind = int(self._kinds[sentences[0]])
-        made = Chains(plan, kind, slots, self._said(sentences, plan, token, kind))
+        made = Chains(plan, kind, slots, self._said(sentences, plan, token, kind), plan.runs)
         if self.latent:
             row = np.argsort(plan.token)
             return token, made._replace(row=row, gold=self.gold[token[row]])

@@ -295,7 +295,7 @@ class Expectations:
                 timeorder.multiply_arcs(sums, arc, self.products, data.plan)
         else:
             weighted = sums if weight is None else sums._replace(into=sums.into * weight[:, None])
-            arc = timeorder.arc_counts(weighted, self.products, data.plan)[None] * E
+            arc = timeorder.arc_counts(weighted, self.products, data.plan, data.runs)[None] * E
         for rank, (lattice, redone) in again.items():
             rows = data.plan.rows_of(rank)
             node[rows] = redone.nodes

@@ -2,8 +2,8 @@
 
 A run that is killed can be resumed from its checkpoint, one file.  What is trained on the way to it has files that are
 named after that one: `.2` for the second random start, `.first1` for a model that is trained only to start from,
-`.stage1` for a stage of splitting and merging, `.layer1` for a layer of a cascade, `.layer1.part2` for its second part
-of the jackknife.  Of parts that are finished only the weights are kept; a run that is resumed takes them as they are.
+`.layer1` for a layer of a cascade, `.layer1.part2` for its second part of the jackknife.  Of parts that are
+finished only the weights are kept; a run that is resumed takes them as they are.
 """
 
 import os
@@ -30,7 +30,7 @@ from labelwright.storage import remove_abandoned
 Array = NDArray[Any]
 FIRST = 1.0  # seconds of training before the first save
 EVERY = 10.0
-PARTS = r"(\.(first|stage|layer|part)?[0-9]+)*"  # what follows the name of the run in those of its parts
+PARTS = r"(\.(first|layer|part)?[0-9]+)*"  # what follows the name of the run in those of its parts
 KEPT = "kept"  # the weights of a run that is finished
 
 

@@ -130,6 +130,10 @@ class FeatureRows:
         of_tokens = _Features(incidence.token_ptr, incidence.token_feature, incidence.token_value.astype(dtype))
         if slots is not None:
             of_tokens = of_tokens._replace(value=slots)
+        elif len(of_tokens.value):  # CRFsuite gives False the value 0: often the rest is all ones
+            of_tokens, _ = of_tokens.split(of_tokens.value != 0)
+            if (of_tokens.value == 1).all():
+                of_tokens = of_tokens._replace(value=np.empty(0, dtype))
         whole = number[of_tokens.feature] >= 0
         if whole.sum() < RARE * len(self.keys):
             whole[:] = False

@@ -288,19 +288,6 @@ def _first_states(sizes: Iterable[int], order: int) -> NDArray[np.int32]:
     return np.array(first, np.int32)
 
 
-def resized(space: StateSpace, sizes: Sequence[int] | NDArray[np.int64]) -> StateSpace:
-    """The same labels with other numbers of states [L]; what the first state of a label is allowed, all of them are.
-
-    >>> resized(state_space(["O", "B"], 2), [1, 3]).label_of.tolist()
-    [0, 1, 1, 1]
-    """
-    first = _first_states(sizes, space.graph.order)
-    like = np.repeat(space.first[:-1], np.diff(first))  # [S]  a state of the same label
-    return assembled(
-        space.labels, first, space.start[like], space.arc[np.ix_(like, like)], space.end[like], space.graph.order
-    )
-
-
 def assembled(
     labels: tuple[str, ...],
     first: NDArray[np.int32],

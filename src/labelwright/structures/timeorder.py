@@ -43,6 +43,7 @@ from labelwright.kernels.common import row_maxima, runs_of, trusted_range
 from labelwright.structures.states import Graph
 
 Array = NDArray[Any]
+STEP_ARCS = 1 << 17  # calling BLAS for a step takes as long as it saves on so many arcs
 
 
 class Products:
@@ -56,6 +57,11 @@ class Products:
         self.dense = graph.width if graph.order == 1 else 0  # one block of all nodes
         self.source = graph.blocks.source
         self.place = np.argsort(self.source)  # from nodes in the order of sources back to nodes
+
+    def by_step(self, plan: Plan) -> bool:
+        """Do so few labels and sentences go on at a step that one compiled loop is faster than a product for each?"""
+        is_dense = self.dense > 0 and self.dense % 4 == 0
+        return is_dense and len(plan.token) * self.n_arcs < STEP_ARCS * (len(plan.steps) - 1)
 
     def by_source(self, x: Array) -> Array:
         """x [n, Q] in the order of sources."""
@@ -144,6 +150,8 @@ def messages(
     with np.errstate(all="ignore"):
         if (len(E) > 1 or plan.narrow) and compiled():
             chain.messages_by_sentence(psi, E, products.blocks, plan.steps, plan.lengths, *outputs, count)
+        elif products.by_step(plan) and compiled():
+            chain.messages_by_step(psi, E, plan.steps, *outputs)
         else:
             _fill(psi, E, products, plan, outputs)
         small, large = trusted_range(psi.itemsize)
@@ -194,13 +202,13 @@ def multiply_arcs(sums: Messages, E: Array, products: Products, plan: Plan) -> N
         products.multiply_outer(sums.alpha[steps[t] : steps[t] + b - a], sums.into[a:b], E[a:b])
 
 
-def arc_counts(sums: Messages, products: Products, plan: Plan) -> Array:
-    """The sums [A] over all tokens of P(arc into t) / E, in float64."""
+def arc_counts(sums: Messages, products: Products, plan: Plan, runs: Any = None) -> Array:
+    """The sums [A] over all tokens of P(arc into t) / E, in float64; `runs` are those of the plan, where known."""
     counts = np.zeros(products.n_arcs)
     if plan.narrow:
         products.add_counts(sums.alpha[plan.before], sums.into[plan.n_first :], counts)
         return counts
-    for before, here in plan.runs:
+    for before, here in runs or plan.runs:
         products.add_counts(sums.alpha[before], sums.into[here], counts)
     return counts
 

@@ -1,39 +1,28 @@
 """Learning by log-likelihood, and the conditional random fields that do: linear-chain (Lafferty, McCallum & Pereira
-2001) and latent (DPLVM: Morency et al. 2007; Sun & Tsujii 2009, equations 1 to 4), whose states may be learnt by
-splitting and merging."""
+2001) and latent (DPLVM: Morency et al. 2007; Sun & Tsujii 2009, equations 1 to 4)."""
 
-from collections.abc import Mapping, Sequence
-from itertools import count
-from types import MappingProxyType
-from typing import Any, ClassVar, NamedTuple, cast
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from labelwright.answers.batch import Batch
-from labelwright.answers.chains import Chain
 from labelwright.errors import OptionError
-from labelwright.features.extract import Encoded
 from labelwright.learn.lbfgs import AroundWeights, minimised
-from labelwright.learn.merging import expected_states, merge_losses, node_pairs, siblings_of, to_merge
 from labelwright.learn.monitor import Monitor
 from labelwright.learn.objective import WithEntityRate
 from labelwright.learn.sgd import SGD, sgd
 from labelwright.learn.variables import Variables, of_model, stiffness
 from labelwright.parallel import Workers, one_blas_thread
-from labelwright.scoring.carry import carry_over, merged_weights
-from labelwright.scoring.parameters import Trained, make_parameters
+from labelwright.scoring.parameters import Trained
 from labelwright.structures.passing import Candidates
-from labelwright.structures.states import resized
 from labelwright.taggers.arguments import Data
 from labelwright.taggers.chain_structure import outside_code
 from labelwright.taggers.declared import LOG_LINEAR, chosen
-from labelwright.taggers.linear import LinearTagger, Noise, Run, State, UnfinishedError, lasting
+from labelwright.taggers.linear import LinearTagger, Noise, State, lasting
 
-SPLIT_MERGE = "split-merge"
 LATENT = 3.0  # times l2: the penalty of deviations of latent states
 OPTIMIZERS = {"lbfgs": (1000, 10), "sgd": (50, 5)}  # name: default max_iter, iterations over which it must still gain
-STAGE = {"lbfgs": 50, "sgd": 12}  # iterations or passes of a stage of splitting and merging
 
 Array = NDArray[Any]
 
@@ -153,143 +142,6 @@ class Likelihood:
             model.training_[name] += before.get(name, 0)
 
 
-class Merge(NamedTuple):
-    """Which states a merge puts together."""
-
-    losses: Array  # [P]  estimated log-likelihood that each pair of siblings would lose
-    merge: Array  # [P]  whether it is merged
-    sizes: Array  # [L]  states of each label afterwards
-    target: Array  # [S]  the new state of each,
-    share: Array  # [S]  and its share of it
-
-
-class Rounds:
-    """The rounds of splitting and merging of one fit.  What was learnt goes from stage to stage as a value.
-
-    most : [L]  states that a label may get"""
-
-    def __init__(self, model: "LatentCRF", data: Data, run: Run, most: list[int]):
-        self.model, self.data, self.run, self.most = model, data, run, most
-        self.record: list[dict[str, Any]] = []
-        self.seconds = 0.0
-        self._loss = np.inf  # after the last stage
-        self._number = count(1)  # of stages
-        self._last: UnfinishedError | None = None  # what is left where a signal comes before the next one has begun
-
-    def result(self, trained: Trained, before: Trained | None) -> Trained:
-        """What is known after the last round that made the model better; `trained` has no weights yet.  The first model
-        to be split is the one `before`, or one with a state for each label."""
-        try:
-            if before is None:
-                current = self.trained(trained)
-            else:
-                have = dict(zip(before.space.labels, np.diff(before.space.first).tolist(), strict=True))
-                current = self.with_sizes(trained, np.array([have.get(label, 1) for label in trained.space.labels]))
-                current = current._replace(weights=carry_over(before, current))
-            best, best_merit, kept = current, self._note(current), 0
-            for number in range(1, self.model.split_rounds + 1):
-                sizes = np.diff(current.space.first)
-                grown = self.trained(self.split(current, number))
-                merge = self.merge(grown)
-                if (merge.sizes == sizes).all():  # nothing is worth while
-                    break
-                current = self.trained(self.merged(grown, merge))
-                merit = self._note(current, {"split": len(merge.merge), "merged": int(merge.merge.sum())})
-                if merit <= best_merit:
-                    break
-                best, best_merit, kept = current, merit, number
-        except KeyboardInterrupt as ended:
-            if isinstance(ended, UnfinishedError) or self._last is None:
-                raise
-            raise self._last from None  # a signal between two stages
-        self.record[kept]["kept"] = True
-        return best
-
-    def with_sizes(self, trained: Trained, sizes: Array) -> Trained:
-        """The same model with other numbers of states [L] and without weights."""
-        incidences, offsets, gold, said, _ = self.data
-        space = resized(trained.space, sizes)
-        inputs = incidences, trained.extractor.n_features, gold, offsets, space, self.model.cells
-        parameters = make_parameters(*inputs, sets=said.sets)
-        return trained._replace(space=space, parameters=parameters, weights=np.zeros(parameters.n_weights, np.float32))
-
-    def split(self, trained: Trained, number: int) -> Trained:
-        """Two states for each, with small noise to break the symmetry."""
-        grown = self.model._begun(self.with_sizes(trained, 2 * np.diff(trained.space.first)), number, True)
-        return grown._replace(weights=carry_over(trained, grown))
-
-    def trained(self, start: Trained) -> Trained:
-        """The model after some iterations from these weights."""
-        limit, places, checkpoint = STAGE[self.model.optimizer], self.run.places, None
-        stage = self.model._untrained().set_params(max_iter=min(self.model.max_iter or limit, limit))
-        if places is not None:
-            fingerprint = stage._fingerprint(start, self.data, None)
-            checkpoint = places.part(f"stage{next(self._number)}").of(fingerprint)
-        learner = stage._learner(stage)
-        monitor = Monitor(**learner.stopping(), progress=self.run.progress, checkpoint=checkpoint)
-        weights = stage._run(learner, start, self.data, monitor)
-        so_far = UnfinishedError(start._replace(weights=weights), monitor.history)
-        if monitor.interrupted:
-            raise so_far if self._last is None or monitor.history[-1]["iteration"] else self._last
-        self._last, self._loss = so_far, monitor.history[-1]["loss"]
-        self.seconds += monitor.history[-1]["seconds"]
-        return so_far.learnt
-
-    def merge(self, trained: Trained) -> Merge:
-        """What to merge of a model in which each state has just been split; the states of a label keep their order."""
-        space, said = trained.space, self.data.said
-        allowed, offsets = said.allowed(space.n_labels)[self.data.gold], self.data.offsets  # [T, L]
-        siblings = siblings_of(space.first)
-        how_often = np.ones(len(offsets) - 1) if said.of_sentences is None else said.of_sentences
-        nodes = node_pairs(space.graph, siblings)
-        data = Encoded(self.data.incidences, offsets, trained.extractor.mark)
-
-        def total(answer: Any) -> Array:
-            """The sum over all sentences of what is asked of their lattices, in their order."""
-
-            def question(batch: Batch) -> list[Array]:
-                answers = []
-                for n, scored in enumerate(batch, batch.first):
-                    right = allowed[offsets[n] : offsets[n + 1]]
-                    answers.append(answer(cast(Chain, scored).lattice, right) * how_often[n])
-                return answers
-
-            return np.asarray(np.sum(self.model._ask_with(trained, data, question), axis=0))
-
-        expected = total(expected_states)
-        share = np.ones(space.n_states)
-        both = np.maximum(expected[siblings.first] + expected[siblings.second], 1e-300)
-        share[siblings.first] = expected[siblings.first] / both
-        share[siblings.second] = 1 - share[siblings.first]
-        losses = total(lambda lattice, right: merge_losses(lattice, right, nodes, share))
-        merge = to_merge(losses, space.label_of[siblings.first], np.array(self.most), self.model.merge_share)
-        first, second = siblings.first[merge], siblings.second[merge]
-        kept, alone = np.ones(space.n_states, np.bool_), np.ones(space.n_states, np.bool_)
-        kept[second] = alone[first] = alone[second] = False
-        target = np.cumsum(kept) - 1
-        target[second] = target[first]
-        sizes = np.add.reduceat(kept.astype(np.int64), space.first[:-1])
-        return Merge(losses, merge, sizes, target, np.where(alone, 1.0, share))
-
-    def merged(self, trained: Trained, merge: Merge) -> Trained:
-        """The model with fewer states."""
-        now = self.with_sizes(trained, merge.sizes)
-        return now._replace(weights=merged_weights(trained, now, merge.target, merge.share))
-
-    def _note(self, trained: Trained, merged: Mapping[str, int] = MappingProxyType({})) -> float:
-        """Record a round, and by what it must be better than the last: the score on the development data, or the loss;
-        that of SGD, which begins each stage with large steps, cannot be compared."""
-        sizes = np.diff(trained.space.first).tolist()
-        record: dict[str, Any] = {"states": dict(zip(trained.space.labels, sizes, strict=True)), **merged}
-        merit = float(len(self.record)) if self.model.optimizer == "sgd" else -self._loss
-        if np.isfinite(self._loss):
-            record["loss"] = self._loss
-        if self.run.development is not None:
-            merit = record["dev"] = self.model._dev_score(trained, self.run.development)(trained.weights)
-        self.record.append(record)
-        return merit
-
-
 class CRF(LinearTagger):
     """Conditional random field over sequences of strings, column tuples, feature dicts or rows of numbers.
 
@@ -329,39 +181,16 @@ class LatentCRF(LinearTagger):
     _declared = chosen(
         "n_latent template order cells min_count l1 l2 share l2_latent optimizer averaging max_iter tol n_restarts "
         "constraints warm_start n_jobs random_state verbose dictionaries clusters vectors class_weight "
-        "forbidden_transitions required_transitions start split_rounds merge_share entity_rate",
+        "forbidden_transitions required_transitions entity_rate",
         LOG_LINEAR,
     )
 
     n_latent: int | Mapping[str, int]
     share: bool
     l2_latent: float | None
-    start: str
-    split_rounds: int
-    merge_share: float
 
     @property
     def _l2_of_states(self) -> float | None:  # type: ignore[override]
         if not self.share:
             return None
         return LATENT * self.l2 if self.l2_latent is None else self.l2_latent
-
-    def _latent_states(self, labels: Sequence[str], more: bool = False) -> list[int]:
-        """All states; or, before they are learnt, one for each label."""
-        most = super()._latent_states(labels, more)
-        if self.start != SPLIT_MERGE:
-            return most
-        have: dict[str, int] = {}
-        if more and self._is_fitted():
-            have = dict(zip(self._space.labels, np.diff(self._space.first).tolist(), strict=True))
-        return [have.get(label, 1) for label in labels]
-
-    def _learn_states(
-        self, data: Data, trained: Trained, before: Trained | None, run: Run, learner: Any
-    ) -> tuple[Trained, Trained | None]:
-        if self.start != SPLIT_MERGE:
-            return trained, before
-        rounds = Rounds(self, data, run, super()._latent_states(trained.space.labels))
-        learnt = rounds.result(trained, before)
-        learner.facts["rounds"], learner.seconds = rounds.record, rounds.seconds
-        return learnt._replace(weights=np.zeros_like(learnt.weights)), learnt

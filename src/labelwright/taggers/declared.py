@@ -450,15 +450,6 @@ LOG_LINEAR = COMMON | LATENT | declared(
         "Many labels: a zero-order model leaves each token as many candidates as needed to include this share of the "
         "gold labels; auto: 0.999 from 200 labels on (order 2: 64), where code is compiled.",
         NumberOrName(SHARE, "a share above 0 and up to 1", "auto", "off"), SIGNED),
-    start=(str, "random",
-        "random weights, or split-merge: start with one state for each label, split all in two, merge the splits that "
-        "raise the likelihood least, and repeat; --latent is then the most that a label may get.",
-        OneOf("random", "split-merge"), SIGNED),
-    split_rounds=(int, 3,
-        "split-merge: rounds at most; one without improvement (development data, or loss of lbfgs) is the last.",
-        AtLeast(1), OnlyWith("start", "split-merge"), Flag(metavar="N")),
-    merge_share=(float, 0.5, "split-merge: the share of the splits that a round takes back.",
-        AtLeast(0), AtMost(1), OnlyWith("start", "split-merge"), Flag(metavar="X")),
 )
 PERCEPTRON = COMMON | LATENT | declared(
     max_iter=(int | None, None, "Limit of passes; without --all-passes, a pass without mistakes is the last.",

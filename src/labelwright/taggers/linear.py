@@ -311,7 +311,7 @@ class LinearTagger(Weighted, Tagger):
 
         with self._shown(progress) as told:
             if unfinished is None:
-                trained, runs = self._runs(data, trained, before, Run(development, told, places), learner)
+                runs = self._runs(data, trained, before, Run(development, told, places), learner)
             else:
                 weights = self._structure.carry(unfinished.learnt, self._begun(trained, 0, True))
                 runs = [(weights, unfinished.monitor())]
@@ -392,12 +392,8 @@ class LinearTagger(Weighted, Tagger):
 
     def _runs(
         self, data: Data, trained: Trained, before: Trained | None, run: Run, learner: Any
-    ) -> tuple[Trained, list[tuple[Array, Monitor]]]:
-        """What is trained, and the weights that each start leads to."""
-        try:
-            trained, before = self._learn_states(data, trained, before, run, learner)
-        except UnfinishedError as error:
-            return error.learnt, [(error.learnt.weights, error.monitor())]
+    ) -> list[tuple[Array, Monitor]]:
+        """The weights that each start leads to."""
         runs: list[tuple[Array, Monitor]] = []
         for restart in range(getattr(self, "n_restarts", 1)):
             start = self._begun(trained, restart, before is not None)
@@ -412,13 +408,7 @@ class LinearTagger(Weighted, Tagger):
             runs.append((self._run(learner, start, data, monitor), monitor))
             if monitor.interrupted:
                 break
-        return trained, runs
-
-    def _learn_states(
-        self, data: Data, trained: Trained, before: Trained | None, run: Run, learner: Any
-    ) -> tuple[Trained, Trained | None]:
-        """What is to be trained, and what it starts from, where the numbers of latent states are learnt, too."""
-        return trained, before
+        return runs
 
     def _begun(self, trained: Trained, restart: int, split: bool) -> Trained:
         """The model with the weights to start from, or to add to those of a model that is split: zero, where there is

@@ -429,13 +429,6 @@ def _compressed(training: HeaderReader, name: str) -> None:
     training.part(name).one_of("bits", BITS)
 
 
-def _rounds(training: HeaderReader, name: str) -> None:
-    """The rounds of splitting and merging, one of which was kept."""
-    records({"states*": each(whole), "kept": flag})(training, name)
-    if not any(part.get("kept") for part in training.parts(name)):
-        raise training.refuse(name, "a round that was kept")
-
-
 def _convergence(training: HeaderReader, name: str) -> None:
     """What a perceptron knows about the data."""
     record(CONVERGENCE)(training, name)
@@ -473,7 +466,6 @@ TRAINING: dict[str, Check] = {
     "compressed": _compressed,
     "dev": real,
     "restarts": records({"loss*": loss, "merit*": loss}),
-    "rounds": _rounds,
     "search": record({"settings*": whole, "tried": whole, "score*": real, "stopped*": text}),
     "pruning": record(dict.fromkeys(("kept", "cutoff", "most", "candidates"), real)),
     "convergence": _convergence,

@@ -15,7 +15,7 @@ from labelwright.compat.pycrfsuite.log import TrainingLog, TrainLogParser
 from labelwright.compat.pycrfsuite.tagger import ItemError, ItemSequence, items_of, text_of
 from labelwright.engine.choice import expect_much
 from labelwright.errors import CorpusError, LabelwrightError, ModelFileError, OptionError
-from labelwright.features.attributes import Collected
+from labelwright.features.attributes import Collected, Numbers
 from labelwright.interchange import crfsuite
 from labelwright.interchange.chains import EMPTY, from_crf
 from labelwright.learn.monitor import Monitor
@@ -266,21 +266,23 @@ class BaseTrainer:
 
     def append(self, xseq: "Iterable[Any] | ItemSequence", yseq: Iterable[str], group: int = 0) -> None:
         """Add a sentence and its labels; `group` is the number by which `train` leaves it out."""
-        items, labels, group = items_of(xseq), [text_of(label) for label in yseq], operator.index(group)
+        items, labels, group = items_of(xseq), list(yseq), operator.index(group)
+        if not set(map(type, labels)) <= {str}:
+            labels = [text_of(label) for label in labels]
         if len(items) != len(labels):
             raise ValueError(f"The numbers of items and labels differ: |x| = {len(items)}, |y| = {len(labels)}")
         try:
             self._data.append(items)
         except CorpusError as error:
             raise ItemError(str(error).removeprefix("X: ")) from None
-        self._labels.extend(self._label_numbers.setdefault(name, len(self._label_numbers)) for name in labels)
+        self._labels.extend(map(self._label_numbers.__getitem__, labels))
         self._groups.append(group)
 
     def clear(self) -> None:
         """Forget all sentences."""
         self._data = Collected(":")
         self._labels, self._groups = array("i"), array("q")
-        self._label_numbers: dict[str, int] = {}
+        self._label_numbers = Numbers()
 
     # -- parameters -----------------------------------------------------------------------------------------------
 
