@@ -279,7 +279,7 @@ class LatentPerceptron(ByMistakes, LinearTagger):
             learner.facts["start"] = {"of": of, "plain_separable": seen["separable"]}
         if learner.facts["start"]["of"] == "split":
             return plain
-        own = {"averaging": "none", "max_iter": LIKELY, "n_restarts": 1, "start": "random"}
+        own = {"averaging": "none", "max_iter": LIKELY, "n_restarts": 1}
         likely: LinearTagger = finished(self._other(LatentCRF, own, X, y, places, "first2"), plain)
         return likely
 
