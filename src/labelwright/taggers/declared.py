@@ -428,13 +428,13 @@ LATENT = declared(
         StatesByLabel(), SIGNED, Flag("--latent")),
     n_restarts=(int, 1, "Random starts; the best on development data is kept, or the one with the lowest loss.",
         AtLeast(1), NotInherited(), Flag("--restarts")),
+    share=(bool, True,
+        "Latent states of a label share a weight for each feature, and have a deviation each; off: as published.",
+        SIGNED),
 )
 LOG_LINEAR = COMMON | LATENT | declared(
     l1=(float, 0.0, "Penalty l1 |w|; above 0, training uses OWL-QN.", AtLeast(0), SIGNED),
     l2=(float, 1.0, "Penalty l2/2 |w|^2.", AtLeast(0), SIGNED),
-    share=(bool, True,
-        "Latent states of a label share a weight for each feature, and have a deviation each; off: as published.",
-        SIGNED),
     l2_latent=(float | None, None, "Penalty l2_latent/2 |v|^2 of these deviations.",
         Above(0), SIGNED, OnlyWith("share"), Default("3 l2")),
     optimizer=(str, "lbfgs", "L-BFGS, or stochastic gradient descent.", OneOf("lbfgs", "sgd"), SIGNED),
