@@ -120,6 +120,7 @@ def test_a_start_of_some_norm_costs_twice_that_over_the_margin(gap, norm, start)
 
 # --- models -----------------------------------------------------------------------------------------------------------
 
+PUBLISHED = {"margin": 0, "share": False}
 SEPARABLE = [
     ([["a", "b", "c"], ["b", "a"], ["c"]], [["A", "B", "C"], ["B", "A"], ["C"]]),
     ([["x", "y"], ["y", "x"], ["y", "y", "x", "x"]], [["A", "A"], ["B", "A"], ["B", "B", "A", "A"]]),
@@ -148,7 +149,7 @@ def test_no_perceptron_makes_more_mistakes_than_its_bound(averaging, template, o
 def test_the_bound_holds_on_average_weights_of_latent_states_too(cells):
     for averaging, order in itertools.product(("none", "avg"), (1, 2)):
         model = LatentPerceptron(
-            2, margin=0, template=SIMPLE, order=order, averaging=averaging, cells=cells, n_jobs=1, max_iter=5
+            2, template=SIMPLE, order=order, averaging=averaging, cells=cells, n_jobs=1, max_iter=5, **PUBLISHED
         )
         record = model.fit(*NOISY).training_
         assert record["mistakes"] <= record["convergence"]["mistake_bound"]
@@ -263,7 +264,7 @@ def test_theorem_1_bounds_the_margin_of_latent_states(sizes, data):
     X, y = data
     settings = {"template": SIMPLE, "averaging": "none", "cells": "all", "n_jobs": 1, "random_state": 0}
     plain = Perceptron(**settings | {"averaging": "avg", "max_iter": PLAIN, "margin": 0}).fit(X, y)
-    latent = LatentPerceptron(sizes, margin=0, start="split", **settings).fit(X, y)
+    latent = LatentPerceptron(sizes, margin=0, start="split", share=False, **settings).fit(X, y)
     seen = latent.training_["convergence"]["latent"]
     assert seen["plain_margin"] == plain.training_["convergence"]["margin"] > 0
     U = plain.weights_ / np.linalg.norm(plain.weights_)
@@ -291,7 +292,7 @@ def test_theorem_2_holds_from_a_random_start(averaging, data):
     learner._measure(learner._passes(plain._trained, plain._prepare(*data)[0], Workers(1)))
     norm = learner.norm
     for seed in range(3):
-        own = {"averaging": averaging, "random_state": seed, "start": "random", "margin": 0}
+        own = {"averaging": averaging, "random_state": seed, "start": "random", "margin": 0, "share": False}
         latent = LatentPerceptron(2, **own, **settings).fit(*data)
         copied = carry_over(plain._trained, latent._trained._replace(weights=np.zeros_like(latent.weights_)))
         expansion = np.linalg.norm(copied) / np.linalg.norm(plain.weights_)

@@ -324,8 +324,11 @@ class Choices:
             beta = 1 / (x @ (variances * x) + rule.damping)
             weights = weights + missing * beta * variances * x
             return weights, 1 / (1 / variances + x**2 / rule.damping), True
-        step = 1.0 if rule.limit is None else min(rule.limit, missing / (x @ x + rule.damping))
-        return weights + step * x, variances, True
+        moved = x
+        if rule.groups is not None:  # w = u + v
+            moved = rule.share * np.bincount(rule.groups, x)[rule.groups] + (1 - rule.share) * x
+        step = 1.0 if rule.limit is None else min(rule.limit, missing / (x @ moved + rule.damping))
+        return weights + step * moved, variances, True
 
     def clear(self, weights, rule):
         """Do all paths as good as the best, but for rounding, lead to the same update?"""
@@ -347,6 +350,8 @@ class Rule(NamedTuple):
     power: float = 1.0
     augmented: bool = True  # the margin counts in the search for the best path
     variance: float | None = None  # at first, of AROW
+    share: float = 0.0  # of a step, which all weights of a group take
+    groups: NDArray | None = None  # [W]
 
     @property
     def decoded(self):

@@ -16,6 +16,8 @@ from labelwright.errors import NotFittedError, OptionError
 from labelwright.evaluate import evaluate
 from labelwright.kernels.perceptron import UpdateRule
 from labelwright.learn.perceptron import Averaged, Passes
+from labelwright.scoring.carry import carry_over
+from labelwright.taggers.linear import Noise
 from labelwright.taggers.perceptron import LIKELY, PATIENCE, PLAIN, Online
 from labelwright.taggers.true_model import bayes_ceiling
 
@@ -44,7 +46,7 @@ def test_fit_runs_the_passes_of_the_paper(averaging, order):
     """From the random start of a latent model, with shuffled sentences, to the weights that the averaging asks for."""
     settings = {"template": ARCS, "order": order, "averaging": averaging, "reset_every": 2, "max_iter": 3}
     X, y = words(6, 8, 3)
-    model = LatentPerceptron(2, margin=0, start="random", n_jobs=1, random_state=0, **settings)
+    model = LatentPerceptron(2, margin=0, start="random", share=False, n_jobs=1, random_state=0, **settings)
     expected = fit_by_hand(model, X, y, 3)
     model.fit(X, y)
     assert [r["mistakes"] for r in model.history_] == [truth.mistakes for truth in expected]
@@ -130,7 +132,7 @@ def test_mavg_goes_on_as_published(reset_every):
     """Every pass of figure 1 of Sun et al. (2009), also those after one without mistakes."""
     data = words(3, 8, 3)
     settings = {"averaging": "mavg", "reset_every": reset_every, "all_passes": True, "max_iter": 14, "n_jobs": 1}
-    model = LatentPerceptron(2, template=ARCS, start="random", margin=0, random_state=0, **settings)
+    model = LatentPerceptron(2, template=ARCS, start="random", share=False, margin=0, random_state=0, **settings)
     expected = fit_by_hand(model, *data, 14)
     model.fit(*data)
     mistakes = [record["mistakes"] for record in model.history_]
@@ -279,6 +281,31 @@ def test_no_plain_model_is_trained_where_weights_are_given(monkeypatch):
     assert model.predict(X) == Y
 
 
+@pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.parametrize("update", ["perceptron", "passive-aggressive"])
+def test_states_that_share_whole_steps_are_a_perceptron(update, order, monkeypatch):
+    """Without noise, the states of a label stay equal; and the groups of weights with them."""
+    settings = {"template": ARCS, "order": order, "update": update, "averaging": "mavg", "margin": 0.5, "max_iter": 6}
+    settings |= {"n_jobs": 1, "random_state": 3}
+    plain = Perceptron(**settings).fit(*NOISY)
+    monkeypatch.setattr("labelwright.taggers.perceptron.SHARED", 1.0)
+    monkeypatch.setattr(Online, "noise", Noise(0.0, 0.0))
+    latent = LatentPerceptron(2, start="random", **settings).fit(*NOISY)
+    assert [r["mistakes"] for r in latent.history_] == [r["mistakes"] for r in plain.history_]
+    assert latent.predict(NOISY[0]) == plain.predict(NOISY[0])
+    copied = carry_over(plain._trained, latent._trained._replace(weights=np.zeros_like(latent.weights_)))
+    np.testing.assert_allclose(latent.weights_, copied, atol=1e-4)
+
+
+def test_states_share_unless_that_is_turned_off():
+    def weights(**more):
+        return LatentPerceptron(2, max_iter=3, start="random", n_jobs=1, random_state=0, **more).fit(*NOISY).weights_
+
+    assert (weights() == weights(share=True)).all()
+    assert not (weights() == weights(share=False)).all()
+    assert (weights(update="arow") == weights(update="arow", share=False)).all()
+
+
 def test_with_one_state_per_label_a_latent_perceptron_is_a_perceptron():
     settings = {"template": ARCS, "averaging": "mavg", "reset_every": 2, "max_iter": 6, "n_jobs": 1, "random_state": 3}
     for n, margin in itertools.product((1, dict.fromkeys(LABELS, 1)), (None, 0.5, "auto")):
@@ -314,7 +341,7 @@ def test_seeds_decide_the_order_and_shuffle_turns_it_off():
 
 def test_without_shuffling_sentences_are_taken_in_their_order():
     settings = {"margin": 0, "template": STATES, "max_iter": 2, "shuffle": False, "averaging": "none", "n_jobs": 1}
-    model = LatentPerceptron(2, start="random", **settings)
+    model = LatentPerceptron(2, start="random", share=False, **settings)
     expected = fit_by_hand(model, *words(6, 8, 3), 2)
     model.fit(*words(6, 8, 3))
     assert [r["mistakes"] for r in model.history_] == [truth.mistakes for truth in expected]

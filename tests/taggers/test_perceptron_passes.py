@@ -13,6 +13,7 @@ from problems import ARCS, EVERYTHING, NOISY, SIMPLE, STATES, TRIPLES, Problem, 
 
 from labelwright.kernels.perceptron import UpdateRule
 from labelwright.learn.perceptron import Averaged, Passes
+from labelwright.learn.variables import _groups
 from labelwright.parallel import Workers
 
 PASSES = 4
@@ -26,14 +27,20 @@ RULES = [
     UpdateRule(1.0, True, 0.2, 0.0, 0.0, False),
     UpdateRule(1.0, True, np.inf, 1.0, 1.0, False, 1.0),  # AROW, as CRFsuite has it
     UpdateRule(0.5, True, np.inf, 0.3, 1.0, True, 2.0),
+    UpdateRule(0.7, False, 1.0, share=0.6),  # latent states of a label move together
+    UpdateRule(0.5, True, np.inf, 0.8, share=0.75),
 ]
 ORDERS = [(STATES, 1), (ARCS, 1), (STATES, 2), (TRIPLES, 2), (EVERYTHING, 2)]
 
 
-def known(rule):
+def known(rule, problem):
     """The rule as the oracle knows it."""
     limit, variance = rule.limit if rule.passive else None, rule.variance or None
-    return oracles.Rule(rule.margin, limit, rule.damping, rule.power, rule.augmented, variance)
+    groups = None
+    if rule.share > 0 and problem.space.latent:
+        groups, n_groups = _groups(problem.parameters, problem.space)
+        groups = np.where(groups < n_groups, groups, n_groups + np.arange(len(groups)))  # alone
+    return oracles.Rule(rule.margin, limit, rule.damping, rule.power, rule.augmented, variance, rule.share, groups)
 
 
 def compare(problem, rule, averaging="none", reset_every=1, seed=0):
@@ -43,7 +50,7 @@ def compare(problem, rule, averaging="none", reset_every=1, seed=0):
     run = Averaged.begin(passes.layout.laid_out(start), rule)
     np.testing.assert_array_equal(passes.layout.taken_back(run.weights), start)
     orders = [passes.order(q) for q in range(1, PASSES + 1)]
-    expected = oracles.perceptron(problem.choices(), orders, start, averaging, reset_every, known(rule))
+    expected = oracles.perceptron(problem.choices(), orders, start, averaging, reset_every, known(rule, problem))
     assert expected[0].clear or rule.passive  # whose steps end in ties
     for q, truth in enumerate(expected, 1):
         if not truth.clear:

@@ -9,6 +9,11 @@ short = margin * d^power - w x what the gold path lacks, the updates are
                          V  = (V^-1 + diag(x)^2 / damping)^-1
 
 where V is the diagonal matrix of the variances of the weights.
+
+Where latent states share, the weights are w = u + v with a u for every feature and gram (scoring.tiles), and a v for
+each state, pair or triple of its tile; u moves by `share` times the step, v by the rest.  So one state moves by the
+whole step, the others of its label by `share` of it, and all of them by nothing where the best path has other states of
+the gold label: there v alone moves.  |x|^2 is share |x_u|^2 + (1 - share) |x_v|^2.
 """
 
 from typing import NamedTuple
@@ -70,6 +75,7 @@ class UpdateRule(NamedTuple):
     power: float = 1.0
     augmented: bool = True  # the best path is the one with the margin on top
     variance: float = 0.0  # AROW: of every weight at first; 0: weights have none
+    share: float = 0.0  # of a step, which all latent states of a label take; not with AROW
 
 
 class RunState(NamedTuple):
@@ -81,21 +87,26 @@ class RunState(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """The features that one path has more than another, in a hash table that is emptied after use."""
+    """The features that one path has more than another, in a hash table that is emptied after use.
+
+    With W weights, the u of a tile of features is the cell W + its first weight, that of a tile of plain transitions
+    2 W + its place in a row."""
 
     cell: np.ndarray  # [2 ** b]  -1: free
     value: np.ndarray  # [2 ** b]
     used: np.ndarray  # [2 ** b]  slots in use
+    size: np.ndarray  # [2 ** b]  of the tile of each slot in use; 0: it is a single weight
     n: np.ndarray  # [1]
 
 
 @inlined_kernel
-def _count(cells, values, used, n, mask, cell, v):
+def _count(difference, n, mask, cell, v, size):
     """Add v to the difference at this cell; returns the number of slots in use, of which there were n."""
+    cells, values = difference.cell, difference.value
     slot = ((cell * 0x9E3779B1) >> 7) & mask
     while cells[slot] != cell:
         if cells[slot] < 0:
-            cells[slot], values[slot], used[n] = cell, 0, slot
+            cells[slot], values[slot], difference.used[n], difference.size[n] = cell, 0, slot, size
             n += 1
             break
         slot = (slot + 1) & mask
@@ -104,14 +115,14 @@ def _count(cells, values, used, n, mask, cell, v):
 
 
 @kernel
-def _slots(difference, features, begin, path, other):
+def _slots(difference, features, begin, path, other, shared):
     """How many slots the difference of two paths needs, less one: few lie close together in the processor's caches."""
     ptr, most = features.ptr, np.int64(0)
     for t in range(path.shape[0]):
         for n in range(min(t + 1, ptr.shape[0])):
             if path[t - n] != other[t - n]:
                 for m in range(ptr.shape[0]):
-                    most += 2 * (ptr[m, begin + t + 1] - ptr[m, begin + t] + 1)
+                    most += 2 * (1 + shared) * (ptr[m, begin + t + 1] - ptr[m, begin + t] + 1)
                 break
     size = 16
     while size < 2 * most:
@@ -120,9 +131,9 @@ def _slots(difference, features, begin, path, other):
 
 
 @kernel
-def _count_path(difference, mask, tiles, features, begin, path, other, sign):
-    """difference += sign * f(path), except where both paths agree."""
-    cells, values, used, n_used = difference.cell, difference.value, difference.used, difference.n[0]
+def _count_path(difference, mask, tiles, features, begin, path, other, sign, shared):
+    """difference += sign * f(path), except where both paths agree; where states share, of u and v."""
+    n_used, W = difference.n[0], features.learns.shape[0]
     ptr, feature, value, weights_of = features.ptr, features.feature, features.value, features.weights_of
     entries, learns, size, first, label_of = features.gram, features.learns, tiles.size, tiles.first, tiles.label_of
     place_of, plain_cell, row_begin = tiles.place, tiles.plain_cell, tiles.row_begin
@@ -143,24 +154,29 @@ def _count_path(difference, mask, tiles, features, begin, path, other, sign):
             gram = gram_begin[n] + k
             at = place_of[gram]
             if n > 0 and plain_cell[at + place] >= 0:
-                n_used = _count(cells, values, used, n_used, mask, plain_cell[at + place], sign)
+                n_used = _count(difference, n_used, mask, plain_cell[at + place], sign, 0)
+                if shared:
+                    n_used = _count(difference, n_used, mask, 2 * W + at, sign, size[gram])
             if featured[n]:
                 for i in range(ptr[n, begin + t], ptr[n, begin + t + 1]):
                     v = value[i] if value.shape[0] > 0 else np.float32(1)
                     c = find_cell(weights_of, entries, learns, size, feature[i], gram, at - row_begin[n])
                     if c >= 0:
-                        n_used = _count(cells, values, used, n_used, mask, c + place, sign * v)
+                        n_used = _count(difference, n_used, mask, c + place, sign * v, 0)
+                        if shared:
+                            n_used = _count(difference, n_used, mask, W + c, sign * v, size[gram])
     difference.n[0] = n_used
 
 
 @kernel
-def _empty_difference(most_cells):
+def _empty_difference(most_cells, rule):
     size = 16
-    while size < 4 * most_cells:
+    while size < (8 if rule.share > 0 else 4) * most_cells:
         size *= 2
     return Difference(
-        np.full(size, -1, np.int64), np.empty(size, np.float32), np.empty(size, np.int64), np.zeros(1, np.int64)
-    )
+        np.full(size, -1, np.int64), np.empty(size, np.float32), np.empty(size, np.int64), np.empty(size, np.int64),
+        np.zeros(1, np.int64),
+    )  # fmt: skip
 
 
 @kernel
@@ -175,8 +191,11 @@ def _rate(difference, state, rule, wrong):
     short, norm = required, 0.0
     for j in range(difference.n[0]):
         cell, x = cells[used[j]], np.float64(values[used[j]])
-        short -= weights[cell] * x
-        norm += x**2 * (variances[cell] if adaptive else np.float32(1))
+        if difference.size[j] > 0:
+            norm += rule.share * x**2
+        else:
+            short -= weights[cell] * x
+            norm += x**2 * (variances[cell] if adaptive else 1 - rule.share)
     if not rule.passive:
         return 1.0, short
     if not norm > 0 or short <= NEARLY * required:
@@ -200,31 +219,41 @@ def _counts(data, tiles, n, best):
     return weight
 
 
-@kernel
-def _apply(difference, rate, damping, taken, state, transitions, tiles):
-    """weights += rate * difference (AROW: times the variances, which fall), sums likewise `taken` times; the difference
-    is emptied.
+@inlined_kernel
+def _move(state, transitions, tiles, taken, cell, change):
+    """Change a weight, and its sum `taken` times; those of plain transitions are in transitions.plain and, where it is
+    used, in transitions.matrix as well."""
+    weights, plain, matrix, S = state.weights, transitions.plain, transitions.matrix, tiles.label_of.shape[0]
+    weights[cell] += np.float32(change)
+    state.sums[cell] += taken * change
+    at = cell - tiles.plain_begin
+    if at >= 0:
+        plain[tiles.row_of_plain[at]] = weights[cell]
+        if matrix.shape[0] > 0:
+            matrix[at // S, at % S] = weights[cell]
 
-    The weights of plain transitions are in transitions.plain and, where it is used, in transitions.matrix as well."""
-    weights, sums, variances = state.weights, state.sums, state.variances
-    plain, matrix = transitions.plain, transitions.matrix
+
+@kernel
+def _apply(difference, rate, rule, taken, state, transitions, tiles):
+    """weights += rate * difference (AROW: times the variances, which fall); the difference is emptied."""
+    variances, W = state.variances, state.weights.shape[0]
     adaptive = variances.shape[0] > 0 and rate > 0
-    plain_begin, row_of_plain, S = tiles.plain_begin, tiles.row_of_plain, tiles.label_of.shape[0]
     cells, values, used = difference.cell, difference.value, difference.used
     for j in range(difference.n[0]):
-        slot = used[j]
-        cell, change = cells[slot], rate * values[slot]
+        slot, size = used[j], difference.size[j]
+        cell, change = cells[slot], rate * values[slot] * (rule.share if size > 0 else 1 - rule.share)
         cells[slot] = -1
         if adaptive:
             v, x = np.float64(variances[cell]), np.float64(values[slot])
             change *= v
-            variances[cell] = v / (1 + v * x**2 / damping)
-        weights[cell] += np.float32(change)
-        sums[cell] += taken * change
-        if cell >= plain_begin:
-            plain[row_of_plain[cell - plain_begin]] = weights[cell]
-            if matrix.shape[0] > 0:
-                matrix[(cell - plain_begin) // S, (cell - plain_begin) % S] = weights[cell]
+            variances[cell] = v / (1 + v * x**2 / rule.damping)
+        if size == 0:
+            _move(state, transitions, tiles, taken, cell, change)
+        elif change != 0:  # 0 where both paths have this label
+            for i in range(size):
+                c = cell - W + i if cell < 2 * W else tiles.plain_cell[cell - 2 * W + i]
+                if c >= 0:
+                    _move(state, transitions, tiles, taken, c, change)
     difference.n[0] = 0
 
 
@@ -252,13 +281,13 @@ def _paths(weights, transitions, tiles, features, begin, labels, sets, margin, s
 def _update(difference, data, tiles, rule, state, transitions, taken, n, best, target, wrong):
     """Change the state at a mistake of sentence n; returns the size of the update and by how much the gold path falls
     short."""
-    begin = data.offsets[n]
-    mask = _slots(difference, data.features, begin, best, target)
-    _count_path(difference, mask, tiles, data.features, begin, target, best, np.float32(1))
-    _count_path(difference, mask, tiles, data.features, begin, best, target, np.float32(-1))
+    begin, shared = data.offsets[n], rule.share > 0
+    mask = _slots(difference, data.features, begin, best, target, shared)
+    _count_path(difference, mask, tiles, data.features, begin, target, best, np.float32(1), shared)
+    _count_path(difference, mask, tiles, data.features, begin, best, target, np.float32(-1), shared)
     rate, short = _rate(difference, state, rule, wrong)
     rate *= _counts(data, tiles, n, best)
-    _apply(difference, rate, rule.damping, taken, state, transitions, tiles)
+    _apply(difference, rate, rule, taken, state, transitions, tiles)
     return rate, short
 
 
@@ -280,7 +309,7 @@ def perceptron_pass(order, data, tiles, rule, state, taken):
     offsets, gold, weights = data.offsets, data.gold, state.weights
     longest = longest_of(order, offsets)
     transitions, scratch = transitions_of(data, tiles, weights), make_scratch(tiles, longest)
-    difference = _empty_difference(data.most_cells)
+    difference = _empty_difference(data.most_cells, rule)
     found, sought = np.empty(longest, np.int64), np.empty(longest, np.int64)
     margin = np.float32(rule.margin if rule.augmented else 0.0)
     mistakes, loss, errors = 0, 0.0, 0.0
@@ -317,7 +346,7 @@ def find_paths(order, data, tiles, rule, weights, transitions, best, target, wro
 def apply_paths(order, data, tiles, rule, state, transitions, taken, best, target, wrong):
     """The updates of a mini-batch, one sentence after the other; returns the same as `perceptron_pass`."""
     offsets = data.offsets
-    difference = _empty_difference(data.most_cells)
+    difference = _empty_difference(data.most_cells, rule)
     mistakes, loss, errors = 0, 0.0, 0.0
     for i in range(order.shape[0]):
         a, b = offsets[order[i]], offsets[order[i] + 1]

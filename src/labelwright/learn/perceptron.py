@@ -91,10 +91,11 @@ class Passes:
         workers: Workers | None = None,
     ):
         require_compiled("training a perceptron")
-        self.rule, self.seed, self.batch_size, self.workers = rule, seed, batch_size, workers or Workers(1)
+        self.seed, self.batch_size, self.workers = seed, batch_size, workers or Workers(1)
         self.n = len(offsets) - 1
         self.layout = TileLayout(incidences, len(gold), space, parameters)
         self.tiles, self.features = self.layout.tiles, self.layout.features
+        self.rule = rule = rule._replace(share=rule.share if space.latent else 0.0)
         ptr = self.features.ptr
         of_sentences = np.diff(ptr[:, offsets], axis=1).sum(axis=0) + 3 * np.diff(offsets)
         self.data = kernels.TrainingData(

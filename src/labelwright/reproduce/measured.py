@@ -21,7 +21,7 @@ KINDS: dict[str, tuple[Any, dict[str, Any]]] = {  # of models, and their setting
     "latent CRF": (LatentCRF, {"l2": 1.0, "share": False}),
     "DPLVM": (LatentCRF, {"l2": 1.0, "share": False}),
     "Perc": (Perceptron, FIGURE_1),
-    "Lat-Perc": (LatentPerceptron, FIGURE_1 | {"start": "random"}),
+    "Lat-Perc": (LatentPerceptron, FIGURE_1 | {"start": "random", "share": False}),
 }
 WITHOUT = " without affixes"
 SIGNIFICANT = 0.05  # p-values below

@@ -22,6 +22,7 @@ from labelwright.taggers.declared import LOG_LINEAR, chosen
 from labelwright.taggers.linear import LinearTagger, Noise, State, lasting
 
 LATENT = 3.0  # times l2: the penalty of deviations of latent states
+SHARED = 150  # iterations of L-BFGS where they share weights: stopping early is better on new data
 OPTIMIZERS = {"lbfgs": (1000, 10), "sgd": (50, 5)}  # name: default max_iter, iterations over which it must still gain
 
 Array = NDArray[Any]
@@ -61,6 +62,8 @@ class Likelihood:
         model, optimizer = self.model, optimizer or self.model.optimizer
         batch = optimizer == "lbfgs"
         max_iter, period = OPTIMIZERS[optimizer]
+        if batch and model._l2_of_states is not None:
+            max_iter = SHARED
         return {
             "max_iter": model.max_iter or max_iter,
             "tol": model.tol if batch else 100 * model.tol if model.averaging == "none" else -np.inf,
@@ -200,6 +203,7 @@ class LatentCRF(LinearTagger):
         "constraints warm_start n_jobs device random_state verbose dictionaries clusters vectors class_weight "
         "forbidden_transitions required_transitions entity_rate",
         LOG_LINEAR,
+        l2=0.3,
     )
 
     n_latent: int | Mapping[str, int]

@@ -41,6 +41,7 @@ PATIENCE = 20  # passes without a better score on development data
 PLAIN = 12  # passes of the perceptron whose states are split,
 GOOD = 1 / 3  # and the share of the training sentences that it has to separate for that
 LIKELY = 50  # iterations of the latent CRF whose states are taken over
+SHARED = 0.75  # of a step, which all latent states of a label take: as l2_latent = 3 l2 of latent CRFs
 CAN = LinearTagger.can - {PROBABILITY, JOINT} | {CONFIDENCE}
 COSTS = {  # the power of the number of wrong labels that the margin is multiplied with; is it there in decoding?
     "augmented": (1.0, True),
@@ -87,15 +88,16 @@ class Online:
         """How much a mistake changes."""
         model = self.model
         passive, adaptive = model.update != "perceptron", model.update == "arow"
+        share = SHARED if getattr(model, "share", False) else 0.0
         margin = float(passive if model.margin is None else np.nan if model.margin == "auto" else model.margin)
         if not passive:
-            return UpdateRule(margin, False, np.inf)
+            return UpdateRule(margin, False, np.inf, share=share)
         power, augmented = COSTS[model.cost]
         if adaptive:
             return UpdateRule(margin, True, np.inf, float(model.gamma), power, augmented, float(model.variance))
         limit = float(model.aggressiveness) if model.slack == "linear" else np.inf
         damping = 0.5 / float(model.aggressiveness) if model.slack == "quadratic" else 0.0
-        return UpdateRule(margin, True, limit, damping, power, augmented)
+        return UpdateRule(margin, True, limit, damping, power, augmented, share=share)
 
     def begin(self, start: Trained) -> None:
         """Before a run from a starting point."""
@@ -116,7 +118,8 @@ class Online:
         return Passes(*data[:4], trained.space, trained.parameters, self.rule(), seed, model.batch_size, workers)
 
     def _measure(self, passes: Passes) -> None:
-        plain = not passes.rule.passive and passes.rule.margin == 0 and self.model.averaging != "mavg"
+        rule = passes.rule
+        plain = not rule.passive and rule.margin == 0 and not rule.share and self.model.averaging != "mavg"
         self.norm, self.has_norm = passes.largest_norm() if plain else None, True
 
     def finish(self, data: Data, development: Any) -> None:
@@ -244,7 +247,7 @@ class LatentPerceptron(ByMistakes, LinearTagger):
 
     _declared = chosen(
         "n_latent template order cells min_count averaging reset_every update margin cost aggressiveness slack "
-        "variance gamma shuffle batch_size max_iter epsilon start n_restarts constraints warm_start n_jobs "
+        "variance gamma share shuffle batch_size max_iter epsilon start n_restarts constraints warm_start n_jobs "
         "random_state verbose dictionaries clusters vectors calibration class_weight forbidden_transitions "
         "required_transitions all_passes",
         PERCEPTRON,
@@ -276,7 +279,7 @@ class LatentPerceptron(ByMistakes, LinearTagger):
             learner.facts["start"] = {"of": of, "plain_separable": seen["separable"]}
         if learner.facts["start"]["of"] == "split":
             return plain
-        own = {"averaging": "none", "max_iter": LIKELY, "n_restarts": 1, "start": "random"}
+        own = {"averaging": "none", "max_iter": LIKELY, "n_restarts": 1}
         likely: LinearTagger = finished(self._other(LatentCRF, own, X, y, places, "first2"), plain)
         return likely
 
