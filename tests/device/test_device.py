@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from drawn import drawn
 from hypothesis import given
 from hypothesis import strategies as st
 from problems import ARCS, LABELS, ORDERS, STATES, TRIPLES, Problem, bioes, dicts, words
@@ -17,18 +18,20 @@ from labelwright.device import layout, likelihood, place  # noqa: E402
 from labelwright.device.likelihood import TorchLikelihood  # noqa: E402
 from labelwright.device.place import Place  # noqa: E402
 
+WHERE = "cuda" if torch.cuda.is_available() else "torch"
 
-def on_device(problem, dtype=torch.float64, where="torch"):
+
+def on_device(problem, dtype=torch.float64):
     """The objective of a problem on a device."""
     trained = Trained(problem.extractor, problem.space, problem.parameters, np.empty(0))
     data = problem.incidences, problem.offsets, problem.gold, problem.supervision, None
-    return TorchLikelihood(Place(where), trained, data, dtype)
+    return TorchLikelihood(Place(WHERE), trained, data, dtype)
 
 
 def evaluated(objective, weights):
-    at = torch.from_numpy(weights).to(objective.dtype)
+    at = objective.vectors.of(weights).to(objective.dtype)
     gradient = torch.empty_like(at)
-    return objective(at, gradient), gradient.numpy()
+    return objective(at, gradient), objective.vectors.numpy(gradient)
 
 
 def agree(problem, objective, weights, rel=1e-9):
@@ -65,6 +68,7 @@ def problems(draw):
     return Problem(X, codes, template, cells, scheme, **settings)
 
 
+@drawn(100)
 @given(problems(), st.sampled_from([0.5, 5.0, 300.0]), st.sampled_from([(128, 64), (4, 2), (1, 1)]))
 def test_loss_and_gradient_are_those_of_the_cpu(problem, scale, long):
     with pytest.MonkeyPatch.context() as patch:
@@ -90,7 +94,7 @@ def test_a_sentence_of_a_thousand_tokens(template, order):
 def test_shards_that_come_in_turn_count_the_same(monkeypatch):
     X, y = words(200, seed=3, longest=12)
     problem = Problem(X, y, ARCS, sizes=[1, 2, 3])
-    monkeypatch.setattr(place, "SHARD_BYTES", {"cpu": 1})
+    monkeypatch.setattr(place, "SHARD_BYTES", {"cpu": 1, "cuda": 1})
     monkeypatch.setattr(likelihood, "FEW_TOKENS", 100)
     objective = on_device(problem)
     assert len(objective.shards) > 5
@@ -129,7 +133,7 @@ def test_without_memory_shards_become_smaller(monkeypatch):
         return stages
 
     monkeypatch.setattr(Place, "recorded", recorded)
-    monkeypatch.setattr(place, "SHARD_BYTES", {"cpu": 1 << 20})
+    monkeypatch.setattr(place, "SHARD_BYTES", {"cpu": 1 << 20, "cuda": 1 << 20})
     monkeypatch.setattr(likelihood, "FEW_TOKENS", 64)
     agree(problem, on_device(problem), problem.random_weights())
     assert tries[0] < tries[1] < tries[2]
@@ -154,7 +158,7 @@ MODELS = {
 def twins(name):
     """The same model on the CPU, and by PyTorch."""
     model = MODELS[name]
-    return [type(model)(**model.get_params() | {"device": device, "n_jobs": 1}) for device in ("cpu", "torch")]
+    return [type(model)(**model.get_params() | {"device": device, "n_jobs": 1}) for device in ("cpu", WHERE)]
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -177,7 +181,7 @@ def test_development_data_stop_a_run():
 @pytest.mark.parametrize("l1", [0.0, 0.2])
 def test_a_run_that_is_resumed_ends_with_the_same_bits(tmp_path, l1):
     X, y = words(60, seed=1, longest=9)
-    made = {"template": ARCS, "l1": l1, "device": "torch", "tol": 1e-9}
+    made = {"template": ARCS, "l1": l1, "device": WHERE, "tol": 1e-9}
     whole = CRF(**made, max_iter=25).fit(X, y)
     path = tmp_path / "run.checkpoint"
     CRF(**made, max_iter=9).fit(X, y, checkpoint=path, checkpoint_every=0)
@@ -189,7 +193,7 @@ def test_a_run_that_is_resumed_ends_with_the_same_bits(tmp_path, l1):
 
 
 def test_further_sentences():
-    models = [CRF(template=STATES, device=d, tol=1e-8).fit(*words(40, seed=1)) for d in ("cpu", "torch")]
+    models = [CRF(template=STATES, device=d, tol=1e-8).fit(*words(40, seed=1)) for d in ("cpu", WHERE)]
     for model in models:
         model.partial_fit(*words(20, seed=2))
     np.testing.assert_allclose(models[1].weights_, models[0].weights_, atol=2e-3)

@@ -17,7 +17,8 @@ Array = NDArray[Any]
 Tensor = Any  # torch.Tensor, or None where there is no PyTorch
 Work = Callable[[], Any]
 STREAMS = 3  # chains of work beside the first
-SHARD_BYTES = {"cpu": 1 << 28, "mps": 1 << 30, "cuda": 1 << 32}  # of the numbers of a shard
+SHARD_BYTES = {"cpu": 1 << 28, "mps": 1 << 30}  # of the numbers of a shard; of a GPU's memory one part in
+PARTS = 8
 ALIGNED = 256  # bytes
 
 
@@ -36,9 +37,9 @@ class Place:
             raise OptionError(f"{wrong} finds {count} of this kind, which are numbered from 0; use device='cuda'")
         self.name, self.device = name, torch.device("cpu" if name == "torch" else name)
         self.wide = torch.float32 if kind == "mps" else torch.float64  # what long sums are added up in
-        self.shard_bytes = SHARD_BYTES[self.device.type]
-        self.records = kind == "cuda"
+        self.records, self.shard_bytes = kind == "cuda", SHARD_BYTES.get(self.device.type, 0)
         if self.records:
+            self.shard_bytes = self.shard_bytes or torch.cuda.get_device_properties(self.device).total_memory // PARTS
             with torch.cuda.device(self.device):
                 self.pool = torch.cuda.graph_pool_handle()
                 self.main, *self.streams = (torch.cuda.Stream() for _ in range(1 + STREAMS))
@@ -64,7 +65,7 @@ class Place:
         where they take more than half of what is free, a copy to where they lie in turn."""
         sizes = list(map(_room, records))
         free = torch.cuda.mem_get_info(self.device)[0] if self.records else np.inf
-        if sum(sizes) <= free // 2:
+        if 2 * sum(sizes) <= free:
             return [(mapped(record, self.tensor), None) for record in records]
         stage = self.zeros(max(sizes), dtype=torch.uint8)
         return [self._staged(record, size, stage) for record, size in zip(records, sizes, strict=True)]
