@@ -15,7 +15,7 @@ import numpy as np
 from labelwright.corpus.offsets import offsets_from
 from labelwright.device.bags import Adjoint, Bags, Features, lists_of
 from labelwright.device.layout import Layout, lay_out
-from labelwright.device.messages import MOST_NODES, Counts, Shape, add_posteriors, sums
+from labelwright.device.messages import MOST_NODES, Counts, Shape, Sums, add_posteriors, sums
 from labelwright.device.place import Array, Place, Tensor, torch
 from labelwright.device.vectors import DeviceVectors
 from labelwright.features.incidence import Incidence
@@ -30,15 +30,6 @@ SMALL = {4: 1e-30, 8: 1e-280}  # bytes of a number: the least that can be truste
 FEW_TOKENS = 1 << 10  # of a shard: no device is so small
 
 
-class Path(NamedTuple):
-    """The one path of the labels of each sentence."""
-
-    nodes: Tensor  # [T]  where its nodes are in [T, Q],
-    arcs: Tensor  # [T - N]  and its arcs in [*arcs], or in [T, *arcs] where each token has its own
-    rows: Tensor  # [T - N]  whose rows these are
-    tally: Adjoint  # adds up what these rows count, for each arc
-
-
 class Shard(NamedTuple):
     """Sentences whose numbers are on the device together, by rows in time order."""
 
@@ -49,7 +40,7 @@ class Shard(NamedTuple):
     weight: Tensor  # [T]  how often the sentence counts
     code: Tensor  # [T]  label or set of labels
     cost: Tensor | None  # [T]  added to the scores of wrong labels
-    path: Path | None  # that of the labels, where there is one and all are known
+    path: tuple[Tensor, Tensor] | None  # [T, 1]  nodes and arcs of the labels, where all are known and have one path
 
 
 class Model:
@@ -187,17 +178,15 @@ class TorchLikelihood:
         path = None if self.clamped else self._path(made.before, code)
         return Shard((begin, end), made, features, ends, weight[made.sentence], code, cost, path)
 
-    def _path(self, before: Array, state: Array) -> Path:
-        """The paths of labels [T], which are states."""
-        T, S, shape = len(state), self.trained.space.n_states, self.model.shape
-        one = np.append(np.append(state, S)[before], S)  # the state before,
-        two, rows = one[before], np.flatnonzero(before < T)  # and the one before that
-        node, arc = state, one[:T] * S + state
-        if shape.order == 2:
-            node, arc = arc, (one[:T] * (S + 1) + two) * S + state
-        tally = Adjoint.of(shape.n_arcs, np.arange(len(rows) + 1), arc[rows])
-        at_arcs = arc[rows] + rows * shape.n_arcs * self.model.shape.own
-        return Path(np.arange(T) * shape.n_nodes + node, at_arcs, rows, tally)
+    def _path(self, before: Array, state: Array) -> tuple[Array, Array]:
+        """The nodes and arcs [T, 1] of the path of labels, which are states; arcs into first tokens do not count."""
+        T, S = len(state), self.trained.space.n_states
+        one = np.append(np.append(state, S)[before], S)  # the state before; S: none
+        if self.model.shape.order == 1:
+            node, arc = state, one[:T] * S + state
+        else:
+            node, arc = one[:T] * S + state, (one[:T] * (S + 1) + one[before]) * S + state
+        return node[:, None], np.where(before < T, arc, 0)[:, None]
 
     # -- one evaluation ---------------------------------------------------------------------------------------
 
@@ -217,46 +206,43 @@ class TorchLikelihood:
     def _evaluate(self, shard: Shard) -> None:
         """Add the gradient and the loss of a shard, and note which of its sentences cannot be trusted."""
         model, shape, wide = self.model, self.model.shape, self.place.wide
-        layout, weight, path = shard.layout, shard.weight, shard.path
+        layout, weight, path, S = shard.layout, shard.weight, shard.path, model.space.n_states
         node, arc = model.scores(self.weights, shard)
+        logs, first = torch.zeros_like(weight), shard.end % 2 == 1
         if path is not None:
-            both = (node, path.nodes), (arc, path.arcs)
-            on_path = [scores.reshape(-1).index_select(0, at).to(wide) for scores, at in both]
+            into = (
+                arc.flatten(1).gather(1, path[1])[:, 0] if shape.own else arc.flatten().index_select(0, path[1][:, 0])
+            )
+            logs -= weight * (node.gather(1, path[0])[:, 0].to(wide) + into.masked_fill(first, 0))
         arc_top = arc.amax(tuple(range(-len(shape.arcs), 0)), keepdim=True)
-        E = (arc - arc_top).exp_().div_(model.space.n_states)
+        E = (arc - arc_top).exp_().div_(S)
         del arc
         wrong = model.wrong.index_select(0, shard.code) if self.clamped or shard.cost is not None else None
         free, top = _exponentials(node, wrong, shard.cost)
-        passes, logs = [free], top * weight
-        if self.clamped:
+        passes, logs = [free], logs + top * weight
+        if path is None:
             permitted, top = _exponentials(node.masked_fill(wrong, -math.inf))
             passes, logs = [free, permitted], logs - top * weight
         else:
-            logs += (arc_top.view(-1).to(wide) + math.log(model.space.n_states)) * weight * (shard.end % 2 == 0)
+            logs += weight * (arc_top.view(-1).to(wide) + math.log(S)).masked_fill(first, 0)
         every = sums(self.place, shape, passes, E, layout)
         least = [torch.minimum(made.right_scale, made.scale * made.mass) for made in every]
         bad = ~(torch.stack(least).amin(0) > SMALL[free.itemsize])  # so is what is no number
         failed = self.failed[slice(*shard.sentences)]
         failed.index_add_(0, layout.sentence, bad.to(failed.dtype))  # whole numbers: in any order
         lost = failed.index_select(0, layout.sentence) > 0
-        counts = Counts(torch.zeros_like(node), torch.zeros_like(E, dtype=None if model.shape.own else wide))
-        for sign, psi, made in zip((1, -1), passes, every, strict=False):
-            add_posteriors(shape, psi, E, made, sign * weight, lost[:, None], layout.before, counts)
+        arcs = [E, E]
+        if path is not None:  # its probability is one
+            one = E.new_ones(())
+            passes.append(torch.zeros_like(node).scatter_(1, path[0], 1))
+            every.append(Sums(one, one, one, one, one))
+            arcs = [E, one]
+        counts = Counts(torch.zeros_like(node), torch.zeros_like(E, dtype=None if shape.own else wide))
+        for sign, psi, e, made in zip((1, -1), passes, arcs, every, strict=True):
+            add_posteriors(shape, psi, e, made, sign * weight, lost[:, None], layout.before, counts)
             logs += sign * weight * (made.scale * made.mass.masked_fill(shard.end < 2, 1)).to(wide).log()
         self.loss += logs.masked_fill_(lost, 0).sum()
-        if path is not None:
-            self._take_off(path, on_path, -weight.masked_fill(lost, 0), counts)
         model.collect(counts, shard, self.gradient, wide)
-
-    def _take_off(self, path: Path, scores: list[Tensor], weight: Tensor, counts: Counts) -> None:
-        """Take the paths of labels off loss and counts, where each place occurs once: they are added in no order."""
-        later = weight.index_select(0, path.rows)
-        self.loss += (scores[0] * weight).sum() + (scores[1] * later).sum()
-        counts.nodes.view(-1).index_add_(0, path.nodes, weight.to(self.dtype))
-        if self.model.shape.own:
-            counts.arcs.view(-1).index_add_(0, path.arcs, later.to(self.dtype))
-        else:
-            path.tally.add(later[:, None], counts.arcs.view(-1, 1))
 
     def _rest(self, gradient: Tensor) -> float:
         """Add the gradient of the sentences that failed, and return their loss: by the CPU, which has log space."""

@@ -1,7 +1,6 @@
 """The optimiser's vectors on a device: what learn.lbfgs asks of them."""
 
 from math import prod
-from typing import Any
 
 import numpy as np
 
@@ -11,7 +10,7 @@ from labelwright.device.place import Array, Place, Tensor, mapped, torch
 from labelwright.learn.lbfgs import Vectors
 from labelwright.learn.variables import Variables
 
-BLOCK = 4096  # numbers whose products are added up before they become part of a long sum
+BLOCK = 1 << 20  # numbers of each vector that are made float64 at a time
 
 
 class DeviceVariables(Variables):
@@ -63,13 +62,8 @@ class DeviceVectors(Vectors):
         return float((x.to(self.place.wide) * y).sum())
 
     def dots(self, basis: Tensor, rows: list[int]) -> Array:
-        whole = basis.shape[1] // BLOCK * BLOCK
-        total: Any = 0
-        for part in (basis[:, :whole].unflatten(1, (-1, BLOCK)) if whole else None, basis[:, None, whole:]):
-            if part is not None:
-                some = part[rows].transpose(0, 1)  # [blocks, rows, numbers]
-                total = total + torch.bmm(some, part.permute(1, 2, 0)).sum(0, dtype=self.place.wide)
-        return np.asarray(total.cpu().double().numpy())
+        parts = (part.to(self.place.wide) for part in basis.split(BLOCK, 1))
+        return np.asarray(sum(part[rows] @ part.T for part in parts).cpu().double().numpy())
 
     def combine(self, basis: Tensor, coefficients: Array, out: Tensor) -> None:
         torch.mv(basis.T, self.place.tensor(coefficients, basis.dtype), out=out)
