@@ -4,12 +4,13 @@ VENV := .venv
 PLAIN := .venv-numpy
 LOWEST := .venv-lowest
 SPACY := .venv-spacy
+GPU := .venv-gpu
 BIN := $(VENV)/bin
 FAST := "not slow and not corpora"
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet --quiet install
 
 .DEFAULT_GOAL := help
-.PHONY: help demo lint test test-all test-numpy test-lowest test-spacy boundscheck fuzz nightly audit bench docs timbl clean
+.PHONY: help demo lint test test-all test-numpy test-lowest test-spacy test-gpu boundscheck fuzz nightly audit bench docs timbl clean
 
 help:  ## show this
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1|/' | column -t -s "|" 2>/dev/null \
@@ -42,6 +43,9 @@ test-spacy: $(SPACY)/.created  ## install the lowest, then the newest spaCy, and
 			--editable ".[fast,test,spacy]" || exit 1; \
 		$(SPACY)/bin/python -m pytest -n 0 tests/interchange/test_spacy_component.py || exit 1; \
 	done
+
+test-gpu: $(GPU)/.installed-test  ## install PyTorch, then the tests of training on a device; on a GPU where there is one
+	@$(GPU)/bin/python -m pytest -n 0 tests/device
 
 boundscheck: $(VENV)/.installed-test  ## install, then all tests with kernels that check the bounds of arrays
 	@NUMBA_BOUNDSCHECK=1 $(BIN)/python -m pytest -n 2 --dist worksteal
@@ -81,7 +85,7 @@ timbl:  ## install TiMBL, which some tests compare with, where the package manag
 	} >/dev/null 2>&1 </dev/null || true
 
 clean:  ## remove the environment and all caches
-	rm -rf $(VENV) $(PLAIN) $(LOWEST) $(SPACY) build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(PLAIN) $(LOWEST) $(SPACY) $(GPU) build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/.created:
@@ -105,6 +109,12 @@ $(PLAIN)/.installed-test: pyproject.toml
 	@echo "installing labelwright and its tests without Numba into $(PLAIN) ..."
 	@$(PYTHON) -m venv $(PLAIN)
 	@$(PLAIN)/bin/python -m pip --disable-pip-version-check --quiet --quiet install --editable ".[test]"
+	@touch $@
+
+$(GPU)/.installed-test: pyproject.toml
+	@echo "installing labelwright, PyTorch and the tests into $(GPU) ..."
+	@$(PYTHON) -m venv $(GPU)
+	@$(GPU)/bin/python -m pip --disable-pip-version-check --quiet --quiet install --editable ".[fast,test,gpu]"
 	@touch $@
 
 $(SPACY)/.created:

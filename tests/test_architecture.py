@@ -30,6 +30,7 @@ STAGES = [
     {"rules"},
     {"constraints", "answers"},
     {"learn", "inspection"},
+    {"device"},
     {"taggers"},
     {"search", "interchange"},
     {"active"},
@@ -60,12 +61,13 @@ BUDGETS = {  # the most lines and files of each package: raising one is a decisi
     ("memory",): (1470, 7),
     ("answers", "decode"): (3050, 14),
     ("rules", "constraints"): (2870, 9),
-    ("learn",): (3510, 14),  # with variables that latent states share, and their scales
-    ("taggers",): (8460, 21),  # with settings of shared weights
+    ("learn",): (3580, 14),  # with variables that latent states share, and their scales
+    ("taggers",): (8490, 21),  # with settings of shared weights
+    ("device",): (920, 7),  # training by PyTorch
     ("inspection", "evaluate"): (3560, 17),
     ("search", "active"): (1810, 10),
     ("interchange", "compat"): (2760, 16),
-    ("reproduce",): (1620, 9),
+    ("reproduce",): (1600, 9),
     ("cli",): (6180, 23),
     ("top level",): (2020, 9),
 }

@@ -41,9 +41,7 @@ class Variables(NamedTuple):
         scaled: Array = variables * self.scale
         if not len(self.group):
             return scaled
-        v, u = np.split(scaled, [len(self.group)])
-        v += np.append(u, u.dtype.type(0)).take(self.group)
-        return v
+        return self._spread(scaled)
 
     def pull_back(self, gradient: Array) -> None:
         """Replace the derivative by the weights, which stand first, by that by the variables."""
@@ -65,6 +63,12 @@ class Variables(NamedTuple):
     @property
     def n_groups(self) -> int:
         return len(self.scale) - len(self.group) if len(self.group) else 0
+
+    def _spread(self, scaled: Array) -> Array:
+        """v [W] with the u of each group."""
+        v, u = np.split(scaled, [len(self.group)])
+        v += np.append(u, u.dtype.type(0)).take(self.group)
+        return v
 
     def _sums(self, of_weights: Array) -> Array:
         """The sum over each group [G]."""

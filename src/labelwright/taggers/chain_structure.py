@@ -135,7 +135,7 @@ class ChainStructure:
         share = None if old is not None else _share(model, len(labels), extractor, said)
         if share is not None:
             return _pruned(model, data, label_space(labels, enforced), extractor, scheme, share)
-        if old is None and "prune_labels" in model._parameter_names():
+        if old is None and model.device == "cpu" and "prune_labels" in model._parameter_names():
             _warn_of_size(model.order, len(labels), int(offsets[-1]))
         space = state_space(labels, states, model.order, enforced, forbidden)
         check_paths(said, gold, offsets, space)
@@ -305,6 +305,8 @@ def _share(model: Any, n_labels: int, extractor: Extractor, said: Supervision) -
         why_not = f"candidates are trained by L-BFGS, got optimizer={model.optimizer!r}"
     elif tuple(extractor.cell_kinds) != ("state",):
         why_not = "the template has features on pairs or triples of labels"
+    elif model.device != "cpu":
+        why_not = f"candidates are trained on the CPU, got device={model.device!r}"
     if model.prune_labels == "auto":
         return SHARE if n_labels >= MANY and why_not is None and compiled() else None
     if why_not is not None:

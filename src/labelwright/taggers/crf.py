@@ -49,6 +49,13 @@ class Likelihood:
             raise OptionError("l1: SGD has no L1 penalty; use optimizer='lbfgs'")
         if model.entity_rate is not None and model.optimizer == "sgd":
             raise OptionError("entity_rate: SGD has no term for it; use optimizer='lbfgs'")
+        if model.device != "cpu":
+            if model.optimizer == "sgd" or model.entity_rate is not None:
+                unknown = "optimizer='sgd'" if model.optimizer == "sgd" else "entity_rate"
+                raise OptionError(f"device={model.device!r}: {unknown} is trained on the CPU alone; use device='cpu'")
+            from labelwright.device.place import Place
+
+            Place(model.device)  # it must be there
 
     def stopping(self, optimizer: str | None = None) -> dict[str, Any]:
         """When training stops: arguments of Monitor."""
@@ -102,7 +109,8 @@ class Likelihood:
             )
             return sgd(run, start.weights, monitor, state, self._average_from)
         problem = self.problem(start, data, workers)
-        return minimised(problem, start.weights, self.variables(start, data), monitor, workers, state)
+        variables, vectors = self.variables(start, data), getattr(problem, "vectors", None)
+        return minimised(problem, start.weights, variables, monitor, workers, state, vectors)
 
     def variables(self, trained: Trained, data: Data) -> Variables:
         """What the optimiser varies."""
@@ -111,8 +119,14 @@ class Likelihood:
         return of_model(trained.parameters, trained.space, *penalties, data.incidences, int(data.offsets[-1]))
 
     def problem(self, trained: Trained, data: Data, workers: Workers) -> Any:
-        """What is minimised, but for penalties: the likelihood, with the term of an expected entity rate."""
+        """What is minimised, but for penalties: the likelihood, with the term of an expected entity rate; on another
+        device it has `vectors` of its own."""
         structure, rate = self.model._structure, self.model.entity_rate
+        if self.model.device != "cpu":
+            from labelwright.device.likelihood import TorchLikelihood
+            from labelwright.device.place import Place
+
+            return TorchLikelihood(Place(self.model.device), trained, data)
         if rate is None:
             return structure.objective(trained, data, workers)
         T, often = int(data.offsets[-1]), data.said.of_sentences
@@ -135,9 +149,12 @@ class Likelihood:
         start = model._begun(trained, 0, split=True)
         start = start._replace(weights=model._structure.carry(old, start))
         monitor, workers = Monitor(**self.stopping("lbfgs")), Workers(model.n_jobs)
-        problem = AroundWeights(self.problem(start, data, workers), start.weights)
+        problem, variables = self.problem(start, data, workers), self.variables(start, data)
+        vectors = getattr(problem, "vectors", None)
+        problem = AroundWeights(problem, start.weights if vectors is None else vectors.of(start.weights))
+        none = np.zeros_like(start.weights)
         with monitor, one_blas_thread():
-            change = minimised(problem, np.zeros_like(start.weights), self.variables(start, data), monitor, workers)
+            change = minimised(problem, none, variables, monitor, workers, vectors=vectors)
         before = model.training_
         model._keep(start._replace(weights=start.weights + change), data, self, [monitor])
         model.training_ = lasting(before) | model.training_
@@ -159,7 +176,7 @@ class CRF(LinearTagger):
 
     _declared = chosen(
         "template order cells min_count l1 l2 optimizer averaging max_iter tol constraints prune_labels warm_start "
-        "n_jobs random_state verbose dictionaries clusters vectors class_weight forbidden_transitions "
+        "n_jobs device random_state verbose dictionaries clusters vectors class_weight forbidden_transitions "
         "required_transitions entity_rate",
         LOG_LINEAR,
     )
@@ -183,7 +200,7 @@ class LatentCRF(LinearTagger):
 
     _declared = chosen(
         "n_latent template order cells min_count l1 l2 share l2_latent optimizer averaging max_iter tol n_restarts "
-        "constraints warm_start n_jobs random_state verbose dictionaries clusters vectors class_weight "
+        "constraints warm_start n_jobs device random_state verbose dictionaries clusters vectors class_weight "
         "forbidden_transitions required_transitions entity_rate",
         LOG_LINEAR,
         n_latent=2,

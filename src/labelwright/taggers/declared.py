@@ -124,6 +124,19 @@ class SchemeName(Text):
     metavar = "scheme"
 
 
+class DeviceName(Text):
+    """Where training computes: the CPU, or a device that PyTorch knows."""
+
+    expected = "cpu, cuda, cuda:1, mps, or torch (PyTorch on the CPU)"
+    metavar = "cpu|cuda|mps"
+
+    def accepts(self, value: Any) -> bool:
+        return isinstance(value, str) and re.fullmatch(r"cpu|torch|mps|cuda(:\d+)?", value) is not None
+
+    def is_stored(self, value: Any) -> bool:
+        return False  # nor where they run
+
+
 class Threads(Whole):
     """A number of threads."""
 
@@ -415,6 +428,8 @@ COMMON = declared(
         AtLeast(1), OF_TRAINING, Flag("--iterations"), Default("until convergence; 150 with shared weights")),
     n_jobs=(int | None, None, "Threads; results stay the same.",
         Threads(), OfTheRun(), OF_TRAINING, Flag("--threads"), Default("all cores")),
+    device=(str, "cpu", "Train on a GPU: cuda, cuda:1, mps; needs PyTorch.",
+        DeviceName(), OfTheRun(), OF_TRAINING),
     random_state=(int | None, None, "Seed of all randomness.", AtLeast(0), OF_TRAINING, Flag("--seed")),
     warm_start=(bool, False, "Fit again from the weights of the last fit.", PythonOnly(), OfTheRun()),
     verbose=(int, 0, "Show progress: a bar on a terminal, lines elsewhere.", Verbosity(), PythonOnly(), OfTheRun()),

@@ -176,6 +176,7 @@ class Weighted:
     forbidden_transitions: Sequence[tuple[str, str]] | None = None
     required_transitions: Sequence[tuple[str, str]] | None = None
     entity_rate: float | None = None
+    device: str = "cpu"
     _l2_of_states: float | None = None  # penalty of what latent states of a label do not share; None: nothing is shared
 
     def _is_fitted(self) -> bool:
@@ -465,8 +466,9 @@ class LinearTagger(Weighted, Tagger):
 
     def _fingerprint(self, start: Trained, data: Data, dev: Development | None) -> str:
         """A hash of all that decides the course of training."""
-        idle = "n_jobs", "verbose", "warm_start", *IN_THE_DATA, *self._learner(self).may_change
+        idle = "n_jobs", "verbose", "warm_start", "device", *IN_THE_DATA, *self._learner(self).may_change
         settings = {k: v for k, v in self.get_params(deep=False).items() if k not in idle}
+        settings |= {} if self.device == "cpu" else {"device": self.device}  # each device rounds in its own way
         arrays = [data.offsets, data.gold, start.weights, *(a for x in data.incidences.values() for a in x)]
         arrays += [given for given in data.said if given is not None]
         if dev is not None:
