@@ -88,10 +88,7 @@ def second_order(task: Task, data: Data) -> Any:
 
 
 def latent_crf(task: Task, data: Data) -> Any:
-    """From a trained CRF, whose seconds count."""
-    return LatentCRF(2, template=task.template, n_jobs=1, max_iter=30, random_state=0).fit(
-        data[0], dev=data[1], init=crf(task, data)
-    )
+    return LatentCRF(template=task.template, n_jobs=1, random_state=0).fit(data[0], dev=data[1])
 
 
 def perceptron(task: Task, data: Data) -> Any:

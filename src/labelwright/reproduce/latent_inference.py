@@ -5,7 +5,6 @@ with the chosen model, then three seeds of each variant, decoded by every method
 """
 
 import time
-from collections.abc import Sequence
 from functools import partial
 from statistics import mean
 from typing import Any
@@ -64,21 +63,17 @@ def _our_best(kind: str, work: Work) -> str:
 
 
 def _swept(name: str, work: Work) -> Result:
-    """F1 on development data of one setting, trained on a part of the training data; ours on all of it, where latent
-    models, one for each seed, start from the CRF."""
+    """F1 on development data of one setting, trained on a part of the training data; ours on all of it, latent models
+    once for each seed."""
     (kind, settings, variant), parts = _sweeps(work)[name], parts_of(work)
-    train, start, shown = parts.train.take(slice(0, work.task.sweep)), {}, ""
-    seeds: Sequence[int] = [0]
+    train, shown, seeds = parts.train.take(slice(0, work.task.sweep)), "", [0]
     if variant == OURS:
         train, shown = parts.train, ", ".join(f"{key} {value}" for key, value in settings.items()) + ": "
-        if kind == LATENT:
-            seeds, start = work.some(work.task.seeds_tried), {"init": work.model(_our_best("CRF", work))}
+        seeds = list(work.some(work.task.seeds_tried)) if kind == LATENT else seeds
     runs = []
     for seed in seeds:
-        model, seconds = trained(_model(kind, variant, seed, settings, work), train, **start)
+        model, seconds = trained(_model(kind, variant, seed, settings, work), train)
         runs.append({"F1": scored(parts.dev.y, model.predict(parts.dev))["F1"], "seconds": seconds})
-    if (kind, variant) == ("CRF", OURS):
-        work.keep_model(name, model)
     f1 = mean(run["F1"] for run in runs)
     return {"F1": f1, "runs": runs, "shown": f"{shown}F1 {f1:.2f} on development data"}
 
@@ -101,10 +96,7 @@ def _tested(kind: str, variant: str, seed: int, work: Work) -> Result:
     """One seed: the model, decoded by every method."""
     parts = parts_of(work)
     settings = _sweeps(work)[_our_best(kind, work)][1] if variant == OURS else {}
-    start = {"init": work.model(f"CRF, {OURS}")} if (kind, variant) == (LATENT, OURS) else {}
-    model, _ = trained(_model(kind, variant, seed, settings, work), parts.whole, **start)
-    if kind == "CRF":
-        work.keep_model(f"CRF, {variant}", model)
+    model, _ = trained(_model(kind, variant, seed, settings, work), parts.whole)
     answers = {}
     for system, options in (work.task.decoders if kind == LATENT else {"CRF": work.task.decoders["BHP"]}).items():
         limited = options | ({"n": 300} if work.quick and options.get("n", 0) > 300 else {})

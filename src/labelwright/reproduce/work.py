@@ -136,7 +136,6 @@ class Work:
         self.folder = folder / f"{experiment.name}{'.quick' if quick else ''}"
         self.results: dict[str, Result] = {}  # by the names of steps, in their order
         self.machines: set[str] = set()  # that ran the steps
-        self._models: dict[str, Any] = {}
         self._data: dict[Any, Parts] = {}
         for name in experiment.corpora:
             if corpora is None or not (corpora / name).is_dir():
@@ -238,17 +237,6 @@ class Work:
         return Claim(text, kept, evidence)
 
     # -- what steps leave for later steps ---------------------------------------------------------------------------
-
-    def keep_model(self, name: str, model: Any) -> None:
-        """Save a model for later steps."""
-        self._models[name] = model
-        model.save(self._place("models", name, ".lw"))
-
-    def model(self, name: str) -> Any:
-        """A model that an earlier step, of this run or of an interrupted one, has saved."""
-        if name not in self._models:
-            self._models[name] = labelwright.load(self._place("models", name, ".lw"))
-        return self._models[name]
 
     def keep_labels(self, name: str, labels: list[list[str]]) -> None:
         """Save the labels that a system gave, a sentence on each line."""

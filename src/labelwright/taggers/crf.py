@@ -203,7 +203,8 @@ class LatentCRF(LinearTagger):
         "constraints warm_start n_jobs device random_state verbose dictionaries clusters vectors class_weight "
         "forbidden_transitions required_transitions entity_rate",
         LOG_LINEAR,
-        l2=0.3,
+        n_latent=2,
+        l2=0.5,
     )
 
     n_latent: int | Mapping[str, int]
