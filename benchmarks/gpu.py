@@ -41,11 +41,12 @@ PARTS = {
     "conll2003": Part("conll2003", LatentCRF(n_latent=4, template="ner", l2=0.3, max_iter=150, random_state=0)),
     "np": Part(
         "conll2000",
-        LatentCRF(n_latent=5, template="words-arcs", share=False, tol=0.0, max_iter=300, random_state=0),
+        LatentCRF(5, template="words-arcs", l2=1.0, share=False, tol=0.0, max_iter=300, random_state=0),
         lambda label: label if label.endswith("-NP") else "O",
     ),
     "bioner": Part(
-        "jnlpba", LatentCRF(n_latent=4, template="bioner-arcs", min_count=15, max_iter=80, random_state=0, share=False)
+        "jnlpba",
+        LatentCRF(4, template="bioner-arcs", min_count=15, l2=1.0, share=False, tol=0.0, max_iter=300, random_state=0),
     ),
     "order2": Part("conll2000", CRF(template="chunking", order=2, tol=1e-5)),
     "amalgum": Part("amalgum", CRF(template="pos", tol=1e-5)),

@@ -45,7 +45,7 @@ def test_a_disk_that_fails_is_told_of_once_and_tried_again(tmp_path):
 
 
 def test_the_files_of_a_run_are_known_by_their_names(tmp_path):
-    own = ["c", "c.2", "c.first1", "c.stage12", "c.layer1", "c.layer1.part2", "c.layer2.2", "c.layer2.stage1"]
+    own = ["c", "c.2", "c.first12", "c.layer1", "c.layer1.part2", "c.layer2.2"]
     for name in [*own, "c.bak", "c.layer", "c.2.txt", "d", "cc", "c2"]:
         (tmp_path / name).touch()
     assert [file.name for file in checkpoint_files(tmp_path / "c")] == sorted(own)

@@ -95,7 +95,7 @@ def test_a_class_of_ones_own_starts_like_the_one_that_it_extends():
 def test_only_states_that_were_split_are_told_apart():
     """Also where one label gains states and another loses as many; what was not split keeps its weights."""
     numbers = [{"B-NP": 3, "I-NP": 1, "O": 2}, {"B-NP": 1, "I-NP": 3, "O": 2}]
-    before, after = (LatentCRF(n_latent=n, random_state=0, n_jobs=1, max_iter=3) for n in numbers)
+    before, after = (LatentCRF(n_latent=n, l2=1.0, random_state=0, n_jobs=1, max_iter=3) for n in numbers)
     after.fit(X, Y, init=before.fit(X, Y))
     cells, first = after._parameters.cells["state"], after._space.first
     weights = after.weights_[after._parameters.slices["state"]]

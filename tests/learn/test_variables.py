@@ -96,7 +96,7 @@ def test_variables_of_several_models_stand_in_a_row():
 def test_large_penalties_of_deviations_leave_the_crf(settings):
     X, y = words(30, seed=5)
     settings |= {"n_jobs": 1, "tol": 1e-9, "random_state": 1}
-    crf = CRF(**settings).fit(X, y)
+    crf = CRF(l2=0.5, **settings).fit(X, y)
     latent = LatentCRF(n_latent=3, l2_latent=1e6, **settings).fit(X, y)
     assert latent.predict(X) == crf.predict(X)
     near = 1e-4 if settings.keys() == {"n_jobs", "tol", "random_state"} else 0.05
@@ -108,7 +108,7 @@ def test_large_penalties_of_deviations_leave_the_crf(settings):
 def test_layers_that_learn_together_share_weights():
     X, y = words(20, seed=6)
     layers = [("one", LatentCRF(n_latent=2, l2_latent=1e6, n_jobs=1)), ("two", LatentCRF(n_latent=2, l2_latent=1e6))]
-    plain_layers = [("one", CRF(n_jobs=1)), ("two", CRF())]
+    plain_layers = [("one", CRF(l2=0.5, n_jobs=1)), ("two", CRF(l2=0.5))]
     labels = {"one": y, "two": y}
     shared_cascade, cascade = (
         Cascade(each, passing="joint", n_jobs=1, max_iter=30).fit(X, labels) for each in (layers, plain_layers)
