@@ -95,8 +95,8 @@ function pieces(points, tokens, spans, asSpans, draw, shown = null) {
 
 /** What the search proved, in plain words. */
 function proof(sentence) {
-  const { exact, gap, probability, confidence } = sentence;
-  const p = probability == null ? null : ` P = ${chance(probability)}.`;
+  const { exact, gap, probability, log_probability: log, confidence } = sentence;
+  const p = probability == null ? null : ` P = ${chance(log == null ? probability : Math.exp(log))}.`;
   let words, state;
   if (!sentence.tokens.length) [state, words] = ["none", "No tokens here."];
   else if (exact && p) [state, words] = ["proven", "Proven: no other labelling is more probable."];

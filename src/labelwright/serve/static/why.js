@@ -5,15 +5,12 @@ import { chance, coloured, counted, el, shareBar, signed, typeOf } from "./wordi
 const FEATURES = 12; // contributions that are drawn; the others are summed
 const TOTALS = { margin: "margin of scores", weight: "weight of constraints" };
 
-/** The panel's content. `facts` are those of labelwright explain --json, `detail` the answer of /tag for the sentence. */
+/** The panel's content. `facts` is the answer of /explain, `detail` the answer of /tag for the sentence. */
 export function reasons(facts, detail, t, shownLabel) {
-  const sentence = facts.sentences?.[0] ?? facts;
-  const nodes = [];
-  for (const [layer, tokens] of Object.entries(sentence.layers ?? {})) {
-    const token = tokens.find((one) => one.token === t) ?? tokens[0];
-    if (!token) continue;
-    if (layer) nodes.push(el("h3", {}, `Layer ${layer}`));
-    nodes.push(...explained(token, sentence.words ?? [], shownLabel));
+  const nodes = [], layers = Object.entries(facts.layers ?? { "": facts }).reverse(); // of a cascade the highest first
+  for (const [layer, token] of layers) {
+    if (layers.length > 1) nodes.push(el("h3", { class: "layer" }, `Layer ${layer}`));
+    nodes.push(...explained(token, facts.words ?? [], token.label === facts.label || token === facts ? shownLabel : token.label));
   }
   if (detail?.states?.[t]) nodes.push(...states(detail.states[t], shownLabel));
   return nodes;

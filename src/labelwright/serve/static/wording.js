@@ -16,7 +16,7 @@ const RAISED = { "-": "⁻", 0: "⁰", 1: "¹", 2: "²", 3: "³", 4: "⁴", 5: "
 
 /** A probability in words: never rounded up to 1 nor down to 0. */
 export function chance(p) {
-  if (p === 0 || p >= 1) return p === 0 ? "0" : "1";
+  if (!(p > 0)) return "under 0.000001"; // the service rounds to six digits
   if (p > 0.9999) return "over 0.9999";
   if (p >= 0.99) return (Math.floor(p * 1e4) / 1e4).toFixed(4);
   if (p >= 0.01) return p.toFixed(2);
@@ -26,7 +26,7 @@ export function chance(p) {
 }
 
 /** In two digits, for the small tags beside spans. */
-export const brief = (p) => (p > 0.99 && p < 1 ? "> 0.99" : p < 0.01 ? "< 0.01" : p.toFixed(2));
+export const brief = (p) => (p > 0.99 ? "> 0.99" : p < 0.01 ? "< 0.01" : p.toFixed(2));
 export const signed = (x) => `${x < 0 ? "−" : "+"}${Math.abs(x).toFixed(2)}`;
 export const counted = (n, what) => `${n.toLocaleString("en")} ${what}${n === 1 ? "" : "s"}`;
 
