@@ -35,7 +35,8 @@ STAGES = [
     {"search", "interchange"},
     {"active"},
     {"reproduce"},
-    {"cli", "scale", "serve", "compat"},
+    {"serve"},
+    {"cli", "scale", "compat"},
     {"__main__"},
 ]
 RANK = {name: i for i, stage in enumerate(STAGES) for name in stage}
@@ -68,7 +69,8 @@ BUDGETS = {  # the most lines and files of each package: raising one is a decisi
     ("search", "active"): (1810, 10),
     ("interchange", "compat"): (2760, 16),
     ("reproduce",): (1600, 9),
-    ("cli",): (6180, 23),
+    ("serve",): (1250, 8),  # a service over HTTP
+    ("cli",): (6260, 24),  # with `serve`
     ("top level",): (2020, 9),
 }
 DEEPEST = 4  # of our classes from an estimator to `object`

@@ -37,6 +37,7 @@ COMMANDS = {
     "dictionary": ("resources", "List the phrases that labels mark."),
     "convert": ("convert", "Convert file formats and label schemes."),
     "lattice": ("lattice", "Train on graphs of your own, and find their best paths."),
+    "serve": ("serve", "Answer requests over HTTP, with a page to try models."),
     "export": ("copies", "Write a smaller copy of a model."),
     "reproduce": ("demo", "Run the experiments of the papers."),
     "warmup": ("warmup", "Compile all kernels once."),

@@ -315,19 +315,25 @@ def with_predictions(tasks: Sequence[dict[str, Any]], predicted: Iterable[tuple[
     """The tasks with one more prediction each, as Label Studio imports them: the text and the predicted places."""
     extended = []
     for task, (text, entities) in zip(tasks, predicted, strict=True):
-        before, units, result = task.get("predictions"), _units(text), []
+        before = task.get("predictions")
         results = [
             each for annotation in _objects(task.get("annotations")) for each in _objects(annotation.get("result"))
         ]
         named = next((each for each in results if isinstance(each.get("from_name"), str)), {})
         names = {"from_name": named.get("from_name", "label"), "to_name": str(named.get("to_name", "text"))}
-        for start, end, kind, _, probability in entities:
-            score = {} if probability is None else {"score": round(float(probability), 6)}
-            value = {"start": units[start], "end": units[end], "text": text[start:end], "labels": [kind]}
-            result.append({**names, "type": "labels", **score, "value": value})
-        prediction = {"model_version": "labelwright", "result": result}
-        extended.append({**task, "predictions": [*(before if isinstance(before, list) else []), prediction]})
+        one = prediction(text, entities, names, "labelwright")
+        extended.append({**task, "predictions": [*(before if isinstance(before, list) else []), one]})
     return dumped(extended, indent=2) + b"\n"
+
+
+def prediction(text: str, entities: Iterable[Entity], names: dict[str, str], version: str) -> dict[str, Any]:
+    """What a model predicts for a text, as Label Studio has it; it counts UTF-16 units."""
+    units, result = _units(text), []
+    for start, end, kind, _, probability in entities:
+        score = {} if probability is None else {"score": round(float(probability), 6)}
+        value = {"start": units[start], "end": units[end], "text": text[start:end], "labels": [kind]}
+        result.append({**names, "type": "labels", **score, "value": value})
+    return {"model_version": version, "result": result}
 
 
 def _objects(values: Any) -> list[dict[str, Any]]:

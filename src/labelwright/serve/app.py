@@ -1,0 +1,255 @@
+"""The service itself: routes, who may ask, errors of one line, start and graceful end."""
+
+import base64
+import binascii
+import hmac
+import importlib.util
+import json
+import socket
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from threading import Event, Thread
+from typing import TYPE_CHECKING, Any
+
+from labelwright import __version__
+from labelwright.engine.choice import start_loading
+from labelwright.errors import LabelwrightError, OptionError, reason_of
+from labelwright.serve import bodies, label_studio
+from labelwright.serve.batching import Limits, Worker
+from labelwright.serve.bodies import Options, RequestError
+from labelwright.serve.metrics import Metrics
+from labelwright.serve.models import Models
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+STATIC = Path(__file__).parent / "static"
+EXTRA = "needs FastAPI and uvicorn; install them with: pip install 'labelwright[serve]'"
+LOOK_AGAIN = 1.0  # seconds between two looks at the model files
+MISTAKE = "unexpected error, a mistake of ours"
+JSON = (b"content-type", b"application/json")
+NO_CACHE = {"cache-control": "no-cache"}  # a new version of the page is seen at once
+Message = MutableMapping[str, Any]
+Receive, Send = Callable[[], Awaitable[Message]], Callable[[Message], Awaitable[None]]
+
+
+def require_extra() -> None:
+    """Refuse to serve where the extra is missing."""
+    if not all(map(importlib.util.find_spec, ("fastapi", "uvicorn"))):
+        raise OptionError(f"serve: {EXTRA}")
+
+
+def dumped(facts: Any) -> bytes:
+    """JSON; a lone surrogate of a text is escaped as it came."""
+    return json.dumps(facts, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "backslashreplace")
+
+
+class Gate:
+    """What every request passes: the token, the length that it announces, and the metrics."""
+
+    def __init__(self, app: Any, token: str | None, limits: Limits, metrics: Metrics, paths: frozenset[str]):
+        self.app, self.limits, self.metrics, self.paths = app, limits, metrics, paths
+        self.token = None if token is None else token.encode()
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        begun, status, path = time.perf_counter(), 500, scope["path"]
+
+        async def noted(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        try:
+            refusal = self._refusal(path, dict(scope["headers"]))
+            if refusal is None:
+                await self.app(scope, receive, noted)
+            else:
+                await _refused(noted, *refusal)
+        finally:
+            shown = path if path in self.paths else "/static" if path.startswith("/static/") else "other"
+            self.metrics.add(shown, status, time.perf_counter() - begun)
+
+    def _refusal(self, path: str, headers: dict[bytes, bytes]) -> tuple[int, str] | None:
+        is_free = path in ("/", "/health") or path.startswith("/static/")
+        if self.token is not None and not is_free and not self._knows_token(headers.get(b"authorization", b"")):
+            return 401, "the token is missing or wrong; send the header Authorization: Bearer TOKEN"
+        length = headers.get(b"content-length", b"0")
+        if not length.isdigit() or int(length) > self.limits.max_bytes:
+            return 413, _too_large(self.limits)
+        return None
+
+    def _knows_token(self, header: bytes) -> bool:
+        """Whether a header has the token: Bearer TOKEN, or as the password of Basic, which Label Studio sends."""
+        kind, _, given = header.partition(b" ")
+        if kind.lower() == b"basic":
+            try:
+                given = base64.b64decode(given, validate=True).partition(b":")[2]
+            except binascii.Error:
+                return False
+        return kind.lower() in (b"bearer", b"basic") and hmac.compare_digest(given.strip(), self.token or b"")
+
+
+async def _refused(send: Send, status: int, line: str) -> None:
+    content = dumped({"error": line})
+    headers = [JSON, (b"content-length", str(len(content)).encode())]
+    headers += [(b"www-authenticate", b"Bearer")] if status == 401 else []
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": content})
+
+
+def _too_large(limits: Limits) -> str:
+    return f"the body is larger than {limits.max_bytes:,} bytes; send less at a time"
+
+
+def make_app(
+    models: Models, limits: Limits | None = None, token: str | None = None, look_again: float = LOOK_AGAIN
+) -> "FastAPI":
+    """The service of some models."""
+    require_extra()
+    from fastapi import FastAPI, Request, Response
+    from fastapi.staticfiles import StaticFiles
+    from starlette.exceptions import HTTPException
+    from starlette.responses import FileResponse
+
+    limits = limits or Limits()
+    metrics = Metrics(list(models.by_name))
+    workers = {name: Worker(served, limits, metrics.of_models[name]) for name, served in models.by_name.items()}
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        stopped = Event()
+        watcher = Thread(target=models.watch, args=(stopped, look_again), name="labelwright-watch", daemon=True)
+        start_loading()
+        for thread in (watcher, *workers.values()):
+            thread.start()
+        yield
+        stopped.set()
+        for worker in workers.values():
+            worker.stop()
+
+    about = "Labels of texts with their probabilities, and why they are what they are."
+    app = FastAPI(
+        title="labelwright", version=__version__, description=about, lifespan=lifespan, docs_url=None, redoc_url=None
+    )
+
+    def answer(facts: Any, status: int = 200) -> Response:
+        return Response(dumped(facts), status, media_type="application/json")
+
+    async def body_of(request: Request) -> Any:
+        """The JSON of a body; one that grows too large is not read to its end."""
+        content = bytearray()
+        async for chunk in request.stream():
+            content += chunk
+            if len(content) > limits.max_bytes:
+                raise RequestError(413, _too_large(limits))
+        try:
+            return json.loads(content)
+        except (ValueError, RecursionError):
+            raise OptionError("the body is not JSON") from None
+
+    # -- labels -------------------------------------------------------------------------------------------------------
+
+    refused = (400, 401, 404, 413, 503)
+
+    @app.post("/tag", responses=bodies.answers(bodies.TAGGED, *refused), openapi_extra=bodies.described(bodies.TAG))
+    async def tag(request: Request) -> Response:
+        """Label texts, or sentences of tokens."""
+        name, asked, options = bodies.tag_request(await body_of(request))
+        served = models.get(name)
+        return answer({"model": served.name, "sentences": await workers[served.name].answer(asked, options)})
+
+    @app.post(
+        "/explain",
+        responses=bodies.answers({"type": "object"}, *refused),
+        openapi_extra=bodies.described(bodies.EXPLAIN, "token"),
+    )
+    async def explain(request: Request) -> Response:
+        """Why a token has its label: the facts of `labelwright explain --json`."""
+        name, asked, about = bodies.explain_request(await body_of(request))
+        served = models.get(name)
+        return answer({"model": served.name} | await workers[served.name].answer(asked, about))
+
+    @app.get("/models", responses=bodies.answers(bodies.MODELS, 401))
+    async def listed() -> Response:
+        """All models, what they predict and what can be asked of them."""
+        return answer({"default": models.default, "models": [each.facts() for each in models.by_name.values()]})
+
+    @app.get("/health", responses=bodies.answers(bodies.HEALTH))
+    async def health() -> Response:
+        """Whether the service answers; a model whose new file cannot be loaded has a problem."""
+        states = [served.health() for served in models.by_name.values()]
+        return answer({"status": "ok", "version": __version__, "models": states, "model_class": "labelwright"})
+
+    @app.get("/metrics", response_class=Response)
+    async def counted() -> Response:
+        """Counters for Prometheus."""
+        return Response(metrics.text(), media_type="text/plain; version=0.0.4")
+
+    # -- Label Studio -------------------------------------------------------------------------------------------------
+
+    @app.post("/setup", include_in_schema=False)
+    async def setup() -> Response:
+        return answer({"model_version": models.get(None).version})
+
+    @app.post("/predict", include_in_schema=False)
+    async def predict(request: Request) -> Response:
+        interface, texts = label_studio.tasks_in(await body_of(request))
+        served = models.get(None)
+        sentences = await workers[served.name].answer(bodies.Asked(texts, None), Options())
+        return answer({"results": label_studio.predictions(texts, sentences, interface, served.version)})
+
+    # -- the page -----------------------------------------------------------------------------------------------------
+
+    @app.get("/", include_in_schema=False)
+    async def page() -> Response:
+        return FileResponse(STATIC / "index.html", headers=NO_CACHE)
+
+    app.mount("/static", StaticFiles(directory=STATIC), name="static")
+
+    # -- errors -------------------------------------------------------------------------------------------------------
+
+    @app.exception_handler(LabelwrightError)
+    async def wrong(_: Request, error: Exception) -> Response:
+        return answer({"error": str(error)}, getattr(error, "status", 400))
+
+    @app.exception_handler(HTTPException)
+    async def no_route(_: Request, error: Exception) -> Response:
+        return answer({"error": str(getattr(error, "detail", MISTAKE)).lower()}, getattr(error, "status_code", 500))
+
+    @app.exception_handler(Exception)
+    async def mistake(_: Request, error: Exception) -> Response:
+        return answer({"error": MISTAKE}, 500)
+
+    paths = frozenset(str(getattr(route, "path", "")) for route in app.routes)
+    app.add_middleware(Gate, token=token, limits=limits, metrics=metrics, paths=paths)
+    return app
+
+
+def run(app: "FastAPI", host: str, port: int, limits: Limits, ready: Callable[[str], None]) -> None:
+    """Serve until a signal ends it: requests that were taken are answered first.  `ready` is told the address."""
+    import uvicorn
+
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        listening = socket.create_server((host, port), family=family, backlog=1024)
+    except (OSError, OverflowError) as error:
+        why = reason_of(error) if isinstance(error, OSError) else "no such port"
+        raise OptionError(f"--host {host} --port {port}: cannot listen there: {why}") from None
+    shown = f"[{host}]" if family == socket.AF_INET6 else host
+    config = uvicorn.Config(
+        app,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        lifespan="on",
+        timeout_graceful_shutdown=max(1, int(limits.timeout)),
+    )
+    with listening:
+        ready(f"http://{shown}:{listening.getsockname()[1]}")
+        uvicorn.Server(config).run(sockets=[listening])

@@ -1,0 +1,140 @@
+"""Requests that wait for the same model are answered together.
+
+One thread for each model takes all requests that wait, asks the model once about the sentences of those with the same
+options, and gives each its part.  While it works, the next ones gather: under load batches grow by themselves, and
+without load no request waits for another."""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from contextlib import suppress
+from queue import Empty, SimpleQueue
+from threading import Thread
+from typing import Any, NamedTuple
+
+from labelwright.errors import LabelwrightError
+from labelwright.serve.bodies import Asked, Explained, Options, RequestError
+from labelwright.serve.metrics import Counts
+from labelwright.serve.models import Served
+from labelwright.serve.replies import Question, Source, explained, read, sureness, tagged, unseen_tokens
+
+LOG = logging.getLogger("labelwright.serve")
+MOST_WAITING = 1024  # requests; further ones are refused
+MOST_TOGETHER = 64  # requests of a batch: the first answers do not wait for many others
+ENOUGH = 100_000  # characters of a batch
+
+
+class Limits(NamedTuple):
+    """What a service takes."""
+
+    max_tokens: int = 10_000  # of a request
+    max_bytes: int = 2_000_000  # of its body
+    timeout: float = 30.0  # seconds until it is refused
+
+
+class Job(NamedTuple):
+    """A request that waits."""
+
+    asked: Asked
+    about: Options | Explained
+    future: "asyncio.Future[Any]"
+
+
+class Worker:
+    """The thread of one model."""
+
+    def __init__(self, served: Served, limits: Limits, counts: Counts):
+        self.served, self.limits, self.counts = served, limits, counts
+        self._waiting: SimpleQueue[Job | None] = SimpleQueue()
+        self._thread = Thread(target=self._work, name=f"labelwright-{served.name}", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Answer what waits, then end."""
+        self._waiting.put(None)
+        self._thread.join(self.limits.timeout)
+
+    async def answer(self, asked: Asked, about: Options | Explained) -> Any:
+        """What the model answers, in turn."""
+        if self._waiting.qsize() >= MOST_WAITING:
+            raise RequestError(503, "too many requests are waiting; try again later")
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._waiting.put(Job(asked, about, future))
+        try:
+            async with asyncio.timeout(self.limits.timeout):
+                return await future
+        except TimeoutError:
+            raise RequestError(503, f"no answer within {self.limits.timeout:g} seconds; send less text") from None
+
+    def _work(self) -> None:
+        more = True
+        while more:
+            jobs, more = self._taken()
+            jobs = [job for job in jobs if not job.future.done()]  # who has gone needs no answer
+            if jobs:
+                self._answer(jobs)
+
+    def _taken(self) -> tuple[list[Job], bool]:
+        """The next requests, as many as are answered together; False after the last."""
+        jobs, size, job = list[Job](), 0, self._waiting.get()
+        with suppress(Empty):
+            while job is not None:
+                jobs.append(job)
+                size += job.asked.size
+                if len(jobs) >= MOST_TOGETHER or size >= ENOUGH:
+                    return jobs, True
+                job = self._waiting.get_nowait()
+            return jobs, False
+        return jobs, True
+
+    def _answer(self, jobs: Sequence[Job]) -> None:
+        model, groups = self.served.tagger, dict[Any, list[Job]]()  # one model for all, whatever is loaded meanwhile
+        for job in jobs:
+            groups.setdefault(job.about if isinstance(job.about, Options) else id(job), []).append(job)
+        for group in groups.values():
+            _deliver(group, self._of_group(model, group))
+
+    def _of_group(self, model: Any, jobs: Sequence[Job]) -> list[Any]:
+        """The answers, or errors, of requests with the same options; where one spoils the others, each by itself."""
+        try:
+            return self._together(model, jobs)
+        except Exception as error:
+            if len(jobs) > 1:
+                return [answer for job in jobs for answer in self._of_group(model, [job])]
+            return [error]
+
+    def _together(self, model: Any, jobs: Sequence[Job]) -> list[Any]:
+        sources: list[Source] = [read(model, job.asked, self.limits.max_tokens) for job in jobs]
+        about = jobs[0].about
+        if isinstance(about, Explained):
+            return [explained(model, sources[0], about)]
+        question = Question(model, about, self.limits.timeout)
+        sentences = [words for source in sources for words in source.words]
+        answers = question.ask(sentences) if sentences else {question.output: []}
+        parts, first = [], 0
+        for source in sources:
+            parts.append(tagged(question, source, answers, first))
+            first += len(source.words)
+        sure = [sureness(answer.decoding) for answer in answers[question.output]]
+        self.counts.add(sentences, sure, unseen_tokens(model, sentences))
+        return parts
+
+
+def _deliver(jobs: Sequence[Job], answers: Sequence[Any]) -> None:
+    """Hand the answers to the thread of the service, all at once."""
+
+    def deliver() -> None:
+        for job, answer in zip(jobs, answers, strict=True):
+            if not job.future.done():
+                if isinstance(answer, Exception):
+                    job.future.set_exception(answer)
+                else:
+                    job.future.set_result(answer)
+
+    for answer in answers:
+        if isinstance(answer, Exception) and not isinstance(answer, LabelwrightError):
+            LOG.error("unexpected error, a mistake of ours", exc_info=answer)
+    with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+        jobs[0].future.get_loop().call_soon_threadsafe(deliver)
