@@ -70,7 +70,9 @@ def tagged(body: dict[str, Any]) -> dict[str, Any]:
     for n, tokens in enumerate(body.get("tokens", [])):
         sentences.append(sentence(model, [(word, 0, 0) for word in tokens], n, decoder))
     for match in re.finditer(r"[^.\n]*\w[^.\n]*\.?|[^\s\w.]+", body.get("text", "")):
-        words = [(w[0], match.start() + w.start(), match.start() + w.end()) for w in re.finditer(r"[\w-]+|\S", match[0])]
+        words = [
+            (w[0], match.start() + w.start(), match.start() + w.end()) for w in re.finditer(r"[\w-]+|\S", match[0])
+        ]
         sentences.append(sentence(model, words, 0, decoder))
     return {"model": model, "sentences": sentences}
 

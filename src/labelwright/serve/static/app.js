@@ -25,12 +25,19 @@ const columns = [0, 1].map((number) => ({
 function soon() {
   clearTimeout(timer);
   timer = setTimeout(labelAll, WAIT + Math.min(600, text.value.length / 20));
+  sayBusy();
+}
+
+function sayBusy() {
+  $("results").setAttribute("aria-busy", String(timer !== 0 || columns.some((column) => column.request)));
 }
 
 function labelAll() {
   clearTimeout(timer);
+  timer = 0;
   keepAddress();
   for (const column of columns) if (column.isOn) label(column);
+  sayBusy();
 }
 
 /** Label the text for one column; an earlier request that is still under way is dropped. */
@@ -54,6 +61,7 @@ async function label(column) {
   column.request = null;
   column.box.classList.remove("busy");
   draw();
+  sayBusy();
 }
 
 function refused(error) {
@@ -165,9 +173,11 @@ async function explain(at) {
   hideTip();
   why.scrollTop = 0;
   why.focus({ preventScroll: true });
+  const covers = getComputedStyle(why).position === "fixed"; // on narrow screens the reasons lie over the sentences
+  if (covers && node.getBoundingClientRect().bottom > why.getBoundingClientRect().top) node.scrollIntoView({ block: "start" });
   try {
     const asked = { model: column.model.name, text: column.asked, sentence: at.sentence, token: at.token };
-    const detail = !column.model.latent ? null : sentence.states ? sentence : inDetail(column, sentence).catch(() => null);
+    const detail = !column.model.latent ? null : sentence.states?.length ? sentence : inDetail(column, sentence).catch(() => null);
     const [facts, states] = await Promise.all([api.explain(asked), detail]);
     if (explained === at) body.replaceChildren(...reasons(facts, states, at.token, label));
   } catch (error) {
@@ -196,7 +206,7 @@ function choose(column, name, decoder = "") {
   column.decoder = decoders.includes(decoder) ? decoder : "";
   const [models, ways] = column.box.querySelectorAll("select");
   models.replaceChildren(...known.models.map((model) => el("option", { value: model.name }, model.name)));
-  ways.replaceChildren(el("option", { value: "" }, "default"), ...decoders.map((one) => el("option", { value: one }, one)));
+  ways.replaceChildren(el("option", { value: "" }, column.model?.decoder ? `default (${column.model.decoder})` : "default"), ...decoders.map((one) => el("option", { value: one }, one)));
   models.value = column.model?.name ?? "";
   models.title = column.model?.description ?? "";
   ways.value = column.decoder;
@@ -281,7 +291,13 @@ $("compare").addEventListener("click", () => {
   close(false);
   compare(!columns[1].isOn);
   if (columns[1].isOn) labelAll();
-  else { keepAddress(); draw(); }
+  else {
+    columns[1].request?.abort();
+    columns[1].request = null;
+    keepAddress();
+    draw();
+    sayBusy();
+  }
 });
 $("example").addEventListener("click", () => { text.value = EXAMPLE; close(false); labelAll(); });
 $("clear").addEventListener("click", () => { text.value = ""; close(false); labelAll(); text.focus(); });

@@ -84,7 +84,7 @@ function pieces(points, tokens, spans, asSpans, draw, shown = null) {
         const mark = coloured(el("span", { class: "span" }), span.label || "span");
         for (let k = t; k <= last; k++) mark.append(k > t ? gap(k) : "", draw(k, span));
         const p = span.probability == null ? null : el("small", {}, brief(span.probability));
-        mark.append(el("span", { class: "tag", "aria-hidden": "true" }, span.label || "span", p ? " " : null, p));
+        mark.append(" ", el("span", { class: "tag", "aria-hidden": "true" }, span.label || "span", p ? " " : null, p));
         nodes.push(mark);
       }
     }
@@ -96,7 +96,7 @@ function pieces(points, tokens, spans, asSpans, draw, shown = null) {
 /** What the search proved, in plain words. */
 function proof(sentence) {
   const { exact, gap, probability, log_probability: log, confidence } = sentence;
-  const p = probability == null ? null : ` P = ${chance(log == null ? probability : Math.exp(log))}.`;
+  const p = probability == null ? null : ` P\u00a0=\u00a0${chance(log == null ? probability : Math.exp(log))}.`;
   let words, state;
   if (!sentence.tokens.length) [state, words] = ["none", "No tokens here."];
   else if (exact && p) [state, words] = ["proven", "Proven: no other labelling is more probable."];
@@ -169,9 +169,10 @@ function probabilities(column, sentence, detail) {
     return el("tr", {}, el("th", { scope: "row", dir: "auto" }, token.text),
       el("td", {}, coloured(el("span", { class: "tag" }, label), label)),
       el("td", { class: "number" }, chance(p)), el("td", {}, shareBar(p)),
-      el("td", { class: "quiet" }, others.map(([name, value]) => `${name} ${brief(value)}`).join(", ")));
+      el("td", { class: "quiet" }, others.map(([name, value]) => `${name} ${brief(value)}`.replaceAll(" ", "\u00a0")).join(", ")));
   });
-  const head = ["Token", "Label", "P", "", "Other labels"].map((name) => el("th", { scope: "col" }, name));
+  const head = ["Token", "Label", "P", "", "Other labels"].map((name) =>
+    (name ? el("th", { scope: "col", class: name === "P" ? "number" : null }, name) : el("td")));
   return el("table", { "aria-label": `Probabilities of ${counted(rows.length, "token")}` },
     el("thead", {}, el("tr", {}, ...head)), el("tbody", {}, ...rows));
 }

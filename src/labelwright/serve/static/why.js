@@ -83,18 +83,18 @@ function contributions(token, words, measure) {
   const at = (row) => (row.token == null || row.token === token.token ? null :
     el("span", { class: "quiet" }, ` at “${words.slice(row.token, row.end).join(" ")}”`));
   const rows = shown.map((row) => [row.value, true, el("code", {}, row.name), at(row)]);
-  if (rest.length) rows.push([sum(rest), true, counted(rest.length, "more feature")]);
+  if (rest.length) rows.push([sum(rest), false, counted(rest.length, "more feature")]);
   for (const [title, moves] of [["into it", into], ["out of it", out]]) {
     if (moves.length) rows.push([sum(moves), true, `transition ${title}: `, el("code", {}, moves[0].name)]);
   }
-  if (elsewhere.length) rows.push([sum(elsewhere), true, "transitions elsewhere"]);
-  rows.push([sum(all), false, `sum: the ${measure}`]);
+  if (elsewhere.length) rows.push([sum(elsewhere), false, "transitions elsewhere"]);
+  rows.push([sum(all), false, el("b", {}, `sum: the ${measure}`)]);
   const largest = Math.max(...rows.filter((row) => row[1]).map((row) => Math.abs(row[0])), 1e-9);
   const list = el("ul", { class: "reasons" });
   for (const [value, isDrawn, ...text] of rows) {
     const axis = el("span", { class: "axis", "aria-hidden": "true" }, el("span", { class: value < 0 ? "against" : "for" }));
     axis.firstChild.style.width = isDrawn ? `${(Math.abs(value) / largest) * 50}%` : "0";
-    list.append(el("li", { class: isDrawn ? null : "sum" }, el("span", { class: "number" }, signed(value)), axis, el("span", {}, ...text)));
+    list.append(el("li", {}, el("span", { class: "number" }, signed(value)), axis, el("span", {}, ...text)));
   }
   return el("div", {}, el("p", { class: "quiet axes", "aria-hidden": "true" }, el("span", {}, `← ${token.runner_up}`),
     el("span", {}, `${token.label} →`)), list);
