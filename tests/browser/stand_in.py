@@ -74,6 +74,9 @@ def tagged(body: dict[str, Any]) -> dict[str, Any]:
             (w[0], match.start() + w.start(), match.start() + w.end()) for w in re.finditer(r"[\w-]+|\S", match[0])
         ]
         sentences.append(sentence(model, words, 0, decoder))
+    for one in sentences:
+        for what in ("nbest", "marginals", "states"):
+            one[what] = (one[what] or []) if body.get(what) else []
     return {"model": model, "sentences": sentences}
 
 

@@ -177,9 +177,9 @@ async function explain(at) {
   if (covers && node.getBoundingClientRect().bottom > why.getBoundingClientRect().top) node.scrollIntoView({ block: "start" });
   try {
     const asked = { model: column.model.name, text: column.asked, sentence: at.sentence, token: at.token };
-    const detail = !column.model.latent ? null : sentence.states?.length ? sentence : inDetail(column, sentence).catch(() => null);
-    const [facts, states] = await Promise.all([api.explain(asked), detail]);
-    if (explained === at) body.replaceChildren(...reasons(facts, states, at.token, label));
+    const hidden = column.model.latent ? inDetail(column, sentence, "states").catch(() => null) : null;
+    const [facts, states] = await Promise.all([api.explain(asked), hidden]);
+    if (explained === at) body.replaceChildren(...reasons(facts, states?.[at.token], label));
   } catch (error) {
     refused(error);
     if (explained === at) body.replaceChildren(el("p", { class: "error", role: "alert" }, error.message));
@@ -242,8 +242,7 @@ function fromAddress() {
 }
 
 async function copy() {
-  const shown = columns.filter((column) => column.isOn && column.answer).map((column) => ({
-    ...column.answer, sentences: column.answer.sentences.map(({ detail, ...facts }) => facts) }));
+  const shown = columns.filter((column) => column.isOn && column.answer).map((column) => column.answer);
   const json = JSON.stringify(shown.length > 1 ? shown : shown[0] ?? null, null, 2);
   try {
     await navigator.clipboard.writeText(json);

@@ -13,7 +13,8 @@ export function card(column, sentence, n, other) {
   const node = el("article", { class: "card", "data-column": column.number, "data-sentence": n }, heading,
     line(column, sentence, n, other), proof(sentence));
   const part = (name, title, fill) => {
-    const details = el("details", { "data-part": name }, el("summary", {}, title), el("div", { class: "scroll" }));
+    const details = el("details", { "data-part": name }, el("summary", {}, title),
+      el("div", { class: "scroll", role: "group", tabindex: "0", "aria-label": title }));
     const open = () => {
       column.open[details.open ? "add" : "delete"](`${name}${n}`);
       if (details.open && !details.dataset.filled) {
@@ -27,9 +28,9 @@ export function card(column, sentence, n, other) {
     node.append(details);
   };
   if (!sentence.tokens.length) return node;
+  part("next", "Next-best labellings", (body) => later(body, column, sentence, "nbest", nextBest));
   if (column.model.probabilities !== false) {
-    part("next", "Next-best labellings", (body) => later(body, column, sentence, nextBest));
-    part("tokens", "Probabilities of each token", (body) => later(body, column, sentence, probabilities));
+    part("tokens", "Probabilities of each token", (body) => later(body, column, sentence, "marginals", probabilities));
   }
   return node;
 }
@@ -111,29 +112,33 @@ function proof(sentence) {
 
 // -- what is opened ---------------------------------------------------------------------------------------------------
 
-/** Next-best labellings, probabilities and hidden states of one sentence, asked for once. */
-export function inDetail(column, sentence) {
-  sentence.detail ??= api.tag({ model: column.model.name, tokens: [sentence.tokens.map((token) => token.text)],
-    nbest: NEXT_BEST, marginals: true, spans: true, states: Boolean(column.model.latent) }).then((answer) => answer.sentences[0]);
-  sentence.detail.catch(() => { delete sentence.detail; });
-  return sentence.detail;
+const QUESTIONS = { nbest: NEXT_BEST, marginals: true, states: true };
+
+/** The nbest, marginals or states of a sentence; what the first answer left out is asked for once. */
+export async function inDetail(column, sentence, what) {
+  if (!sentence[what]?.length) {
+    const tokens = [sentence.tokens.map((token) => token.text)];
+    const answer = await api.tag({ model: column.model.name, tokens, [what]: QUESTIONS[what] });
+    sentence[what] = answer.sentences[0][what];
+  }
+  return sentence[what];
 }
 
-async function later(body, column, sentence, draw) {
+async function later(body, column, sentence, what, draw) {
   body.replaceChildren(el("p", { class: "quiet" }, "Loading …"));
   try {
-    body.replaceChildren(draw(column, sentence, await inDetail(column, sentence)));
+    body.replaceChildren(draw(column, sentence, await inDetail(column, sentence, what)));
   } catch (error) {
     body.replaceChildren(el("p", { class: "error", role: "alert" }, error.message));
   }
 }
 
-function nextBest(column, sentence, detail) {
+function nextBest(column, sentence, rows) {
   const same = (labels) => labels.every((label, t) => label === sentence.labels[t]);
-  const list = el("ol", { class: "next" }), rows = detail.nbest ?? [];
+  const list = el("ol", { class: "next" });
   const largest = Math.max(...rows.map((row) => row.probability ?? 0), 1e-300);
   for (const row of rows) {
-    const item = el("li", {}, el("span", { class: "number" }, row.probability == null ? "" : chance(row.probability)),
+    const item = el("li", {}, el("span", { class: "number" }, row.probability == null ? row.score?.toFixed(2) ?? "" : chance(row.probability)),
       shareBar((row.probability ?? 0) / largest));
     if (same(row.labels)) item.append(el("span", { class: "quiet" }, "the labelling above"));
     else item.append(alternative(column, sentence, row));
@@ -161,9 +166,9 @@ function alternative(column, sentence, row) {
   return el("span", { class: "alternative" }, node, el("small", { class: "quiet" }, changes.join("; ")));
 }
 
-function probabilities(column, sentence, detail) {
+function probabilities(column, sentence, marginals) {
   const rows = sentence.tokens.map((token, t) => {
-    const label = sentence.labels[t], all = Object.entries(detail.marginals?.[t] ?? {}).sort((a, b) => b[1] - a[1]);
+    const label = sentence.labels[t], all = Object.entries(marginals[t] ?? {}).sort((a, b) => b[1] - a[1]);
     const p = all.find(([name]) => name === label)?.[1] ?? 0;
     const others = all.filter(([name, value]) => name !== label && value >= 0.005).slice(0, OTHERS);
     return el("tr", {}, el("th", { scope: "row", dir: "auto" }, token.text),

@@ -5,14 +5,14 @@ import { chance, coloured, counted, el, shareBar, signed, typeOf } from "./wordi
 const FEATURES = 12; // contributions that are drawn; the others are summed
 const TOTALS = { margin: "margin of scores", weight: "weight of constraints" };
 
-/** The panel's content. `facts` is the answer of /explain, `detail` the answer of /tag for the sentence. */
-export function reasons(facts, detail, t, shownLabel) {
+/** The panel's content. `facts` is the answer of /explain, `hidden` the probabilities of its states. */
+export function reasons(facts, hidden, shownLabel) {
   const nodes = [], layers = Object.entries(facts.layers ?? { "": facts }).reverse(); // of a cascade the highest first
   for (const [layer, token] of layers) {
     if (layers.length > 1) nodes.push(el("h3", { class: "layer" }, `Layer ${layer}`));
     nodes.push(...explained(token, facts.words ?? [], token.label === facts.label || token === facts ? shownLabel : token.label));
   }
-  if (detail?.states?.[t]) nodes.push(...states(detail.states[t], shownLabel));
+  if (hidden) nodes.push(...states(hidden, shownLabel));
   return nodes;
 }
 
@@ -67,7 +67,7 @@ function differing(token, words) {
   const first = Math.max(0, unlike[0] - 1), last = Math.min(words.length, unlike.at(-1) + 2, first + 12);
   const row = (title, labels) => el("tr", {}, el("th", { scope: "row" }, title), ...labels.slice(first, last).map((label, k) =>
     el("td", {}, token.labels[first + k] === other[first + k] ? label : el("mark", {}, label))));
-  return el("div", { class: "scroll" }, el("table", {},
+  return el("div", { class: "scroll", role: "group", tabindex: "0", "aria-label": "The two labellings" }, el("table", {},
     el("thead", {}, el("tr", {}, el("td"), ...words.slice(first, last).map((word) => el("th", { scope: "col", dir: "auto" }, word)))),
     el("tbody", {}, row("label", token.labels), row("runner-up", other))));
 }
