@@ -1,7 +1,7 @@
 // One labelled sentence: its tokens and spans, the proof, the next-best labellings, the probabilities of each token.
 
 import * as api from "./api.js";
-import { brief, chance, coloured, counted, el, marksSpans, shareBar } from "./wording.js";
+import { atMost, brief, chance, coloured, counted, el, marksSpans, shareBar } from "./wording.js";
 
 const NEXT_BEST = 6; // labellings, with the best
 const AROUND = 3; // tokens shown on each side of a difference
@@ -85,7 +85,8 @@ function pieces(points, tokens, spans, asSpans, draw, shown = null) {
         const mark = coloured(el("span", { class: "span" }), span.label || "span");
         for (let k = t; k <= last; k++) mark.append(k > t ? gap(k) : "", draw(k, span));
         const p = span.probability == null ? null : el("small", {}, brief(span.probability));
-        mark.append(" ", el("span", { class: "tag", "aria-hidden": "true" }, span.label || "span", p ? " " : null, p));
+        // a hard space: the tag stays on the line of the last word
+        mark.append(el("span", { class: "tag", "aria-hidden": "true" }, "\u00a0", span.label || "span", p ? "\u00a0" : null, p));
         nodes.push(mark);
       }
     }
@@ -103,7 +104,7 @@ function proof(sentence) {
   else if (exact && p) [state, words] = ["proven", "Proven: no other labelling is more probable."];
   else if (exact) [state, words] = ["proven", "Proven: no other labelling has a higher score."];
   else if (gap != null) {
-    [state, words] = ["bounded", `Best found: no other labelling is more probable by more than ${chance(gap)}.`];
+    [state, words] = ["bounded", `Not proven: another labelling may be more probable, by at most ${atMost(gap)}.`];
   } else [state, words] = ["open", p ? "Not proven: a more probable labelling may exist." : "No proof for this kind of model."];
   if (p == null && confidence != null) words += ` Confidence ${chance(confidence)}.`;
   const sign = { proven: "✓", bounded: "≈", open: "?", none: "–" }[state];
@@ -139,7 +140,7 @@ function nextBest(column, sentence, rows) {
   const largest = Math.max(...rows.map((row) => row.probability ?? 0), 1e-300);
   for (const row of rows) {
     const item = el("li", {}, el("span", { class: "number" }, row.probability == null ? row.score?.toFixed(2) ?? "" : chance(row.probability)),
-      shareBar((row.probability ?? 0) / largest));
+      row.probability == null ? el("span") : shareBar(row.probability / largest));
     if (same(row.labels)) item.append(el("span", { class: "quiet" }, "the labelling above"));
     else item.append(alternative(column, sentence, row));
     list.append(item);
@@ -173,8 +174,9 @@ function probabilities(column, sentence, marginals) {
     const others = all.filter(([name, value]) => name !== label && value >= 0.005).slice(0, OTHERS);
     return el("tr", {}, el("th", { scope: "row", dir: "auto" }, token.text),
       el("td", {}, coloured(el("span", { class: "tag" }, label), label)),
-      el("td", { class: "number" }, chance(p)), el("td", {}, shareBar(p)),
-      el("td", { class: "quiet" }, others.map(([name, value]) => `${name} ${brief(value)}`.replaceAll(" ", "\u00a0")).join(", ")));
+      el("td", { class: "number" }, chance(p).replace("over", ">")), el("td", {}, shareBar(p)),
+      el("td", { class: "quiet others" }, ...others.flatMap(([name, value], k) =>
+        [k ? ", " : "", el("span", {}, `${name} ${brief(value)}`)])));
   });
   const head = ["Token", "Label", "P", "", "Other labels"].map((name) =>
     (name ? el("th", { scope: "col", class: name === "P" ? "number" : null }, name) : el("td")));

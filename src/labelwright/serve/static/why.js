@@ -3,6 +3,7 @@
 import { chance, coloured, counted, el, shareBar, signed, typeOf } from "./wording.js";
 
 const FEATURES = 12; // contributions that are drawn; the others are summed
+const FLIPS = 5;
 const TOTALS = { margin: "margin of scores", weight: "weight of constraints" };
 
 /** The panel's content. `facts` is the answer of /explain, `hidden` the probabilities of its states. */
@@ -10,13 +11,13 @@ export function reasons(facts, hidden, shownLabel) {
   const nodes = [], layers = Object.entries(facts.layers ?? { "": facts }).reverse(); // of a cascade the highest first
   for (const [layer, token] of layers) {
     if (layers.length > 1) nodes.push(el("h3", { class: "layer" }, `Layer ${layer}`));
-    nodes.push(...explained(token, facts.words ?? [], token.label === facts.label || token === facts ? shownLabel : token.label));
+    const isTop = layers[0][1] === token;
+    nodes.push(...explained(token, facts.words ?? [], isTop ? shownLabel : token.label, isTop ? hidden : null));
   }
-  if (hidden) nodes.push(...states(hidden, shownLabel));
   return nodes;
 }
 
-function explained(token, words, shownLabel) {
+function explained(token, words, shownLabel, hidden) {
   const p = (value) => (value == null ? "" : ` (${chance(value)})`);
   const nodes = [];
   const name = (label) => coloured(el("b", { class: "tag" }, label), label);
@@ -26,7 +27,7 @@ function explained(token, words, shownLabel) {
   }
   if (token.runner_up == null) {
     nodes.push(el("p", {}, name(token.label), `${p(token.probability)}: no other label is possible here, or none was proposed.`));
-    return nodes;
+    return [...nodes, ...(hidden ? states(hidden, shownLabel) : []), ...neighbours(token)];
   }
   nodes.push(el("p", {}, name(token.label), `${p(token.probability)} rather than `, name(token.runner_up),
     p(token.runner_up_probability)));
@@ -35,22 +36,32 @@ function explained(token, words, shownLabel) {
     nodes.push(el("p", { class: "quiet" }, `The labelling shown is ${times(token.log_odds)} as probable as the best one ` +
       `with ${token.runner_up} here: log-odds ${signed(token.log_odds)}.`));
   }
+  if (hidden) nodes.push(...states(hidden, shownLabel));
   const compared = differing(token, words);
   if (compared) nodes.push(el("h3", {}, "The two labellings, where they differ"), compared);
   nodes.push(el("h3", {}, `Contributions to the ${measure}`), contributions(token, words, measure));
   if (token.flips?.length) {
+    const more = token.flips.length - FLIPS;
     nodes.push(el("h3", {}, "Without one of these the label would be another"), el("ul", { class: "flips" },
-      ...token.flips.slice(0, FEATURES).map((flip) => el("li", {}, name(flip.label), " without ",
-        el("code", {}, flip.name), ` at “${words[flip.token] ?? ""}”`))));
+      ...token.flips.slice(0, FLIPS).map((flip) => el("li", {}, name(flip.label), " without ",
+        el("code", {}, flip.name), ` at “${words[flip.token] ?? ""}”`)),
+      more > 0 ? el("li", { class: "quiet" }, `and ${counted(more, "more feature")}`) : null));
   } else if (token.flips) {
     nodes.push(el("p", { class: "quiet" }, "No single feature decides: without any one of them the label is the same."));
   }
-  for (const near of (token.details?.neighbours ?? []).slice(0, 5)) {
-    const place = near.places?.find((one) => one.words);
-    nodes.push(el("p", { class: "quiet" }, `Nearest in the training data, distance ${near.distance.toFixed(3)}: ` +
-      `${near.labels.map((label) => label ?? "_").join(" ")}${place ? ` in “${place.words.join(" ")}”` : ""}`));
-  }
-  return nodes;
+  return [...nodes, ...neighbours(token)];
+}
+
+/** Of memory-based taggers: where a similar token stood in the training data. */
+function neighbours(token) {
+  const rows = (token.details?.neighbours ?? []).slice(0, FLIPS).map((near) => {
+    const place = near.places?.find((one) => one.words), from = Math.max(0, (place?.token ?? 0) - 3);
+    const around = place ? place.words.slice(from, place.token + 4).map((word, k) =>
+      (from + k === place.token ? el("b", {}, `${word} `) : `${word} `)) : [];
+    return el("li", {}, el("code", {}, near.labels.map((label) => label ?? "_").join(" ")),
+      ` at distance ${near.distance.toFixed(3)}${place ? ": … " : ""}`, ...around);
+  });
+  return rows.length ? [el("h3", {}, "Nearest in the training data"), el("ul", { class: "flips" }, ...rows)] : [];
 }
 
 function times(logOdds) {
@@ -103,8 +114,6 @@ function contributions(token, words, measure) {
 /** The hidden states of a token, those of its label first. */
 function states(all, label) {
   const rows = Object.entries(all).sort((a, b) => b[1] - a[1]).filter(([name, p], k) => k < 2 || p >= 0.005 || name.startsWith(`${label}#`));
-  return [el("h3", {}, "Hidden states behind it"), el("p", { class: "quiet" },
-    "Each label has several hidden states; training decides what they stand for. The model sums over all of them."),
-  el("ul", { class: "reasons states" }, ...rows.slice(0, 8).map(([name, p]) => el("li", {}, el("span", { class: "number" }, chance(p)),
+  return [el("h3", {}, "Hidden states behind it"), el("ul", { class: "reasons states" }, ...rows.slice(0, 6).map(([name, p]) => el("li", {}, el("span", { class: "number" }, chance(p)),
     shareBar(p), coloured(el("span", { class: "tag" }, name), typeOf(name.replace(/#\d+$/, ""))))))];
 }

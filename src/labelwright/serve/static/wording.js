@@ -25,6 +25,9 @@ export function chance(p) {
   return `${digits} × 10${[...String(Number(power))].map((c) => RAISED[c]).join("")}`;
 }
 
+/** An upper bound in words, rounded up. */
+export const atMost = (gap) => (gap >= 0.01 ? (Math.ceil(gap * 100) / 100).toFixed(2) : chance(gap));
+
 /** In two digits, for the small tags beside spans. */
 export const brief = (p) => (p > 0.99 ? "> 0.99" : p < 0.01 ? "< 0.01" : p.toFixed(2));
 export const signed = (x) => `${x < 0 ? "−" : "+"}${Math.abs(x).toFixed(2)}`;
