@@ -36,6 +36,8 @@ def sentence(model: str, words: list[tuple[str, int, int]], document: int, decod
             labels.append(f"I-{kind}" if labels and labels[-1].endswith(kind) else f"B-{kind}")
         else:
             labels.append("O")
+    if decoder == "marginal" and labels:
+        labels[-1] = "B-ORG"  # not the best labelling
     start, end = (words[0][1], words[-1][2]) if words else (0, 0)
     proven = decoder not in ("ldi", "marginal")
     found = {"text": "", "document": document, "start": start, "end": end, "labels": labels, "exact": proven}

@@ -143,6 +143,16 @@ def test_why_and_hidden_states(page: Any) -> None:
     expect(why).to_contain_text("Choose a token")
 
 
+def test_reasons_are_those_of_the_best_labelling(page: Any) -> None:
+    type_text(page, TEXT)
+    page.select_option("[data-column='0'] [name=decoder]", "marginal")
+    settled(page)
+    expect(page.locator(".proof").first).to_contain_text("Not proven: a more probable labelling may exist.")
+    page.click(".token[data-token='6']")
+    expect(page.locator("#why .note")).to_contain_text("The decoder chose another labelling.")
+    expect(page.locator("#why .note")).to_contain_text("which has O here, not B-ORG")
+
+
 def width(row: Any) -> float:
     return float(row.locator(".axis > span").bounding_box()["width"])
 

@@ -179,7 +179,7 @@ async function explain(at) {
     const asked = { model: column.model.name, text: column.asked, sentence: at.sentence, token: at.token };
     const hidden = column.model.latent ? inDetail(column, sentence, "states").catch(() => null) : null;
     const [facts, states] = await Promise.all([api.explain(asked), hidden]);
-    if (explained === at) body.replaceChildren(...reasons(facts, states?.[at.token], label));
+    if (explained === at) body.replaceChildren(...reasons(facts, states?.[at.token], sentence.labels));
   } catch (error) {
     refused(error);
     if (explained === at) body.replaceChildren(el("p", { class: "error", role: "alert" }, error.message));

@@ -7,23 +7,24 @@ const FLIPS = 5;
 const TOTALS = { margin: "margin of scores", weight: "weight of constraints" };
 
 /** The panel's content. `facts` is the answer of /explain, `hidden` the probabilities of its states. */
-export function reasons(facts, hidden, shownLabel) {
+export function reasons(facts, hidden, shown) {
   const nodes = [], layers = Object.entries(facts.layers ?? { "": facts }).reverse(); // of a cascade the highest first
   for (const [layer, token] of layers) {
     if (layers.length > 1) nodes.push(el("h3", { class: "layer" }, `Layer ${layer}`));
     const isTop = layers[0][1] === token;
-    nodes.push(...explained(token, facts.words ?? [], isTop ? shownLabel : token.label, isTop ? hidden : null));
+    nodes.push(...explained(token, facts.words ?? [], isTop ? shown : token.labels, isTop ? hidden : null));
   }
   return nodes;
 }
 
-function explained(token, words, shownLabel, hidden) {
+function explained(token, words, shown, hidden) {
   const p = (value) => (value == null ? "" : ` (${chance(value)})`);
   const nodes = [];
   const name = (label) => coloured(el("b", { class: "tag" }, label), label);
-  if (token.label !== shownLabel && token.label !== undefined) {
-    nodes.push(el("p", { class: "note" }, `The decoder chose ${shownLabel}. This explains the most probable labelling, ` +
-      `which has ${token.label} here.`));
+  const shownLabel = shown[token.token], isShown = token.labels.every((label, t) => label === shown[t]);
+  if (!isShown) {
+    nodes.push(el("p", { class: "note" }, "The decoder chose another labelling. This explains the most probable one, " +
+      `which has ${token.label === shownLabel ? `${token.label} here too` : `${token.label} here, not ${shownLabel}`}.`));
   }
   if (token.runner_up == null) {
     nodes.push(el("p", {}, name(token.label), `${p(token.probability)}: no other label is possible here, or none was proposed.`));
@@ -33,7 +34,7 @@ function explained(token, words, shownLabel, hidden) {
     p(token.runner_up_probability)));
   const measure = TOTALS[token.measure] ?? token.measure;
   if (token.measure === "log-odds") {
-    nodes.push(el("p", { class: "quiet" }, `The labelling shown is ${times(token.log_odds)} as probable as the best one ` +
+    nodes.push(el("p", { class: "quiet" }, `The ${isShown ? "labelling shown" : "most probable labelling"} is ${times(token.log_odds)} as probable as the best one ` +
       `with ${token.runner_up} here: log-odds ${signed(token.log_odds)}.`));
   }
   if (hidden) nodes.push(...states(hidden, shownLabel));

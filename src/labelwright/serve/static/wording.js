@@ -26,7 +26,10 @@ export function chance(p) {
 }
 
 /** An upper bound in words, rounded up. */
-export const atMost = (gap) => (gap >= 0.01 ? (Math.ceil(gap * 100) / 100).toFixed(2) : chance(gap));
+export function atMost(gap) {
+  const digits = gap >= 0.01 && gap < 0.99 ? 2 : gap >= 0.0001 ? 4 : 6;
+  return Math.min(1, Math.ceil(gap * 10 ** digits - 1e-9) / 10 ** digits || 10 ** -digits).toFixed(digits);
+}
 
 /** In two digits, for the small tags beside spans. */
 export const brief = (p) => (p > 0.99 ? "> 0.99" : p < 0.01 ? "< 0.01" : p.toFixed(2));
