@@ -159,6 +159,9 @@ def width(row: Any) -> float:
 
 def test_keyboard_alone(page: Any) -> None:
     type_text(page, TEXT)
+    page.focus(".skip")
+    page.keyboard.press("Enter")
+    assert focused(page) == "Hans"
     page.focus("#copy")
     page.keyboard.press("Tab")
     assert focused(page) == "Hans"

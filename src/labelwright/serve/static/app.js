@@ -314,6 +314,10 @@ list.addEventListener("pointerout", hideTip);
 list.addEventListener("focusin", showTip);
 list.addEventListener("focusout", hideTip);
 addEventListener("scroll", hideTip, { passive: true });
+document.querySelector(".skip").addEventListener("click", (event) => { // the hash is taken: it holds the view
+  event.preventDefault();
+  (list.querySelector(".token") ?? $("results")).focus();
+});
 addEventListener("hashchange", fromAddress);
 addEventListener("keydown", (event) => { if (event.key === "Escape") { hideTip(); close(); } });
 showTheme();
