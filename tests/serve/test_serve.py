@@ -28,7 +28,7 @@ from labelwright.serve import batching
 from labelwright.serve.app import make_app
 from labelwright.serve.batching import Limits, Worker
 from labelwright.serve.bodies import Asked, Options
-from labelwright.serve.metrics import Counts
+from labelwright.serve.monitoring import Counts
 from labelwright.serve.models import Models, Served
 
 TEXT = "The old man saw Mary. She ran to London!"

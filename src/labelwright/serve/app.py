@@ -19,7 +19,7 @@ from labelwright.errors import LabelwrightError, OptionError, reason_of
 from labelwright.serve import bodies, label_studio
 from labelwright.serve.batching import Limits, Worker
 from labelwright.serve.bodies import Options, RequestError
-from labelwright.serve.metrics import Metrics
+from labelwright.serve.monitoring import Metrics
 from labelwright.serve.models import Models
 
 if TYPE_CHECKING:
