@@ -28,8 +28,8 @@ from labelwright.serve import batching
 from labelwright.serve.app import make_app
 from labelwright.serve.batching import Limits, Worker
 from labelwright.serve.bodies import Asked, Options
-from labelwright.serve.monitoring import Counts
 from labelwright.serve.models import Models, Served
+from labelwright.serve.monitoring import Counts
 
 TEXT = "The old man saw Mary. She ran to London!"
 SENTENCE_KEYS = [

@@ -19,8 +19,8 @@ from labelwright.errors import LabelwrightError, OptionError, reason_of
 from labelwright.serve import bodies, label_studio
 from labelwright.serve.batching import Limits, Worker
 from labelwright.serve.bodies import Options, RequestError
-from labelwright.serve.monitoring import Metrics
 from labelwright.serve.models import Models
+from labelwright.serve.monitoring import Metrics
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
