@@ -29,7 +29,7 @@ def serve_command(o: Any) -> None:
 
     \b
       labelwright serve names.crf
-      curl localhost:8000/tag -H 'content-type: application/json' -d '{"text": "Ada ran."}'
+      curl localhost:8000/tag -d '{"text": "Ada ran."}'
       labelwright serve people=names.crf tags.crf --port 9000
 
     The first model is the default; requests may name another. A model file that changes is loaded again without a

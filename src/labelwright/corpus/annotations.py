@@ -316,9 +316,7 @@ def with_predictions(tasks: Sequence[dict[str, Any]], predicted: Iterable[tuple[
     extended = []
     for task, (text, entities) in zip(tasks, predicted, strict=True):
         before = task.get("predictions")
-        results = [
-            each for annotation in _objects(task.get("annotations")) for each in _objects(annotation.get("result"))
-        ]
+        results = [each for made in _objects(task.get("annotations")) for each in _objects(made.get("result"))]
         named = next((each for each in results if isinstance(each.get("from_name"), str)), {})
         names = {"from_name": named.get("from_name", "label"), "to_name": str(named.get("to_name", "text"))}
         one = prediction(text, entities, names, "labelwright")

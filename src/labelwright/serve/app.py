@@ -19,8 +19,8 @@ from labelwright.errors import LabelwrightError, OptionError, reason_of
 from labelwright.serve import bodies, label_studio
 from labelwright.serve.batching import Limits, Worker
 from labelwright.serve.bodies import Options, RequestError
-from labelwright.serve.metrics import Metrics
 from labelwright.serve.models import Models
+from labelwright.serve.monitoring import Metrics
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -32,7 +32,8 @@ MISTAKE = "unexpected error, a mistake of ours"
 JSON = (b"content-type", b"application/json")
 NO_CACHE = {"cache-control": "no-cache"}  # a new version of the page is seen at once
 Message = MutableMapping[str, Any]
-Receive, Send = Callable[[], Awaitable[Message]], Callable[[Message], Awaitable[None]]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
 
 
 def require_extra() -> None:
@@ -126,8 +127,9 @@ def make_app(
         stopped = Event()
         watcher = Thread(target=models.watch, args=(stopped, look_again), name="labelwright-watch", daemon=True)
         start_loading()
-        for thread in (watcher, *workers.values()):
-            thread.start()
+        watcher.start()
+        for worker in workers.values():
+            worker.start()
         yield
         stopped.set()
         for worker in workers.values():

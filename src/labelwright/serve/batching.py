@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 from labelwright.errors import LabelwrightError
 from labelwright.serve.bodies import Asked, Explained, Options, RequestError
-from labelwright.serve.metrics import Counts
 from labelwright.serve.models import Served
+from labelwright.serve.monitoring import Counts
 from labelwright.serve.replies import Question, Source, explained, read, sureness, tagged, unseen_tokens
 
 LOG = logging.getLogger("labelwright.serve")

@@ -132,7 +132,7 @@ class Question:
         marginals = batch.sure.marginals() if o.marginals else nothing
         states: list[Any] = nothing
         if self.states:
-            rows: list[Any] = [[] if s is None else s.state_marginals().tolist() for s in batch.sure]  # type: ignore[attr-defined]
+            rows: list[Any] = [[] if s is None else s.state_marginals().tolist() for s in batch.sure]  # type: ignore[union-attr]
             states = [[dict(zip(self.states, row, strict=True)) for row in sentence] for sentence in rows]
         return [Answer(*parts) for parts in zip(records, spans, nbest, marginals, states, strict=True)]
 
