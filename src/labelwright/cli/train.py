@@ -397,6 +397,8 @@ def _train_further(source: str, asked: Request) -> None:
         raise OptionError(f"--continue: {path} is a {kind}, which cannot learn further; train again on all data")
     if kind != asked.name:
         raise OptionError(f"--model: {path} is a {kind}, got {asked.name}; leave --model out")
+    if "device" in asked.values:
+        model.set_params(device=asked.values["device"])
     data, dev = train_data.read_further(model, source, asked), None
     if "dev" in asked.values:
         dev = train_data.read_further(model, asked.values["dev"], asked, held_out=True)

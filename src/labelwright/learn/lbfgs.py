@@ -15,6 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from labelwright.errors import OptionError
 from labelwright.kernels import scoring
 from labelwright.learn.monitor import Monitor
 from labelwright.learn.variables import Variables
@@ -294,11 +295,15 @@ class Descent:
 
     def sharpen(self) -> bool:
         """Go on in float64; False where that cannot be."""
-        precise = self.problem.precise()
-        if precise is None:
+        state = self.history.state()
+        try:
+            precise = self.problem.precise()
+            if precise is None:
+                return False
+            self._take(self.vectors.cast(self.x, 8))
+        except OptionError:  # a device has no memory for it
             return False
-        self.problem, state = precise, self.history.state()
-        self._take(self.vectors.cast(self.x, 8))
+        self.problem = precise
         self.history.restore(state)
         self.begin()
         return True

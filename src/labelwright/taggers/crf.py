@@ -38,7 +38,6 @@ class Likelihood:
     def __init__(self, model: Any):
         self.model = model  # whose settings it follows
         self.facts: dict[str, Any] = {}  # for the record of training
-        self.seconds = 0.0  # of what is trained on the way
 
     def check(self) -> None:
         """Refuse settings that do not fit together."""

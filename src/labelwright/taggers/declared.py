@@ -425,10 +425,10 @@ COMMON = declared(
         "Two labels of which only the second follows the first; repeated with the same first label: one of several.",
         LabelPairs(), OF_FEATURES, Flag("--require")),
     max_iter=(int | None, None, "Limit of iterations, or of passes over the data.",
-        AtLeast(1), OF_TRAINING, Flag("--iterations"), Default("until convergence; 150 with shared weights")),
+        AtLeast(1), OF_TRAINING, Flag("--iterations"), Default("until convergence; latent-crf: 150")),
     n_jobs=(int | None, None, "Threads; results stay the same.",
         Threads(), OfTheRun(), OF_TRAINING, Flag("--threads"), Default("all cores")),
-    device=(str, "cpu", "Train on a GPU: cuda, cuda:1, mps; needs PyTorch.",
+    device=(str, "cpu", "Train by PyTorch: cuda, cuda:1 (GPUs), mps (Macs), torch (the CPU); cpu needs none.",
         DeviceName(), OfTheRun(), OF_TRAINING),
     random_state=(int | None, None, "Seed of all randomness.", AtLeast(0), OF_TRAINING, Flag("--seed")),
     warm_start=(bool, False, "Fit again from the weights of the last fit.", PythonOnly(), OfTheRun()),
@@ -444,7 +444,8 @@ LATENT = declared(
     n_restarts=(int, 1, "Random starts; the best on development data is kept, or the one with the lowest loss.",
         AtLeast(1), NotInherited(), Flag("--restarts")),
     share=(bool, True,
-        "Latent states of a label share a weight for each feature, and have a deviation each; off: as published.",
+        "Latent states of a label share a weight for each feature, to which each state adds a deviation; "
+        "--no-share: they are independent, as published.",
         SIGNED),
 )
 LOG_LINEAR = COMMON | LATENT | declared(

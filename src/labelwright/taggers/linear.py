@@ -115,7 +115,6 @@ def record_of(
     sizes: Mapping[str, int],
     monitors: Sequence[Monitor],
     best: Monitor,
-    seconds: float = 0.0,
     trains_in: str = "iteration",
 ) -> dict[str, Any]:
     """What is worth knowing about training, in the model file too: of all runs, and of the best one."""
@@ -126,7 +125,7 @@ def record_of(
         "weights": len(trained.weights),
         "iterations": last["iteration"],
         "loss": last["loss"],
-        "seconds": round(sum(m.history[-1]["seconds"] for m in monitors) + seconds, 3),
+        "seconds": round(sum(m.history[-1]["seconds"] for m in monitors), 3),
         "stopped": "interrupted" if monitors[-1].interrupted else reason,
         "labelwright": __version__,
     }
@@ -437,7 +436,7 @@ class LinearTagger(Weighted, Tagger):
         """Store what was learnt, and what is worth knowing about the run, in the model file too."""
         best = best or monitors[-1]
         sizes = {"sentences": len(data.offsets) - 1, "tokens": int(data.offsets[-1])}
-        record = record_of(trained, sizes, monitors, best, learner.seconds, self._trains_in)
+        record = record_of(trained, sizes, monitors, best, self._trains_in)
         self._trained = trained
         self.history_ = [dict(record) for record in best.history if set(learner.of_iteration) <= set(record)]
         self.training_ = record | self._structure.facts(trained, data) | learner.facts

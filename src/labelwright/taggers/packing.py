@@ -89,13 +89,15 @@ def as_json(value: Any) -> Any:
 
 
 def constructed(kind: type[Any], header: HeaderReader, **given: Any) -> Any:
-    """An untrained model with the settings of a header; those in `given` are taken as they are.  Files of earlier
-    versions name files and say how many threads run, too."""
+    """An untrained model with the settings of a header; those in `given` are taken as they are.  Files of version
+    0.1.0 name files and say how many threads run, too, and their latent states share nothing."""
     fields, declared = header.part("parameters"), settings_of(kind)
     stored = {
         name: tuple(value) if isinstance(value, list) and isinstance(declared[name].default, tuple) else value
         for name, value in storable(fields, kind).items()
     }
+    if "share" in declared and "share" not in fields:
+        stored["share"] = False
     model = kind(**stored | given)
     model._check_parameters()
     return model

@@ -60,7 +60,6 @@ class Online:
     noise = Noise(1e-3, 0.1)
     tolerance = None
     may_change = ("max_iter",)
-    seconds = 0.0
 
     def __init__(self, model: Any):
         self.model = model
@@ -256,6 +255,8 @@ class LatentPerceptron(ByMistakes, LinearTagger):
     )
 
     n_latent: int | Mapping[str, int]
+    share: bool
+    update: str
     start: str
 
     def _first_model(
@@ -279,7 +280,7 @@ class LatentPerceptron(ByMistakes, LinearTagger):
             learner.facts["start"] = {"of": of, "plain_separable": seen["separable"]}
         if learner.facts["start"]["of"] == "split":
             return plain
-        own = {"averaging": "none", "max_iter": LIKELY, "n_restarts": 1}
+        own = {"averaging": "none", "max_iter": LIKELY, "n_restarts": 1, "share": self.share and self.update != "arow"}
         likely: LinearTagger = finished(self._other(LatentCRF, own, X, y, places, "first2"), plain)
         return likely
 
