@@ -63,14 +63,14 @@ BUDGETS = {  # the most lines and files of each package: raising one is a decisi
     ("answers", "decode"): (3050, 14),
     ("rules", "constraints"): (2870, 9),
     ("learn",): (3580, 14),  # with variables that latent states share, and their scales
-    ("taggers",): (8490, 21),  # with settings of shared weights
+    ("taggers",): (8500, 21),  # with settings of shared weights
     ("device",): (920, 7),  # training by PyTorch
     ("inspection", "evaluate"): (3560, 17),
     ("search", "active"): (1810, 10),
     ("interchange", "compat"): (2760, 16),
     ("reproduce",): (1600, 9),
     ("serve",): (1250, 8),  # a service over HTTP
-    ("cli",): (6260, 24),  # with `serve`
+    ("cli",): (6270, 24),  # with `serve`
     ("top level",): (2020, 9),
 }
 DEEPEST = 4  # of our classes from an estimator to `object`
