@@ -445,7 +445,7 @@ LATENT = declared(
         AtLeast(1), NotInherited(), Flag("--restarts")),
     share=(bool, True,
         "Latent states of a label share a weight for each feature, to which each state adds a deviation; "
-        "--no-share: they are independent, as published.",
+        "off: they are independent, as published.",
         SIGNED),
 )
 LOG_LINEAR = COMMON | LATENT | declared(
