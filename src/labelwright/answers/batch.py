@@ -2,7 +2,7 @@
 
 import re
 import zlib
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from typing import TYPE_CHECKING, Any, TypeVar, Union, cast
 
 import numpy as np
@@ -298,26 +298,20 @@ class Batch:
 
     def _spans_of(self, number: int, sentence: Scored, spans: Sequence[Span]) -> list[Span]:
         """Spans of one sentence with their probabilities."""
-        types = set(sentence.span_types)
         for span in spans:
-            if not (span.type in types and 0 <= span.start < span.end <= len(sentence)):
-                self._check_span(number, sentence, span)
+            self._check_span(number, sentence, span)
         if spans:
             self._check_possible(number, sentence)
-        return [Span(*span[:3], self.span_probability(sentence, span, types)) for span in spans]
+        return [span._replace(probability=self.span_probability(sentence, span)) for span in spans]
 
-    def span_probability(self, sentence: Scored, span: Span, types: Collection[str] = ()) -> float:
+    def span_probability(self, sentence: Scored, span: Span) -> float:
         """The probability of exactly this span in one of the sentences of this batch.
 
         sentence : one of this batch
         span : a span of it
-        types : those of the sentence, where many spans are asked about
         """
-        if span.type in types:
-            probability = min(1.0, max(0.0, sentence.span(span)))
-        else:
-            kinds = types_of(span.type, sentence.span_types)
-            probability = min(1.0, max(0.0, sum(sentence.span(span._replace(type=kind)) for kind in kinds)))
+        kinds = types_of(span.type, sentence.span_types)
+        probability = min(1.0, max(0.0, sum(sentence.span(span._replace(type=kind)) for kind in kinds)))
         return probability if self._maps is None else self._maps.span_probability(probability)
 
     def log_probabilities(self, labellings: Sequence[PartialLabels]) -> list[float]:

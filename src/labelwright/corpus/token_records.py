@@ -56,9 +56,10 @@ class JsonLines(NamedTuple):
         return b"\n".join(lines)
 
 
-def dumped(value: Any, indent: int | None = None) -> bytes:
-    """A value as JSON in UTF-8."""
-    return json.dumps(value, ensure_ascii=False, indent=indent).encode("utf-8", "backslashreplace")
+def dumped(value: Any, indent: int | None = None, separators: tuple[str, str] | None = None) -> bytes:
+    """A value as JSON in UTF-8; a lone surrogate of a text is escaped as it came."""
+    text = json.dumps(value, ensure_ascii=False, indent=indent, separators=separators)
+    return text.encode("utf-8", "backslashreplace")
 
 
 def parse_json_lines(text: bytes, source: str, first_line: int = 1) -> JsonLines:

@@ -14,6 +14,7 @@ from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
 
 from labelwright import __version__
+from labelwright.corpus.token_records import dumped
 from labelwright.engine.choice import start_loading
 from labelwright.errors import LabelwrightError, OptionError, reason_of
 from labelwright.serve import bodies, label_studio
@@ -30,6 +31,7 @@ EXTRA = "needs FastAPI and uvicorn; install them with: pip install 'labelwright[
 LOOK_AGAIN = 1.0  # seconds between two looks at the model files
 MISTAKE = "unexpected error, a mistake of ours"
 JSON = (b"content-type", b"application/json")
+COMPACT = (",", ":")  # separators of JSON
 NO_CACHE = {"cache-control": "no-cache"}  # a new version of the page is seen at once
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -40,11 +42,6 @@ def require_extra() -> None:
     """Refuse to serve where the extra is missing."""
     if not all(map(importlib.util.find_spec, ("fastapi", "uvicorn"))):
         raise OptionError(f"serve: {EXTRA}")
-
-
-def dumped(facts: Any) -> bytes:
-    """JSON; a lone surrogate of a text is escaped as it came."""
-    return json.dumps(facts, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "backslashreplace")
 
 
 class Gate:
@@ -97,7 +94,7 @@ class Gate:
 
 
 async def _refused(send: Send, status: int, line: str) -> None:
-    content = dumped({"error": line})
+    content = dumped({"error": line}, separators=COMPACT)
     headers = [JSON, (b"content-length", str(len(content)).encode())]
     headers += [(b"www-authenticate", b"Bearer")] if status == 401 else []
     await send({"type": "http.response.start", "status": status, "headers": headers})
@@ -141,7 +138,7 @@ def make_app(
     )
 
     def answer(facts: Any, status: int = 200) -> Response:
-        return Response(dumped(facts), status, media_type="application/json")
+        return Response(dumped(facts, separators=COMPACT), status, media_type="application/json")
 
     async def body_of(request: Request) -> Any:
         """The JSON of a body; one that grows too large is not read to its end."""

@@ -465,9 +465,9 @@ class LinearTagger(Weighted, Tagger):
 
     def _fingerprint(self, start: Trained, data: Data, dev: Development | None) -> str:
         """A hash of all that decides the course of training."""
-        idle = "n_jobs", "verbose", "warm_start", "device", *IN_THE_DATA, *self._learner(self).may_change
+        idle = {"n_jobs", "verbose", "warm_start", *IN_THE_DATA, *self._learner(self).may_change}
+        idle |= {"device"} if self.device == "cpu" else set()  # other devices round in their own way
         settings = {k: v for k, v in self.get_params(deep=False).items() if k not in idle}
-        settings |= {} if self.device == "cpu" else {"device": self.device}  # each device rounds in its own way
         arrays = [data.offsets, data.gold, start.weights, *(a for x in data.incidences.values() for a in x)]
         arrays += [given for given in data.said if given is not None]
         if dev is not None:
