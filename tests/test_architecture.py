@@ -70,7 +70,7 @@ BUDGETS = {  # the most lines and files of each package: raising one is a decisi
     ("interchange", "compat"): (2760, 16),
     ("reproduce",): (1600, 9),
     ("serve",): (1250, 8),  # a service over HTTP
-    ("cli",): (6270, 24),  # with `serve`
+    ("cli",): (6280, 24),  # with `serve`, texts of `demo`
     ("top level",): (2020, 9),
 }
 DEEPEST = 4  # of our classes from an estimator to `object`

@@ -387,6 +387,9 @@ def test_the_demo_answers_once_before_it_takes_the_time(run, monkeypatch: pytest
     assert asked[:5] == [*every, ("predict", 300)]
 
 
+NAMES = {"O", "B-PER", "I-PER", "B-LOC", "I-LOC", "B-ORG", "I-ORG"}
+
+
 def test_the_demo_writes_files_over_no_others(run, tmp_path: Path) -> None:
     folder = tmp_path / "a" / "b"
     for _ in range(2):  # its own files may be there
@@ -396,6 +399,10 @@ def test_the_demo_writes_files_over_no_others(run, tmp_path: Path) -> None:
     written = {path.name: path.read_bytes() for path in folder.iterdir()}
     parts = [labelwright.read_columns(folder / name, names="word,pos,chunk") for name in ("train.txt", "new.txt")]
     assert [len(part) for part in parts] == [35, 5]
+    texts = [labelwright.read_doccano(folder / name) for name in ("lives.jsonl", "lives-dev.jsonl")]
+    assert [len(text) for text in texts] == [244, 68]
+    assert all({label for labels in text.y for label in labels} == NAMES for text in texts)
+    assert out.endswith("lives.jsonl (122 texts), lives-dev.jsonl (34 texts), lives-new.txt (16 texts)\n")
     (folder / "train.txt").unlink()
     (folder / "test.txt").write_text("mine O\n")
     refused(

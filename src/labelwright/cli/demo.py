@@ -5,6 +5,7 @@ import os
 import shlex
 import time
 from collections.abc import Iterator
+from importlib.resources import files
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,7 +29,11 @@ GIVEN = ["He", "gave", "her", "flowers", "."]
 SEEN = ["He", "saw", "her", "brother", "."]
 COMPILED = 10.0  # seconds: a first round that takes longer has compiled something
 FILES = {"train.txt": slice(0, 35), "dev.txt": slice(35, 45), "test.txt": slice(45, 55), "new.txt": slice(55, 60)}
-WRITE = f"Only write {', '.join(FILES)}, as the pages of the docs use them: columns word, pos and chunk."
+TEXTS = ("lives.jsonl", "lives-dev.jsonl", "lives-new.txt")  # written and labelled by hand, for the tutorial
+WRITE = (
+    f"Only write the files of the docs: {', '.join(FILES)} (columns word, pos, chunk) and {', '.join(TEXTS)} "
+    "(short texts with names)."
+)
 
 
 @command(option("--quick", "Fewer sentences, less accurate."), option("--write DIR", WRITE))
@@ -71,18 +76,23 @@ OWN_FILES = """
 
 
 def _write(corpus: "Corpus", folder: Path) -> None:
-    """Write the parts of a corpus as the files of the docs; none in the place of one that holds something else."""
+    """Write the files of the docs; none in the place of one that holds something else."""
     from labelwright.corpus import write_columns
 
-    texts = {name: io.BytesIO() for name in FILES}
-    for name, text in texts.items():
-        write_columns(corpus.take(FILES[name]), text)
-        if (folder / name).exists() and (folder / name).read_bytes() != text.getvalue():
+    contents = {name: (files("labelwright.corpus") / name).read_bytes() for name in TEXTS}
+    for name, part in FILES.items():
+        columns = io.BytesIO()
+        write_columns(corpus.take(part), columns)
+        contents[name] = columns.getvalue()
+    for name, content in contents.items():
+        if (folder / name).exists() and (folder / name).read_bytes() != content:
             raise OptionError(f"{folder / name}: is there already, with other content; name another folder")
     folder.mkdir(parents=True, exist_ok=True)
-    for name, text in texts.items():
-        (folder / name).write_bytes(text.getvalue())
-    show(f"{folder}: " + ", ".join(f"{name} ({part.stop - part.start} sentences)" for name, part in FILES.items()))
+    for name, content in contents.items():
+        (folder / name).write_bytes(content)
+    parts = [f"{name} ({part.stop - part.start} sentences)" for name, part in FILES.items()]
+    parts += [f"{name} ({len(contents[name].splitlines())} texts)" for name in TEXTS]
+    show(f"{folder}: {', '.join(parts)}")
 
 
 def _example(corpus: "Corpus") -> list[tuple[str, str]]:
