@@ -47,8 +47,8 @@ add_module_names = False
 python_maximum_signature_line_length = 100
 copybutton_prompt_text = ">>> "
 sphinx_gallery_conf = {
-    "examples_dirs": "examples",
-    "gallery_dirs": "gallery",
+    "examples_dirs": "docs/examples",
+    "gallery_dirs": "docs/gallery",
     "filename_pattern": r"\.py$",
     "within_subsection_order": "FileNameSortKey",
     "abort_on_example_error": True,
