@@ -7,7 +7,9 @@ SPACY := .venv-spacy
 GPU := .venv-gpu
 BIN := $(VENV)/bin
 FAST := "not slow and not corpora"
-PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet --quiet install
+QUIET := -m pip --disable-pip-version-check --quiet --quiet install
+PIP := $(BIN)/python $(QUIET)
+NEW_PIP := "pip>=25.1"  # the first that knows --group
 
 .DEFAULT_GOAL := help
 .PHONY: help demo lint test test-all test-numpy test-lowest test-spacy test-gpu boundscheck fuzz nightly audit bench docs timbl clean
@@ -40,7 +42,7 @@ test-lowest: $(LOWEST)/.installed-test  ## install the lowest version of every d
 test-spacy: $(SPACY)/.created  ## install the lowest, then the newest spaCy, and test its component and files with each
 	@for versions in lowest-direct highest; do \
 		$(SPACY)/bin/uv pip install --quiet --python $(SPACY)/bin/python --resolution $$versions --upgrade \
-			--editable ".[fast,test,spacy]" || exit 1; \
+			--editable ".[fast,spacy]" --group test || exit 1; \
 		$(SPACY)/bin/python -m pytest -n 0 tests/interchange/test_spacy_component.py || exit 1; \
 	done
 
@@ -68,7 +70,7 @@ nightly: $(VENV)/.installed-test  ## install, then all tests, with new and many 
 bench: $(VENV)/.installed-bench  ## install, then measure side by side with CRFsuite
 	@$(BIN)/python benchmarks/run.py
 
-docs: $(VENV)/.installed-docs  ## install, then build all pages and the reference of Python and the commands into site/
+docs: $(VENV)/.installed-docs  ## install, then build all pages, the gallery and the reference into site/
 	@$(BIN)/sphinx-build --quiet --fresh-env --fail-on-warning --keep-going -d build/docs --conf-dir docs . site
 	@echo "open site/index.html"
 
@@ -85,7 +87,7 @@ timbl:  ## install TiMBL, which some tests compare with, where the package manag
 	} >/dev/null 2>&1 </dev/null || true
 
 clean:  ## remove the environment and all caches
-	rm -rf $(VENV) $(PLAIN) $(LOWEST) $(SPACY) $(GPU) build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(PLAIN) $(LOWEST) $(SPACY) $(GPU) build dist site docs/gallery docs/reference/commands .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/.created:
@@ -93,6 +95,7 @@ $(VENV)/.created:
 		|| { echo "labelwright needs Python 3.11 or newer, and $(PYTHON) is not: make PYTHON=/path/to/python3.11 ..." >&2; exit 2; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) \
 		|| { echo "cannot make a virtual environment: install the venv module (on Debian: python3-venv)" >&2; exit 2; }
+	@$(PIP) $(NEW_PIP)
 	@touch $@
 
 $(VENV)/.installed: $(VENV)/.created pyproject.toml
@@ -102,39 +105,41 @@ $(VENV)/.installed: $(VENV)/.created pyproject.toml
 
 $(VENV)/.installed-test: $(VENV)/.created pyproject.toml
 	@echo "installing labelwright and its tests into $(VENV) ..."
-	@$(PIP) --editable ".[fast,test]"
+	@$(PIP) --editable ".[fast]" --group test
 	@touch $@ $(VENV)/.installed
 
 $(PLAIN)/.installed-test: pyproject.toml
 	@echo "installing labelwright and its tests without Numba into $(PLAIN) ..."
 	@$(PYTHON) -m venv $(PLAIN)
-	@$(PLAIN)/bin/python -m pip --disable-pip-version-check --quiet --quiet install --editable ".[test]"
+	@$(PLAIN)/bin/python $(QUIET) $(NEW_PIP)
+	@$(PLAIN)/bin/python $(QUIET) --editable . --group test
 	@touch $@
 
 $(GPU)/.installed-test: pyproject.toml
 	@echo "installing labelwright, PyTorch and the tests into $(GPU) ..."
 	@$(PYTHON) -m venv $(GPU)
-	@$(GPU)/bin/python -m pip --disable-pip-version-check --quiet --quiet install --editable ".[fast,test,gpu]"
+	@$(GPU)/bin/python $(QUIET) $(NEW_PIP)
+	@$(GPU)/bin/python $(QUIET) --editable ".[fast,gpu]" --group test
 	@touch $@
 
 $(SPACY)/.created:
 	@$(PYTHON) -m venv $(SPACY)
-	@$(SPACY)/bin/python -m pip --disable-pip-version-check --quiet --quiet install "uv>=0.5"
+	@$(SPACY)/bin/python $(QUIET) "uv>=0.8"
 	@touch $@
 
 $(LOWEST)/.installed-test: pyproject.toml
 	@echo "installing labelwright with the lowest versions into $(LOWEST) ..."
 	@$(PYTHON) -m venv $(LOWEST)
-	@$(LOWEST)/bin/python -m pip --disable-pip-version-check --quiet --quiet install "uv>=0.5"
-	@$(LOWEST)/bin/uv pip install --quiet --python $(LOWEST)/bin/python --resolution lowest-direct --editable ".[fast,test]"
+	@$(LOWEST)/bin/python $(QUIET) "uv>=0.8"
+	@$(LOWEST)/bin/uv pip install --quiet --python $(LOWEST)/bin/python --resolution lowest-direct --editable ".[fast]" --group test
 	@touch $@
 
 $(VENV)/.installed-bench: $(VENV)/.created pyproject.toml
 	@echo "installing labelwright and its rival into $(VENV) ..."
-	@$(PIP) --editable ".[bench]"
+	@$(PIP) --editable ".[fast]" --group bench
 	@touch $@ $(VENV)/.installed
 
 $(VENV)/.installed-docs: $(VENV)/.created pyproject.toml
 	@echo "installing labelwright and what builds its pages into $(VENV) ..."
-	@$(PIP) --editable ".[docs]"
+	@$(PIP) --editable . --group docs
 	@touch $@

@@ -237,7 +237,7 @@ def main() -> None:
     if options.corpora is None or not (options.corpora / "conll2000" / "train.txt").exists():
         parser.exit(2, "no corpora: name the folder that holds conll2000/ by LABELWRIGHT_CORPORA or --corpora\n")
     if find_spec("pycrfsuite") is None:
-        parser.exit(2, "python-crfsuite is missing: pip install 'labelwright[bench]'\n")
+        parser.exit(2, "python-crfsuite is missing: pip install python-crfsuite\n")
     console = Console(width=None if sys.stdout.isatty() else 120, highlight=False)
     found: dict[str, list[Row]] = {}
     with tempfile.TemporaryDirectory() as folder:

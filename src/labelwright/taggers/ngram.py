@@ -568,5 +568,5 @@ def _copy_of(classifier: Any) -> Any:
     try:
         from sklearn.base import clone
     except ImportError:
-        raise OptionError("NgramTagger: scikit-learn cannot be imported; pip install scikit-learn") from None
+        raise OptionError("NgramTagger: scikit-learn cannot be imported; pip install 'labelwright[sklearn]'") from None
     return clone(classifier, safe=False)
