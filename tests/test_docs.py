@@ -14,17 +14,27 @@ import shlex
 import subprocess
 import sys
 import textwrap
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
+import labelwright
 from labelwright import compat
 from labelwright.cli import main
 
 ROOT = Path(__file__).parent.parent
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+MADE = ("docs/gallery", "docs/reference/commands")  # by `make docs`
+PAGES = [
+    page
+    for page in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
+    if not page.relative_to(ROOT).as_posix().startswith(tuple(f"{folder}/" for folder in MADE))
+]
+EXAMPLES = sorted((ROOT / "docs" / "examples").glob("*.py"))
+LONGEST_EXAMPLE = 60  # lines
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 FENCE = re.compile(r"^```(python|sh|bash)\n(.*?)^```\n(?:\s*^```text\n(.*?)^```$|\n((?: {4}[^\n]*\n)+))?", re.M | re.S)
 
 
@@ -139,6 +149,49 @@ def test_containers_install_the_wheel_that_they_copy() -> None:
         assert copied is not None
         assert installed is not None
         assert copied[2] + copied[1] in installed[1]
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.stem)
+def test_an_example_of_the_gallery_runs(example: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    pyplot.switch_backend("agg")
+    drawn = list[int]()
+    monkeypatch.setattr(pyplot, "show", lambda: drawn.extend(pyplot.get_fignums()))
+    text = example.read_text(encoding="utf-8")
+    assert text.count("\n") <= LONGEST_EXAMPLE
+    try:
+        run_python(text, str(example), {"__name__": example.stem})
+    finally:
+        pyplot.close("all")
+    assert drawn
+
+
+def test_the_coloured_sentence_of_the_first_page_is_what_its_block_prints() -> None:
+    page = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+    marks = re.findall(r'<mark class="(\w+)[^"]*">([^<]*) <small>(\w+) (\d+) %</small></mark>', page)
+    (printed,) = [block.shown for block in blocks_of(ROOT / "docs" / "index.md") if block.language == "python"]
+    assert all(style == kind for style, _, kind, _ in marks)
+    assert printed == "".join(f"{words} {kind} {percent} %\n" for _, words, kind, percent in marks)
+
+
+def test_an_index_shows_the_readme_without_links_to_files_beside_it() -> None:
+    hook = PROJECT["tool"]["hatch"]["metadata"]["hooks"]["fancy-pypi-readme"]
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    for rule in hook["substitutions"]:
+        text = re.sub(rule["pattern"], rule["replacement"], text)
+    assert not re.findall(r"\]\((?!https?://)", text)
+
+
+def test_the_version_to_cite_is_that_of_the_package() -> None:
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert f"\nversion: {labelwright.__version__}\n" in citation
+
+
+def test_every_dependency_has_a_lowest_version_and_no_upper_bound() -> None:
+    for group in (PROJECT["project"]["dependencies"], *PROJECT["project"]["optional-dependencies"].values()):
+        assert all(">=" in needed and "<" not in needed.partition(";")[0] for needed in group), group
 
 
 def test_the_readme_has_blocks_to_run() -> None:

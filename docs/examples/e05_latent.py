@@ -32,7 +32,9 @@ words = "She gave the doctors his old letters .".split()
 (marginals,) = tagger.predict_marginals([words], latent=True)
 fig, axes = plt.subplots(figsize=(7, 2.4), layout="constrained")
 states = [view.state for view in views]
-image = axes.imshow([[token.get(state, 0) for token in marginals] for state in states], cmap="Blues", vmin=0, vmax=1, aspect="auto")
+image = axes.imshow(
+    [[token.get(state, 0) for token in marginals] for state in states], cmap="Blues", vmin=0, vmax=1, aspect="auto"
+)
 axes.set_xticks(range(len(words)), words)
 axes.set_yticks(range(len(states)), states)
 fig.colorbar(image, label="probability")

@@ -21,7 +21,7 @@ hardest = [max(X, key=lambda x: tagger.decode([x])[0].expansions)]
 limits = range(1, tagger.decode(hardest)[0].expansions + 2)
 answers = [tagger.decode(hardest, max_expansions=limit)[0] for limit in limits]
 found = [tagger.sequence_log_probabilities(hardest, [answer.labels])[0] for answer in answers]
-probability = [2.718281828 ** log for log in found]
+probability = [2.718281828**log for log in found]
 fig, axes = plt.subplots(figsize=(6.5, 4), layout="constrained")
 axes.step(limits, probability, where="post", label="the answer")
 axes.step(limits, [p + a.gap for p, a in zip(probability, answers)], where="post", label="no other labelling has more")
