@@ -72,9 +72,9 @@ class Tokenizer(NamedTuple):
         return places if text.isascii() else with_marks(text, places, self.characters)
 
     def rule(self, unspaced: bool = True, addresses: bool = True) -> re.Pattern[str]:
-        """The regular expression of tokens, without parts of which a text has no use: scripts without spaces, addresses.
+        """The regular expression of tokens, where there is no pattern; parts of which a text has no use are left out.
 
-        unspaced, addresses : whether a text has some
+        unspaced, addresses : whether a text has letters of scripts without spaces, and addresses
         """
         if self.characters:
             return _CHARACTER

@@ -168,7 +168,7 @@ class Tagger {
     const outside = Array.from({ length: 2 * reach }, (_, mark) => Array(this.known.length).fill(mark));
     const read = this.columns.map((_, c) => [
       ...outside.slice(0, reach).reverse(),
-      ...Array.from(sentence, (token) => this.numbersOf(c, several ? token[c] : token)),
+      ...Array.from(sentence, (token) => this.numbersOf(c, !several ? token : Array.isArray(token) ? token[c] : null)),
       ...outside.slice(reach),
     ]);
     const nodes = [], arcs = [];

@@ -5,7 +5,7 @@
 
     from tagger import Tagger
     tagger = Tagger()
-    tagger.tag(["Ada", "ran"])          the label of each token; a token is a tuple where the model reads several columns
+    tagger.tag(["Ada", "ran"])          the label of each token; it is a tuple where the model reads several columns
     tagger.tag_text("Ada ran. So?")     for each sentence (start, end, label) of each token
 
 A line of the template reads cells of a sentence, such as the suffix of the word before.  What its cells have read is
@@ -22,6 +22,7 @@ import struct
 import sys
 import zlib
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial, reduce
 from itertools import accumulate, groupby, islice, pairwise
 from operator import add, mul
 from typing import Any
@@ -33,9 +34,11 @@ from labelwright.features.template import SHAPES
 DATA = ""
 
 Matrix = list[list[float]]
+UNKNOWN = -(1 << 99)  # with no index does it become a code
 MOST_VALUES = 100_000  # of a column that are remembered
 MOST_EXPANSIONS = 10_000  # of the search for the most probable labelling; then the best path is the answer
 TIE = 1e-11  # of two prefixes this close, the longer goes first
+
 
 def varints(content: bytes) -> Iterator[int]:
     """Whole numbers, seven bits in each byte, the lowest first."""
@@ -134,11 +137,16 @@ class Tagger:
             widths = [2 * self.reach + len(self.known[reader]) for reader in readers]
             tables.append((self.n_features, list(zip(widths, indexes))))
             self.n_features += sizes[-1] if sizes else 1
-        self.lines = []  # kind, first feature, and of each cell: place, column, reader, width, index
+        self.places: dict[tuple[int, bool, int], int] = {}  # what lines read: row, absolute, column
+        self.lines = []  # kind, first feature, and of each cell: its number in what is read, width, index
         for kind, table, cells in self.about["lines"]:
             first, levels = tables[table]
-            places = ((row, absolute, self.about["readers"][reader][0], reader) for row, absolute, reader in cells)
-            self.lines.append((kind, first, [(*place, *level) for place, level in zip(places, levels)]))
+            read = []
+            for (row, absolute, reader), (width, index) in zip(cells, levels):
+                place = row, absolute, self.about["readers"][reader][0]
+                at = self.places.setdefault(place, len(self.places)) * len(self.known) + reader
+                read.append((at, width, index.get))
+            self.lines.append((kind, first, read))
 
     def _read_weights(self, numbers: Iterator[int], content: bytes) -> None:
         """The weights of features on states and on pairs of states, and of transitions."""
@@ -157,14 +165,14 @@ class Tagger:
     # -- scores -------------------------------------------------------------------------------------------------------
 
     def _numbers_of(self, column: int, value: str) -> list[int]:
-        """The number of what each reader sees of a value of this column; -1: unknown, or not its column."""
+        """The number of what each reader sees of a value of this column, if it is one of its column and known."""
         seen = self._seen[column]
         if value not in seen:
             if len(seen) > MOST_VALUES:
                 seen.clear()
             readers = zip(self.known, self.about["readers"])
             seen[value] = [
-                known.get(READERS[name](value, argument), -1) if of == column else -1
+                known.get(READERS[name](value, argument), UNKNOWN) if of == column else UNKNOWN
                 for known, (of, name, argument) in readers
             ]
         return seen[value]
@@ -182,19 +190,20 @@ class Tagger:
         nodes, into = [], [self.into] * T
         for t in range(T):
             node, pairs = [0.0] * S, [0.0] * S * S if t and "edge" in self.cells else []
+            numbers: list[int] = []
+            for row, absolute, column in self.places:
+                numbers += read[column][reach + (row + t if not absolute else row + T if row < 0 else row)]
             for kind, first, cells in self.lines:
-                at = 0
-                for row, absolute, column, reader, width, index in cells:
-                    place = row + t if not absolute else row + T if row < 0 else row
-                    number = read[column][place + reach][reader]
-                    at = index.get(at * width + number, -1) if number >= 0 else -1
-                    if at < 0:
+                at: int | None = 0
+                for i, width, get in cells:
+                    at = get(at * width + numbers[i])
+                    if at is None:
                         break
-                scores = node if kind == "state" else pairs
-                if at >= 0 and scores:
-                    ptr, target, weights = self.cells[kind]
-                    for i in range(ptr[first + at], ptr[first + at + 1]):
-                        scores[target[i]] += weights[i]
+                else:
+                    scores, (ptr, target, weights) = pairs if kind == "edge" else node, self.cells[kind]
+                    begin, end = ptr[first + at : first + at + 2]
+                    for s, weight in zip(target[begin:end], weights[begin:end]) if scores else ():
+                        scores[s] += weight
             nodes.append(node)
             if pairs:
                 into[t] = [list(map(add, arcs, pairs[s::S])) for s, arcs in enumerate(self.into)]
@@ -235,15 +244,16 @@ class Tagger:
         arcs = [plain if scores is self.into else exponentials(scores) for scores in into]
         bounds, logs = [[1.0] * self.first[-1]], [0.0]  # of what may follow each state, and what they were divided by
         for t in range(T - 1, 0, -1):
-            value = list(map(mul, psi[t], bounds[0]))
-            sums = [[sum(map(mul, value[a:b], x)) for x in zip(*arcs[t][a:b])] for a, b in of_label]
+            terms = [map((x * y).__mul__, arc) for x, y, arc in zip(psi[t], bounds[0], arcs[t])]
+            sums = [list(reduce(partial(map, add), terms[a:b])) for a, b in of_label]
             most = max(map(max, sums))
             if not 0 < most < math.inf:
                 return None
             bounds.insert(0, [x / most for x in map(max, zip(*sums))])
             logs.insert(0, logs[0] + math.log(most))
-        heap: list[Any] = []
-        labels, log, vectors = (), 0.0, [psi[0][a:b] for a, b in of_label]
+        heap: list[tuple[float, tuple[int, ...], list[float], float]] = []
+        labels: tuple[int, ...] = ()
+        log, vectors = 0.0, [psi[0][a:b] for a, b in of_label]
         for _ in range(MOST_EXPANSIONS):
             t = len(labels)
             for y, ((a, b), vector) in enumerate(zip(of_label, vectors)):
@@ -290,10 +300,10 @@ def main(arguments: list[str]) -> None:
             write("".join(f"{content[a:b]}\t{y}\n" for a, b, y in sentence) + "\n")
         return
     rows = [line.split() for line in content.splitlines()]
-    for has_tokens, sentence in groupby(rows, bool):
-        tokens = list(sentence)
+    for has_tokens, block in groupby(rows, bool):
+        tokens = list(block)
         labels = tagger.tag([tuple(row[:n]) if n > 1 else row[0] for row in tokens]) if has_tokens else []
-        write("".join("\t".join([*row, y]) + "\n" for row, y in zip(tokens, labels)) or "\n")
+        write("".join("\t".join([*row, label]) + "\n" for row, label in zip(tokens, labels)) or "\n")
 
 
 if __name__ == "__main__":

@@ -17,7 +17,6 @@ import struct
 import zlib
 from collections.abc import Sequence
 from importlib import resources
-from os.path import commonprefix
 from pathlib import Path
 from typing import Any
 
@@ -137,9 +136,9 @@ def _content(tagger: Any, is_python: bool) -> bytes:
         renumbered[reader] = np.arange(marks + len(strings))
         renumbered[reader][marks:][order] = marks + np.arange(len(strings))
         for string in sorted(strings):
-            kept = commonprefix([before, string])
-            text.append(string[len(kept) :])
-            numbers[0] += [_length(kept, is_python), _length(text[-1], is_python)]
+            n = next((n for n, (a, b) in enumerate(zip(before, string, strict=False)) if a != b), len(before))
+            text.append(string[n:])
+            numbers[0] += [_length(string[:n], is_python), _length(text[-1], is_python)]
             before = string
     tables, features = [], [np.empty(0, np.int64)]
     for table, read in rows.items():
@@ -163,7 +162,7 @@ def _content(tagger: Any, is_python: bool) -> bytes:
         "readers": [[reader.column, reader.function, _argument(reader)] for reader in readers],
         "strings": [len(vocabulary.values[reader]) for reader in readers], "tables": tables, "lines": lines,
         "kinds": list(trained.parameters.cells), "weights": stored,
-        **{name: "".join("01"[x] for x in getattr(space, name).reshape(-1).tolist()) for name in ("start", "arc", "end")},
+        **{name: "".join(map(str, getattr(space, name).ravel().astype(int))) for name in ("start", "arc", "end")},
         "tokenizer": None if len(names) > 1 else _tokenizer(tagger.tokenizer(), is_python),
     }  # fmt: skip
     parts = [
@@ -200,15 +199,11 @@ def _weights(trained: Trained, features: Any, numbers: list[list[int]]) -> tuple
 
 
 def _varints(numbers: Sequence[int]) -> bytes:
-    left = np.array(numbers, np.uint64)
-    size = 1 + sum((left >= np.uint64(1) << np.uint64(7 * k)).astype(np.int64) for k in range(1, 9))
-    begin = np.cumsum(size) - size
-    content = np.zeros(int(size.sum()), np.uint8)
-    for k in range(int(size.max(initial=0))):
-        longer = size > k
-        content[begin[longer] + k] = (left[longer] & np.uint64(127)) | np.where(size[longer] > k + 1, 128, 0).astype(np.uint64)
-        left >>= np.uint64(7)
-    return content.tobytes()
+    digits = np.array(numbers, np.int64)[:, None] >> 7 * np.arange(9)  # [n, 9]  what is left of each
+    used = digits > 0
+    used[:, 0] = True
+    content = (digits & 127) | np.where(digits > 127, 128, 0)
+    return content[used].astype(np.uint8).tobytes()
 
 
 def _argument(reader: Any) -> Any:
@@ -230,7 +225,7 @@ WORD, LETTER = r"\p{L}\p{N}_", r"\p{L}\p{Nl}\p{No}"  # \w, and \w without digits
 SPACE = r"\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
 AT_A_WORD = rf"(?:(?<=[{WORD}])(?![{WORD}])|(?<![{WORD}])(?=[{WORD}]))"
 ESCAPES = {"w": f"[{WORD}]", "d": r"\p{Nd}", "s": f"[{SPACE}]", "S": f"[^{SPACE}]", "b": AT_A_WORD}
-TOKENS = r"\[\^\\W(\\d)?_((?:\\.|[^\]\\])*)\]|\\u[0-9a-f]{4}|\\.|\(\?i:|."
+TOKENS = r"\[\^\\S\\n\]|\[\^\\W(\\d)?_((?:\\.|[^\]\\])*)\]|\\u[0-9a-f]{4}|\\.|\(\?i:|."
 ALSO = {"s": "\u017f", "k": "\u212a"}  # letters that are s and k without case
 
 
@@ -258,24 +253,26 @@ def _javascript(pattern: str) -> str:
     without case."""
     out, in_class, depth = list[str](), False, list[bool]()  # of open groups: without case?
     for found in re.finditer(TOKENS, pattern, re.DOTALL):
-        token = found[0]
-        if token.startswith(r"[^\W"):
+        part = found[0]
+        if part == r"[^\S\n]":
+            part = rf"(?!\n)[{SPACE}]"
+        elif part.startswith(r"[^\W"):
             but = f"(?![{found[2]}])" if found[2] else ""
-            token = f"(?:{but}[{LETTER if found[1] else WORD[:-1]}])"
-        elif token[0] == "\\" and token[1] in ESCAPES:
-            token = ESCAPES[token[1]]
-            token = token.strip("[]") if in_class and token[0] == "[" else token
-        elif token[0] == "\\" and not (token[1].isalnum() or token[1] in r"^$\.*+?()[]{}|/-"):
-            token = token[1]
-        elif token in "[]":
-            in_class = token == "["
-        elif token[0] == "(" and not in_class:
-            depth.append(len(token) > 1 or (bool(depth) and depth[-1]))
-            token = "(?:" if len(token) > 1 else token
-        elif token == ")" and not in_class:
+            part = f"(?:{but}[{LETTER if found[1] else WORD[:-1]}])"
+        elif part[0] == "\\" and part[1] in ESCAPES:
+            part = ESCAPES[part[1]]
+            part = part.strip("[]") if in_class and part[0] == "[" else part
+        elif part[0] == "\\" and not (part[1].isalnum() or part[1] in r"^$\.*+?()[]{}|/-"):
+            part = part[1]
+        elif part in "[]":
+            in_class = part == "["
+        elif part[0] == "(" and not in_class:
+            depth.append(len(part) > 1 or (bool(depth) and depth[-1]))
+            part = "(?:" if len(part) > 1 else part
+        elif part == ")" and not in_class:
             depth.pop()
-        elif len(token) == 1 and token.isalpha() and depth and depth[-1]:
-            letters = token.lower() + token.upper() + ALSO.get(token, "")
-            token = letters if in_class else f"[{letters}]"
-        out.append(token)
+        elif len(part) == 1 and part.isalpha() and depth and depth[-1]:
+            letters = part.lower() + part.upper() + ALSO.get(part, "")
+            part = letters if in_class else f"[{letters}]"
+        out.append(part)
     return "".join(out)
