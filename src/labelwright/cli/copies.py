@@ -6,7 +6,16 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from labelwright.cli import options as usual
-from labelwright.cli.files import check_copy, file_options, gold_for, gold_of, inputs_for, load_model, predicted_by
+from labelwright.cli.files import (
+    check_copy,
+    check_target,
+    file_options,
+    gold_for,
+    gold_of,
+    inputs_for,
+    load_model,
+    predicted_by,
+)
 from labelwright.cli.options import DATA, argument, changed, command, option
 from labelwright.cli.show import report, report_outputs, warn
 from labelwright.errors import OptionError
@@ -119,7 +128,7 @@ def _calibration_lines(facts: dict[str, Any]) -> list[str]:
 
 @command(
     argument("model", "MODEL", "A model file."),
-    argument("output", "OUT", "The smaller model file."),
+    argument("output", "OUT", "The smaller model file, or tagger.py, .js, .mjs or .html, by suffix."),
     option("--data FILE", "Labelled sentences: show scores before and after, and how many labels agree.", DATA),
     *(changed(setting, OnlyWith("data")) for setting in (usual.COLUMNS, usual.LABEL, usual.FORMAT)),
     usual.JSON,
@@ -129,38 +138,50 @@ def _calibration_lines(facts: dict[str, Any]) -> list[str]:
         kind=NOT_NEGATIVE,
         default=0.0,
     ),
-    option("--bits N", "Bits of each weight: 32, 16 or 8.", kind=Whole(), default=32),
+    option("--bits N", "Bits of each weight: 32, 16 or 8.", kind=Whole(), shown="32; 16 in tagger.py and the like"),
     usual.THREADS,
     usual.SILENT,
 )
 def export_command(o: Any) -> None:
-    """Write a smaller copy of a model, and show what it saves and what it costs.
+    """Write a smaller copy of a model, or a program that needs no labelwright, and show sizes and what it costs.
 
     \b
       labelwright export model.crf small.crf                  weights as they are
       labelwright export model.crf small.crf --bits 16 --data dev.txt
       labelwright export model.crf small.crf --prune 0.05 --bits 8 --data dev.txt
+      labelwright export model.crf tagger.py                  Python's standard library is enough
+      labelwright export model.crf tagger.js                  Node, or a script of a page; tagger.mjs is an ES module
+      labelwright export model.crf tagger.html --bits 8       a page that labels what is typed, without a server
 
     The copy is a model like any other: every command and labelwright.load read it, and its answers are exact for
     its own weights.  Labels and transitions between them stay.  With --bits 8 each kind of weights (state, edge,
     ...) has its own scale, and weights that round to 0 are removed.  Memory-based models have no weights of
     features: they take neither --prune nor --bits, but become smaller, too.
+
+    Programs hold CRFs, latent CRFs and perceptrons of order 1 with a template, and give the labels of the copy.
     """
     from labelwright import modelfile
+    from labelwright.interchange.exporting import program, suffix_of
     from labelwright.interchange.formats import format_of
     from labelwright.taggers.registry import load
 
-    check_copy(o.output, "OUT", [o.model, o.data])
+    is_program = suffix_of(o.output) is not None
+    if is_program:
+        check_target(o.output, [o.model, o.data])
+    else:
+        check_copy(o.output, "OUT", [o.model, o.data])
     if format_of(o.output):
         raise OptionError(f"{o.output}: is for models of labelwright; then use labelwright convert for other programs")
     large, written = load(o.model), io.BytesIO()
-    large.compressed(o.prune, o.bits).save(written)
-    content = written.getvalue()
-    before, after = large._sizes(), load(content)._sizes()
+    small = large.compressed(o.prune, o.bits or (16 if is_program else 32))
+    small.save(written)
+    copy = written.getvalue()
+    content = program(small, o.output) if is_program else copy
+    before, after = large._sizes(), load(copy)._sizes()
     facts: dict[str, Any] = {"bytes": [os.path.getsize(o.model), len(content)]}
     facts |= {name: [before[name], after[name]] for name in before}
     if o.data is not None:
-        models = load_model(o.model, o.n_jobs, attributes=True), load_model(content, o.n_jobs, files=False)
+        models = load_model(o.model, o.n_jobs, attributes=True), load_model(copy, o.n_jobs, files=False)
         facts["data"] = _scores(gold_for(models[0], o.data, o.columns, o.label, file_options(o)), *models)
     modelfile.store(o.output, content)
     if o.json or not o.quiet:

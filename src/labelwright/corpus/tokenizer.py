@@ -66,14 +66,19 @@ class Tokenizer(NamedTuple):
         """
         if self.pattern is not None:
             return list(_own(self.pattern).places(text))
-        if self.characters:
-            rule = _CHARACTER
-        else:  # parts of a rule of which the text has no use are left out
-            addresses = "@" in text or "://" in text or "www." in text
-            is_ptb = self.name == "ptb"
-            rule = _ptb_rule(addresses) if is_ptb else _rule(UNSPACED.search(text) is not None, addresses)
+        addresses = "@" in text or "://" in text or "www." in text
+        rule = self.rule(UNSPACED.search(text) is not None, addresses)
         places = [match.span() for match in rule.finditer(text)]
-        return places if text.isascii() else _with_marks(text, places, self.characters)
+        return places if text.isascii() else with_marks(text, places, self.characters)
+
+    def rule(self, unspaced: bool = True, addresses: bool = True) -> re.Pattern[str]:
+        """The regular expression of tokens, where there is no pattern; parts of which a text has no use are left out.
+
+        unspaced, addresses : whether a text has letters of scripts without spaces, and addresses
+        """
+        if self.characters:
+            return _CHARACTER
+        return _ptb_rule(addresses) if self.name == "ptb" else _rule(unspaced, addresses)
 
     def check(self) -> "Tokenizer":
         """This tokenizer, or an error that says what is wrong with it."""
@@ -162,7 +167,7 @@ def _ptb_rule(addresses: bool) -> re.Pattern[str]:
     return re.compile("|".join([_URL, _EMAIL, *parts] if addresses else parts))
 
 
-def _with_marks(text: str, places: list[Place], characters: bool) -> list[Place]:
+def with_marks(text: str, places: list[Place], characters: bool) -> list[Place]:
     """Tokens whose combining marks (vowel signs, accents) belong to the word before them, and do not end it."""
     joined: list[Place] = []
     goes_on = False  # the token before ended with a mark

@@ -227,11 +227,11 @@ class _Shapes(dict[int, str]):
         return self.setdefault(code, shape)
 
 
-_SHAPES = _Shapes()
+SHAPES = _Shapes()
 
 
 def _shape(values: list[str], _: object) -> list[str]:
-    return [value.translate(_SHAPES) for value in values]
+    return [value.translate(SHAPES) for value in values]
 
 
 def _short_shape(values: list[str], _: object) -> list[str]:

@@ -116,7 +116,7 @@ def from_crf(tagger: Any) -> ChainModel:
     do, so these take the same dicts.  Features of a template become attributes by their names (`U1:the`), and columns
     of arrays become `x[0]`, `x[1]`, ...: no other program makes these of itself, so give it what `attributes` returns.
     """
-    trained = _checked(tagger)
+    trained = checked(tagger)
     labels, parameters = text_of(trained.space.labels), trained.parameters
     cells, parts, L = parameters.cells["state"], parameters.slices, len(labels)
     every = np.arange(parts["transitions"].stop - parts["transitions"].start)
@@ -150,7 +150,7 @@ def not_carried(tagger: Any) -> list[str]:
 
 def attributes(tagger: Any, X: Any) -> list[list[dict[str, float]]]:
     """The attributes of every token of sentences with their values, by the names that `from_crf` gives them."""
-    names = _names(_checked(tagger))
+    names = _names(checked(tagger))
     data = tagger.encode(X)
     if data.offsets[-1] == 0:
         return [[] for _ in range(len(data))]
@@ -181,12 +181,13 @@ def _names(trained: Trained) -> list[str]:
     return names
 
 
-def _checked(tagger: Any) -> Trained:
-    """What a tagger has learnt, unless it is more than labels, attributes and their weights."""
+def checked(tagger: Any, form: str = "a CRFsuite model", holds: Sequence[str] = ()) -> Trained:
+    """What a tagger has learnt, unless it is more than labels, attributes, their weights, and what else this form
+    holds."""
     tagger._check_fitted()
     trained = vars(tagger).get("_trained")
     if not isinstance(trained, Trained):
-        raise _cannot_hold(f"a {type(tagger).__name__}", "use a CRF")
+        raise ModelFileError(f"a {type(tagger).__name__}: {form} cannot hold this; use a CRF")
     space, parts = trained.space, trained.parameters.cells
     is_free = space.arc.all() and space.start.all() and space.end.all()
     for is_there, what, remedy in (
@@ -202,10 +203,6 @@ def _checked(tagger: Any) -> Trained:
         ),
         (not is_free, "forbidden transitions", "train without constraints"),
     ):
-        if is_there:
-            raise _cannot_hold(what, remedy)
+        if is_there and what not in holds:
+            raise ModelFileError(f"{what}: {form} cannot hold this; {remedy}")
     return trained
-
-
-def _cannot_hold(what: str, remedy: str) -> ModelFileError:
-    return ModelFileError(f"{what}: a CRFsuite model cannot hold this; {remedy}")
