@@ -23,7 +23,6 @@ from labelwright.structures.lattice import (
     Lattice,
     best_path,
     labelling_weight,
-    posterior,
 )
 from labelwright.structures.states import state_space
 
@@ -73,7 +72,7 @@ def test_exact_and_ldi_without_limit_find_the_most_probable_labelling(case):
         same_optimum(found, case, truth)
         assert decode is ldi or found.label_paths == 1
         assert decode is ldi or found.mass == pytest.approx(truth.p.max(), rel=case.digits)
-        assert labellings(case.lattice).log_z == pytest.approx(truth.log_z, abs=case.digits)
+        assert decode is ldi or exact(*case, probabilities=False)[:2] == (found.labels, found.score)
 
 
 @few
@@ -161,7 +160,6 @@ def test_equal_scores_on_two_graphs_are_not_mistaken():
     node[0, first], node[1:, ~first] = 0.0, random.normal(size=(4, 9))
     lattices = [Lattice(random.normal(size=(5, 6)), arc, one.graph), Lattice(node, arc, two.graph)]
     for lattice, space in [*zip(lattices, (one, two), strict=True)] * 2:
-        assert labellings(lattice).log_z == pytest.approx(posterior(lattice).log_z)
         found = exact(lattice, space)
         weight = labelling_weight(lattice, np.array([space.labels.index(label) for label in found.labels], np.int32))
         assert found.score == pytest.approx(weight)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from labelwright.decode.record import MOST, Decoding, Known, check_seconds, check_whole
 from labelwright.kernels import search as kernels
-from labelwright.kernels.search import PrefixPool, Weights
+from labelwright.kernels.search import Arcs, PrefixPool, Weights
 from labelwright.structures.dag import doubled
 from labelwright.structures.lattice import Lattice, best_path, labelling_weight
 from labelwright.structures.states import Blocks, Contexts, Graph, StateSpace
@@ -35,26 +35,18 @@ class Labellings(NamedTuple):
 
     labels: list[Array]  # each [T]
     log_weights: list[float]
-    log_z: float
     proven: int  # how many of them are proven to be the best, second best, ...
     log_open: float  # log of the best bound still open
     expansions: int
 
 
-_NOTHING = Labellings([], [], -np.inf, 0, -np.inf, 0)
-
-
-class _Arcs(NamedTuple):
-    E: Array  # [T|1, A]  exp(score - top)
-    ET: Array  # [T|1, A]  each block transposed
-    top: Array  # [T|1]
-    range: float  # the widest difference between finite scores of one token
+_NOTHING = Labellings([], [], 0, -np.inf, 0)
 
 
 class _Kept(threading.local):
     """The exponentials of plain transitions, which the sentences of a thread share."""
 
-    arcs: _Arcs
+    arcs: tuple[Arcs, float]
     blocks: Blocks | None = None
     scores = b""
 
@@ -62,32 +54,31 @@ class _Kept(threading.local):
 _kept = _Kept()
 
 
-def _arcs(arc: Array, blocks: Blocks) -> _Arcs:
-    """Exponentials of arc scores; those of plain transitions are kept for the next sentence."""
+def _arcs(arc: Array, graph: Graph) -> tuple[Arcs, float]:
+    """Exponentials of arc scores, and the widest difference between finite scores of one token; those of plain
+    transitions are kept for the next sentence."""
     scores = arc.tobytes() if len(arc) == 1 else b""
-    if scores and _kept.blocks is blocks and _kept.scores == scores:
+    if scores and _kept.blocks is graph.blocks and _kept.scores == scores:
         return _kept.arcs
-    E, ET, top = np.empty(arc.shape), np.empty(arc.shape), np.empty(len(arc))
-    widest = float(kernels.exponentiate_arcs(arc, blocks, E, ET, top))
-    arcs = _Arcs(E, ET, top, widest)
+    (E, ET), (least, most) = np.empty((2, *arc.shape)), np.empty((2, len(arc), graph.width))
+    arcs = Arcs(E, ET, np.empty(len(arc)), least, most)
+    both = arcs, float(kernels.exponentiate_arcs(arc, graph.blocks, arcs))
     if scores:
-        _kept.arcs, _kept.blocks, _kept.scores = arcs, blocks, scores
-    return arcs
+        _kept.arcs, _kept.blocks, _kept.scores = both, graph.blocks, scores
+    return both
 
 
-def prepare(lattice: Lattice, logs: bool = False) -> tuple[Weights, float]:
-    """The bound and log Z of a lattice."""
+def prepare(lattice: Lattice, logs: bool = False) -> Weights:
+    """A lattice with its bound."""
     node, arc, graph = lattice
     (psi, beta), (top, log_beta) = np.empty((2, *node.shape)), np.empty((2, len(node)))
-    arcs = _arcs(arc, graph.blocks)
+    arcs, widest = _arcs(arc, graph)
     where = graph.blocks, graph.contexts.cut
-    if np.isfinite(arcs.range) and not logs:
-        log_z = float(kernels.prepare(node, arcs.ET, arcs.top, arcs.range, *where, psi, top, beta, log_beta))
-        if np.isfinite(log_z):
-            return Weights(psi, top, arcs.E, arcs.top, beta, log_beta, False), log_z
-    log_z = float(kernels.log_bounds(node, arc, *where, beta))
+    if not logs and kernels.prepare(node, arcs, widest, *where, psi, top, beta, log_beta):
+        return Weights(psi, top, arcs.E, arcs.top, beta, log_beta, False)
+    kernels.log_bounds(node, arc, *where, beta)
     log_beta[:] = 0.0
-    return Weights(np.ascontiguousarray(node), top, np.ascontiguousarray(arc), top, beta, log_beta, True), log_z
+    return Weights(np.ascontiguousarray(node), top, np.ascontiguousarray(arc), top, beta, log_beta, True)
 
 
 def _first_whole(weights: Weights, contexts: Contexts, pool: PrefixPool) -> int:
@@ -117,7 +108,7 @@ def labellings(
 
 def _searched(lattice: Lattice, n: int, budget: int, time_limit: float | None, logs: bool) -> Labellings | None:
     """The search with scaled numbers (None where these are not enough), or with logarithms."""
-    weights, log_z = prepare(lattice, logs)
+    weights = prepare(lattice, logs)
     contexts = lattice.graph.contexts
     T, L = len(lattice.node), len(contexts.opening)
     pool = empty_pool(2 * (T + 8) * L, lattice.graph.most_in_context)
@@ -157,7 +148,7 @@ def _searched(lattice: Lattice, n: int, budget: int, time_limit: float | None, l
         weight = labelling_weight(lattice, other)
         if weight > log_weights[-1] and not any(np.array_equal(other, codes) for codes in labels):
             labels[-1], log_weights[-1] = other, weight
-    return Labellings(labels, log_weights, log_z, proven, log_open, expansions)
+    return Labellings(labels, log_weights, proven, log_open, expansions)
 
 
 def exact(
@@ -169,19 +160,23 @@ def exact(
     time_limit: float | None = None,
 ) -> Decoding:
     """The most probable labelling; stopped by a limit, the best so far with a true bound on the probability missed."""
-    best = None
+    known, best = known or Known(lattice), None
     if max_expansions is None and time_limit is None:
-        best = solved(*lattice, np.array([0, len(lattice.node)]))[0] if known is None else known.solved
+        best = known.solved or solved(*lattice, np.array([0, len(lattice.node)]))[0]
     if best is None:
         best = labellings(lattice, 1, max_expansions, time_limit)
     if not best.labels:
         return Decoding([], -np.inf, -np.inf, False, None)
     weight = best.log_weights[0]
     proven = best.proven > 0 or best.log_open <= weight
-    gap = 0.0 if proven else _difference(best.log_open - best.log_z, weight - best.log_z)
     labels = [space.labels[y] for y in best.labels[0].tolist()]
-    p = min(0.0, weight - best.log_z)
-    return Decoding(labels, weight, p, proven, gap, label_paths=1, mass=math.exp(p), expansions=best.expansions)
+    record = Decoding(labels, weight, None, proven, 0.0 if proven else None, label_paths=1, expansions=best.expansions)
+    if not probabilities and proven:
+        return record
+    log_z = known.sums.log_z
+    p = min(0.0, weight - log_z)
+    gap = 0.0 if proven else _difference(best.log_open - log_z, weight - log_z)
+    return record._replace(log_probability=p, gap=gap, mass=math.exp(p))
 
 
 def _difference(high: float, low: float) -> float:
@@ -192,15 +187,14 @@ def _difference(high: float, low: float) -> float:
 def solved(node: Array, arc: Array, graph: Graph, offsets: Array) -> list[Labellings | None]:
     """The most probable labelling of each sentence in one kernel call, in the common case: scores of ordinary size, a
     short search.  None in other cases."""
-    labels, out = np.empty(len(node), np.int32), np.empty((len(offsets) - 1, 3))
+    labels, out = np.empty(len(node), np.int32), np.empty((len(offsets) - 1, 2))
     where = graph.blocks, graph.contexts, offsets, labels, out
     if len(arc) > 1:
         kernels.solve_by_token(node, arc, *where)
     else:
-        arcs = _arcs(arc, graph.blocks)
-        kernels.solve(node, arcs.E, arcs.ET, arcs.top, arcs.range, *where)
+        kernels.solve(node, *_arcs(arc, graph), *where)
     bounds = zip(itertools.pairwise(offsets.tolist()), out.tolist(), strict=True)
     return [
-        None if math.isnan(weight) else Labellings([labels[a:b]], [weight], log_z, 1, -np.inf, int(expansions))
-        for (a, b), (weight, log_z, expansions) in bounds
+        None if math.isnan(weight) else Labellings([labels[a:b]], [weight], 1, -np.inf, int(expansions))
+        for (a, b), (weight, expansions) in bounds
     ]

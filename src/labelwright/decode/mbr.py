@@ -83,7 +83,8 @@ def mbr(
         proven = 0
     elif candidates == "nbest":
         searched = labellings(lattice, n, max_expansions, time_limit)
-        codes, log_z, latent, proven = searched.labels, searched.log_z, None, searched.proven
+        log_z = (known or Known(lattice)).sums.log_z
+        codes, latent, proven = searched.labels, None, searched.proven
         log_p = np.minimum(0.0, np.array(searched.log_weights) - log_z)
     else:
         raise OptionError(f"candidates: expected 'nbest' or 'ldi', got {candidates!r}")
