@@ -75,6 +75,19 @@ def test_exact_and_ldi_without_limit_find_the_most_probable_labelling(case):
         assert decode is ldi or exact(*case, probabilities=False)[:2] == (found.labels, found.score)
 
 
+@pytest.mark.parametrize("order", [1, 2])
+def test_a_labelling_is_proven_at_once_or_found_by_a_search(order):
+    """The label with the best bound at each token is the best one, or a bar for a search."""
+    expansions = set()
+    for seed in range(40):
+        case = hard(5, seed, order=order)
+        found = exact(*case)
+        same_optimum(found, case, case.truth)
+        expansions.add(found.expansions)
+    assert min(expansions) == 4
+    assert max(expansions) > 4
+
+
 @few
 @given(cases(max_paths=50_000), st.sampled_from([1, 2, 5, 40, 10_000]))
 @examples(VANISHING, 5)

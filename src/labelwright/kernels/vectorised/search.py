@@ -70,12 +70,8 @@ def bounds(psi, top, arcs, blocks, cut, beta, log_beta):
 
 def _extend(lattice, contexts, before, vector, i, t, into, bound):
     if before >= 0:
-        arcs, nodes = (
-            lattice.E[t if len(lattice.E) > 1 else 0],
-            contexts.node[slice(*contexts.ptr[before : before + 2])],
-        )
-        into[:] = 0.0
-        for j, q in enumerate(nodes.tolist()):
+        arcs, into[:] = lattice.E[t if len(lattice.E) > 1 else 0], 0.0
+        for j, q in enumerate(contexts.node[slice(*contexts.ptr[before : before + 2])].tolist()):
             cut, base = contexts.cut[contexts.block[q]], contexts.base[q]
             into[cut[0] : cut[-1]] += vector[i, j] * arcs[base + cut[0] : base + cut[-1]]
         into *= lattice.psi[t]
