@@ -93,28 +93,31 @@ def brief(probability: float) -> str:
     return "> 0.99" if probability > 0.99 else "< 0.01" if probability < 0.01 else f"{probability:.2f}"
 
 
-def marked(text: str, spans: Iterable[Any], hues: Mapping[str, int] | None = None) -> Html:
+def marked(text: str, spans: Iterable[Any], hues: Mapping[str, int] | None = None, kind: str = "span") -> Html:
     """A text in which spans (start, end in characters, type, probability) are marked; those inside others are left out.
 
     >>> from labelwright.corpus.tokenizer import Entity
     >>> marked("Ada ran.", [Entity(0, 3, "PER", "Ada", 0.98)])
     '<span><mark style="...">Ada<small style="...">PER 0.98</small></mark> ran.</span>'
     """
-    parts, at = list[Any](), 0
+    spans, parts, at = list(spans), list[Any](), 0
+    hues = hues or hues_of(span.type for span in spans)
     for span in sorted(spans, key=lambda span: (span.start, -span.end)):
         if span.start >= at:
             parts += [text[at : span.start], mark(text[span.start : span.end], span.type, span.probability, hues)]
             at = span.end
-    return tag("span", *parts, text[at:])
+    return tag(kind, *parts, text[at:])
 
 
-def marked_words(words: Sequence[str], spans: Iterable[Any], hues: Mapping[str, int] | None = None) -> Html:
+def marked_words(
+    words: Sequence[str], spans: Iterable[Any], hues: Mapping[str, int] | None = None, kind: str = "span"
+) -> Html:
     """Words in which spans of tokens are marked."""
     begin = [0]
     for word in words:
         begin.append(begin[-1] + len(word) + 1)
     placed = [_Placed(begin[each.start], begin[each.end] - 1, each.type, each.probability) for each in spans]
-    return marked(" ".join(words), placed, hues)
+    return marked(" ".join(words), placed, hues, kind)
 
 
 class _Placed(NamedTuple):
@@ -274,7 +277,7 @@ nav { position: sticky; top: 0; z-index: 3; display: flex; gap: .2rem 1.1rem; fl
 .panel { background: var(--panel); border: 1px solid var(--line); border-radius: 8px; padding: .8rem; min-width: 0; }
 .bar { display: block; height: 4px; background: var(--bar); border-radius: 2px; margin-top: 2px; }
 .bar.against { background: var(--bad); }
-.panels { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(320px, 100%), 1fr)); gap: .8rem;
+.panels { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(320px, 100%), 1fr)); gap: .8rem;
   margin-bottom: 1rem; }
 .panel.wide { grid-column: 1 / -1; }
 .scroll { overflow: auto; max-height: 26rem; }
@@ -283,10 +286,10 @@ th { color: var(--quiet); font-weight: 500; position: sticky; top: 0; background
 .panel th { background: var(--panel); } th:nth-child(n+2) { text-align: right; } .plain th { text-align: left; }
 th, td { padding: .14rem .6rem .14rem 0; text-align: left; }
 td { border-top: 1px solid var(--line); white-space: nowrap; }
-td:first-child { white-space: normal; overflow-wrap: anywhere; min-width: 4.5rem; }
+td:first-child { white-space: normal; overflow-wrap: anywhere; min-width: 6rem; }
 .wraps .n { text-align: left; } .wraps td { white-space: normal; overflow-wrap: anywhere; vertical-align: top; }
 .n { text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums; }
-code { font: .92em ui-monospace, monospace; }
+code { font: .92em ui-monospace, monospace; overflow-wrap: anywhere; }
 mark { line-height: 1.7; box-decoration-break: clone; -webkit-box-decoration-break: clone; }
 button, select, input { font: inherit; color: var(--text); background: var(--panel); border: 1px solid var(--line);
   border-radius: 6px; padding: .2rem .45rem; max-width: 100%; }
@@ -304,7 +307,7 @@ svg { display: block; width: 100%; height: auto; font: 11px system-ui, sans-seri
 .grid { stroke: var(--line); } .line, .dashed { fill: none; stroke: var(--link); stroke-width: 2; }
 .dashed { stroke: var(--quiet); stroke-width: 1; stroke-dasharray: 4 4; } .dot { fill: var(--link); }
 .spread { stroke: var(--link); stroke-width: 1.5; }
-.panel .confusion { width: auto; } .confusion td { text-align: center; font-variant-numeric: tabular-nums; border: 1px solid var(--panel); padding: .3rem .5rem; }
+.panel .confusion { width: auto; --share: 0; } .confusion td { text-align: center; font-variant-numeric: tabular-nums; border: 1px solid var(--panel); padding: .3rem .5rem; }
 .confusion th { text-align: right !important; position: static; } .confusion tr:first-child th { text-align: center !important; }
 .confusion .right { background: rgb(46 160 67 / calc(var(--share) * .55)); }
 .confusion .wrong { background: rgb(215 58 73 / calc(var(--share) * .75 + .06)); }
@@ -321,7 +324,7 @@ article { padding: .55rem 0; border-bottom: 1px solid var(--line); break-inside:
 .tokens small { display: block; color: var(--quiet); font-size: .75rem; } s { color: var(--bad); }
 .tokens button:hover { border-color: var(--link); }
 .tokens button[aria-pressed=true] { outline: 2px solid var(--link); }
-.tokens .doubtful { background: var(--mark); border-color: var(--edge); }
+.tokens .doubtful { background: var(--mark); border-color: var(--edge); } .tokens .doubtful small { color: var(--text); }
 .why { margin-top: 1rem; border-top: 1px solid var(--line); padding-top: .8rem; overflow-x: auto; }
 .why b { font-weight: 650; } .why td { border: 0; white-space: nowrap; } pre { margin: .2rem 0; overflow-x: auto; }
 .axis { position: relative; width: 16rem; height: .8rem; background: linear-gradient(var(--line), var(--line))

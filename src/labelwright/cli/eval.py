@@ -337,7 +337,7 @@ def _of_output(tested: Tested, name: str, analysis: "ErrorAnalysis", top: int) -
         facts["calibration"] = scored.calibration.as_dict()
     if not isinstance(inputs, Corpus):  # attributes have no words
         return facts
-    if is_lowest:  # upper layers read the labels below them, too
+    if is_lowest and facts["model"]["view"] == "linear":  # upper layers read the labels below them, too
         facts["model"] |= tagger._describe_use([model._input(inputs) if name else inputs], top)
     else:
         facts["model"].pop("latent", None)

@@ -224,7 +224,7 @@ def _views(output: Facts, key: str) -> Html | None:
     for label, group in groupby(views[:PANELS], key=lambda view: view["label"] if key == "latent" else ""):
         panels = []
         for view in group:
-            rows = [("words", "  ".join(word for word, _ in view["words"]))]
+            rows = [("words", " · ".join(word for word, _ in view["words"]))]
             rows.append(("features", ", ".join(f"{name} ({weight:+.2f})" for name, weight in view["features"])))
             rows += [(f"{where} it", _neighbours(view[where])) for where in ("before", "after")]
             name = view["state"] if key == "latent" else view["label"]

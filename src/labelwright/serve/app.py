@@ -201,7 +201,8 @@ def make_app(
         interface, texts = label_studio.tasks_in(await body_of(request))
         served = models.get(None)
         sentences = await workers[served.name].answer(bodies.Asked(texts, None), Options())
-        return answer({"results": label_studio.predictions(texts, sentences, interface, served.version)})
+        results = label_studio.predictions(texts, sentences, interface, served.version)
+        return answer({"results": results, "model_version": served.version})
 
     # -- the page -----------------------------------------------------------------------------------------------------
 
