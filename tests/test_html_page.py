@@ -27,7 +27,8 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     latent = LatentCRF(template="words", max_iter=6, random_state=0, n_jobs=1).fit(X, y, dev=(X[:2], y[:2]))
     latent.save(folder / "latent.crf")
     (folder / "test.txt").write_text("Ada B-PER\nsaw O\nBo B-PER\n\nWe O\nsaw O\nOslo B-LOC\n", encoding="utf-8")
-    assert main(["report", str(folder / "latent.crf"), str(folder / "test.txt"), "-o", str(folder / "report.html")]) == 0
+    files = map(str, (folder / "latent.crf", folder / "test.txt"))
+    assert main(["report", *files, "-o", str(folder / "report.html")]) == 0
     return {
         "errors": evaluate([["B", "I"]], [["B", "B"]]).errors([["her", "brother"]], model=tagger).html("Errors"),
         "explanations": explanation_page({"model": "m", "kind": "CRF", "file": "f", "sentences": [facts]}),
@@ -71,7 +72,6 @@ def test_a_report_has_all_sections(pages: dict[str, str]) -> None:
     titles = re.findall(r"<h2>(.*?)</h2>", pages["report"])
     wanted = ["Scores", "Errors", "Calibration", "Explanations", "Training", "Weights", "Latent states"]
     assert [title for title in titles if ":" not in title] == wanted
-    assert "Labels" in re.findall(r"<h1>(.*?)</h1>", pages["explanations"])[0] or "Why" in pages["explanations"]
     assert pages["report"].count("<svg ") == 4  # reliability, precision, loss, development data
     assert "95 % interval" in pages["report"]
 
@@ -90,9 +90,9 @@ def test_a_chart_stays_within_its_frame() -> None:
     drawn = chart("A", "x", "y", [Curve([(0.0, 0.5), (3.0, 2.5)]), Curve([(1.0, 1.0)], "dots", [5.0])])
     numbers = [float(n) for n in re.findall(r'(?:cx|x1|x2)="([\d.]+)"', drawn)]
     heights = [float(n) for n in re.findall(r'(?:cy|y1|y2)="([\d.]+)"', drawn)]
-    assert 0 <= min(numbers)
+    assert min(numbers) >= 0
     assert max(numbers) <= 420
-    assert 0 <= min(heights)
+    assert min(heights) >= 0
     assert max(heights) <= 250
     assert re.search(r'points="52.0,', drawn)
 

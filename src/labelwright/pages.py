@@ -75,13 +75,15 @@ def hues_of(types: Iterable[str]) -> dict[str, int]:
 def mark(text: str, kind: str, probability: float | None = None, hues: Mapping[str, int] | None = None) -> Html:
     """A text in the colour of its type, with the type and its probability, on light and dark ground alike.
 
-    >>> mark("Ada", "PER", 0.98)
+    >>> mark("Ada", "PER", 0.98)  # doctest: +ELLIPSIS
     '<mark style="...">Ada<small style="...">PER 0.98</small></mark>'
     """
     hue = (hues or hues_of([kind]))[kind]
     style = f"background:oklch(.7 .14 {hue}/.3);color:inherit;padding:.05em .3em;border-radius:.3em"
     note = f"{kind} {'' if probability is None else brief(probability)}".strip()
-    return tag("mark", text, tag("small", note, style="margin-left:.35em;font-weight:600") if note else None, style=style)
+    return tag(
+        "mark", text, tag("small", note, style="margin-left:.35em;font-weight:600") if note else None, style=style
+    )
 
 
 def brief(probability: float) -> str:
@@ -97,7 +99,7 @@ def marked(text: str, spans: Iterable[Any], hues: Mapping[str, int] | None = Non
     """A text in which spans (start, end in characters, type, probability) are marked; those inside others are left out.
 
     >>> from labelwright.corpus.tokenizer import Entity
-    >>> marked("Ada ran.", [Entity(0, 3, "PER", "Ada", 0.98)])
+    >>> marked("Ada ran.", [Entity(0, 3, "PER", "Ada", 0.98)])  # doctest: +ELLIPSIS
     '<span><mark style="...">Ada<small style="...">PER 0.98</small></mark> ran.</span>'
     """
     spans, parts, at = list(spans), list[Any](), 0
@@ -302,13 +304,17 @@ label, output { font-size: .78rem; color: var(--quiet); display: grid; gap: .15r
 .interval i, .interval b { position: absolute; top: 50%; height: 4px; margin-top: -2px; border-radius: 2px;
   background: var(--link); opacity: .55; }
 .interval b { width: 8px; height: 8px; margin: -4px 0 0 -4px; border-radius: 50%; opacity: 1; }
-figure { margin: 0; min-width: 0; } figcaption { font-size: .87rem; margin-bottom: .3rem; } figcaption b { font-weight: 600; }
+figure { margin: 0; min-width: 0; }
+figcaption { font-size: .87rem; margin-bottom: .3rem; } figcaption b { font-weight: 600; }
 svg { display: block; width: 100%; height: auto; font: 11px system-ui, sans-serif; fill: var(--quiet); }
 .grid { stroke: var(--line); } .line, .dashed { fill: none; stroke: var(--link); stroke-width: 2; }
 .dashed { stroke: var(--quiet); stroke-width: 1; stroke-dasharray: 4 4; } .dot { fill: var(--link); }
 .spread { stroke: var(--link); stroke-width: 1.5; }
-.panel .confusion { width: auto; --share: 0; } .confusion td { text-align: center; font-variant-numeric: tabular-nums; border: 1px solid var(--panel); padding: .3rem .5rem; }
-.confusion th { text-align: right !important; position: static; } .confusion tr:first-child th { text-align: center !important; }
+.panel .confusion { width: auto; --share: 0; }
+.confusion td { text-align: center; font-variant-numeric: tabular-nums; border: 1px solid var(--panel);
+  padding: .3rem .5rem; }
+.confusion th { text-align: right !important; position: static; }
+.confusion tr:first-child th { text-align: center !important; }
 .confusion .right { background: rgb(46 160 67 / calc(var(--share) * .55)); }
 .confusion .wrong { background: rgb(215 58 73 / calc(var(--share) * .75 + .06)); }
 .pick { cursor: pointer; } .pick:hover td, .pick:focus td, td.pick:hover { color: var(--link); }
@@ -319,12 +325,14 @@ article { padding: .55rem 0; border-bottom: 1px solid var(--line); break-inside:
 .about { font-size: .8rem; color: var(--quiet); display: flex; gap: .8rem; } .about b { color: var(--text); }
 .side { overflow-wrap: anywhere; display: grid; grid-template-columns: 5.2rem 1fr; }
 .side > small { color: var(--quiet); } .more { margin: 1rem 0; }
-.tokens { display: flex; flex-wrap: wrap; gap: .3rem; } .tokens + template + *, .panel + .panel.sentence { margin-top: .8rem; }
+.tokens { display: flex; flex-wrap: wrap; gap: .3rem; }
+.tokens + template + *, .panel + .panel.sentence { margin-top: .8rem; }
 .tokens span { align-self: center; } .tokens button { background: none; text-align: left; line-height: 1.3; }
 .tokens small { display: block; color: var(--quiet); font-size: .75rem; } s { color: var(--bad); }
 .tokens button:hover { border-color: var(--link); }
 .tokens button[aria-pressed=true] { outline: 2px solid var(--link); }
-.tokens .doubtful { background: var(--mark); border-color: var(--edge); } .tokens .doubtful small { color: var(--text); }
+.tokens .doubtful { background: var(--mark); border-color: var(--edge); }
+.tokens .doubtful small { color: var(--text); }
 .why { margin-top: 1rem; border-top: 1px solid var(--line); padding-top: .8rem; overflow-x: auto; }
 .why b { font-weight: 650; } .why td { border: 0; white-space: nowrap; } pre { margin: .2rem 0; overflow-x: auto; }
 .axis { position: relative; width: 16rem; height: .8rem; background: linear-gradient(var(--line), var(--line))

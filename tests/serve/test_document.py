@@ -1,18 +1,16 @@
-"""The service against its own OpenAPI document: schemathesis draws requests, right and wrong ones, and checks answers."""
+"""The service against its OpenAPI document: schemathesis draws requests, right and wrong ones, and checks answers."""
 
 import subprocess
 import sys
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+
+from labelwright import CRF, LatentCRF
 
 schemathesis = pytest.importorskip("schemathesis", reason="needs schemathesis: make test-browser")
 pytest.importorskip("fastapi", reason="needs the extra serve")
 pytest.importorskip("uvicorn", reason="needs the extra serve")
-
-from hypothesis import HealthCheck, given, settings
-from schemathesis.specs.openapi.checks import positive_data_acceptance  # decoders, rules: a schema cannot list them
-
-from labelwright import CRF, LatentCRF
 
 pytestmark = pytest.mark.slow
 REQUESTS = 40  # of each route
@@ -38,6 +36,8 @@ ROUTES = [("POST", "/tag"), ("POST", "/explain"), ("GET", "/models"), ("GET", "/
 
 @pytest.mark.parametrize(("method", "path"), ROUTES)
 def test_answers_are_those_of_the_document(document, method, path):
+    from schemathesis.specs.openapi.checks import positive_data_acceptance  # a schema cannot list decoders, rules
+
     @settings(max_examples=REQUESTS, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
     @given(document[path][method].as_strategy())
     def check(case):

@@ -284,7 +284,9 @@ def _article(error: Facts, words: Sequence[str] | None, hues: Mapping[str, int])
     for side, span in spans.items():
         shown = tag("span", _place(span))
         if words is not None:
-            shown = marked_words(words, [Span(span["start"], span["end"], _named(span["type"]), span["probability"])], hues)
+            shown = marked_words(
+                words, [Span(span["start"], span["end"], _named(span["type"]), span["probability"])], hues
+            )
         lines.append(tag("div", tag("small", side), shown, class_="side"))
     about = tag("p", f"sentence {error['sentence']} ", tag("b", error["kind"]))
     new = tag("p", "with an unseen token") if error["unseen"] else None

@@ -96,7 +96,7 @@ def _scores(output: Facts) -> Html:
 
 
 def _range(between: Sequence[float]) -> str:
-    return "–".join(map(in_percent, between))
+    return " to ".join(map(in_percent, between))
 
 
 # -- calibration ------------------------------------------------------------------------------------------------------
@@ -132,7 +132,8 @@ def _calibration(output: Facts) -> Html | None:
         for each in bins
     ]
     figures = f"Expected calibration error {percent(facts['ece'])}, Brier score {facts['brier']:.4f}; "
-    figures += f"{facts['n']:,} predicted {units}, mean {facts['measure']} {facts['said']:.3f}, right {facts['right']:.3f}."
+    figures += f"{facts['n']:,} predicted {units}, mean {facts['measure']} {facts['said']:.3f}, right "
+    figures += f"{facts['right']:.3f}."
     return tag(
         "div",
         tag("p", figures, class_="quiet"),
