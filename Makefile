@@ -1,4 +1,4 @@
-# labelwright: everything happens in .venv; nothing else on the machine is touched, but for `make timbl`.
+# labelwright: everything happens in .venv; nothing else on the machine is touched, but for `make timbl` and `make test-browser`.
 PYTHON ?= python3
 VENV := .venv
 PLAIN := .venv-numpy
