@@ -1,10 +1,11 @@
-# labelwright: everything happens in .venv; nothing else on the machine is touched, but for `make timbl`.
+# labelwright: everything happens in .venv; nothing else on the machine is touched, but for `make timbl` and `make test-browser`.
 PYTHON ?= python3
 VENV := .venv
 PLAIN := .venv-numpy
 LOWEST := .venv-lowest
 SPACY := .venv-spacy
 GPU := .venv-gpu
+BROWSER := .venv-browser
 BIN := $(VENV)/bin
 FAST := "not slow and not corpora"
 QUIET := -m pip --disable-pip-version-check --quiet --quiet install
@@ -12,7 +13,7 @@ PIP := $(BIN)/python $(QUIET)
 NEW_PIP := "pip>=25.1"  # the first that knows --group
 
 .DEFAULT_GOAL := help
-.PHONY: help demo lint test test-all test-numpy test-lowest test-spacy test-gpu boundscheck fuzz nightly audit bench docs timbl clean
+.PHONY: help demo lint test test-all test-numpy test-lowest test-spacy test-gpu test-browser boundscheck fuzz nightly audit bench docs timbl debian clean
 
 help:  ## show this
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1|/' | column -t -s "|" 2>/dev/null \
@@ -49,6 +50,11 @@ test-spacy: $(SPACY)/.created  ## install the lowest, then the newest spaCy, and
 test-gpu: $(GPU)/.installed-test  ## install PyTorch, then the tests of training on a device; on a GPU where there is one
 	@$(GPU)/bin/python -m pytest -n 0 tests/device
 
+# Chromium is Debian's, asked for as TiMBL is below; the pages are driven by Playwright, which is told where it is.
+test-browser: $(BROWSER)/.installed-test  ## install Playwright, schemathesis and, where allowed, Chromium; test the pages and the service
+	@$(MAKE) --silent debian COMMAND=chromium
+	@$(BROWSER)/bin/python -m pytest -n 0 tests/browser tests/serve/test_document.py
+
 boundscheck: $(VENV)/.installed-test  ## install, then all tests with kernels that check the bounds of arrays
 	@NUMBA_BOUNDSCHECK=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 
@@ -79,15 +85,18 @@ docs: $(VENV)/.installed-docs  ## install, then build all pages, the gallery and
 # can take long, so only they are cut off.  Whatever goes wrong is no error: the tests that need TiMBL then say why they
 # are skipped.  `make test` leaves the machine alone; continuous integration of all tests (.ci/run test-all) comes here first.
 timbl:  ## install TiMBL, which some tests compare with, where the package manager lets us
-	@command -v timbl >/dev/null || ! command -v apt-get >/dev/null || { \
+	@$(MAKE) --silent debian COMMAND=timbl
+
+debian:
+	@command -v $(COMMAND) >/dev/null || ! command -v apt-get >/dev/null || { \
 		if [ "$$(id -u)" = 0 ]; then as=; else as="sudo -n"; fi; \
 		apt="$$as env DEBIAN_FRONTEND=noninteractive apt-get -qq -y -o DPkg::Lock::Timeout=10"; \
-		get="timeout 60 $$apt --no-install-recommends --download-only install timbl"; \
-		{ $$get || { timeout 60 $$apt update && $$get; }; } && $$apt --no-install-recommends install timbl; \
+		get="timeout 60 $$apt --no-install-recommends --download-only install $(COMMAND)"; \
+		{ $$get || { timeout 60 $$apt update && $$get; }; } && $$apt --no-install-recommends install $(COMMAND); \
 	} >/dev/null 2>&1 </dev/null || true
 
 clean:  ## remove the environment and all caches
-	rm -rf $(VENV) $(PLAIN) $(LOWEST) $(SPACY) $(GPU) build dist site docs/gallery docs/reference/commands .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(PLAIN) $(LOWEST) $(SPACY) $(GPU) $(BROWSER) build dist site docs/gallery docs/reference/commands .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/.created:
@@ -120,6 +129,13 @@ $(GPU)/.installed-test: pyproject.toml
 	@$(PYTHON) -m venv $(GPU)
 	@$(GPU)/bin/python $(QUIET) $(NEW_PIP)
 	@$(GPU)/bin/python $(QUIET) --editable ".[fast,gpu]" --group test
+	@touch $@
+
+$(BROWSER)/.installed-test: pyproject.toml
+	@echo "installing labelwright, Playwright and the tests into $(BROWSER) ..."
+	@$(PYTHON) -m venv $(BROWSER)
+	@$(BROWSER)/bin/python $(QUIET) $(NEW_PIP)
+	@$(BROWSER)/bin/python $(QUIET) --editable ".[fast]" --group test --group browser
 	@touch $@
 
 $(SPACY)/.created:

@@ -56,6 +56,12 @@ class Service:
         pages = int(Path(f"/proc/{self.process.pid}/statm").read_text().split()[1])
         return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
+    @property
+    def cpu(self):
+        """Seconds of CPU time so far (Linux): what a busy machine does not change."""
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
     async def load(self, requests, clients, seconds):
         """Send requests by so many clients; what they waited is kept."""
         begun = time.perf_counter()
@@ -76,14 +82,14 @@ class Service:
         writer.close()
 
     def forget(self):
-        self.seconds, self.latencies, self.errors = 0.0, [], 0
+        self.seconds, self.latencies, self.errors, self.cpu_before = 0.0, [], 0, self.cpu
 
     def summary(self, name):
         waits = sorted(self.latencies)
         median, p99 = statistics.median(waits) * 1e3, waits[int(0.99 * len(waits))] * 1e3
-        rate = len(waits) / self.seconds
+        rate, self.cost = len(waits) / self.seconds, (self.cpu - self.cpu_before) / len(waits)
         print(f"{name:<12} {rate:8.0f} requests/s  median {median:6.1f} ms  p99 {p99:6.1f} ms", end="  ")
-        print(f"p99/median {p99 / median:4.2f}  {self.errors} errors")
+        print(f"p99/median {p99 / median:4.2f}  {self.errors} errors  {self.cost * 1e3:.2f} ms of CPU time a request")
         return rate
 
     def stop(self):
@@ -133,6 +139,7 @@ def main():
             after = ours.megabytes
             print(f"{o.clients} clients, {o.tokens} tokens, {o.seconds:g} s of each, {os.cpu_count()} cores")
             share = 1 / empty.summary("empty") * ours.summary("labelwright")
+            print(f"{100 * empty.cost / ours.cost:.0f} % of empty by CPU time")
             print(f"throughput {100 * share:.0f} % of empty; memory {before:.0f} MB before, {after:.0f} MB after")
         finally:
             codes = [service.stop() for service in (empty, ours)]

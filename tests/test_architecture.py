@@ -17,7 +17,7 @@ from labelwright.taggers import registry
 
 # A stage imports only from earlier lines (and from itself).
 STAGES = [
-    {"errors", "signals", "storage", "wording"},
+    {"errors", "pages", "signals", "storage", "wording"},
     {"parallel"},
     {"settings", "engine"},
     {"kernels"},

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from labelwright.search.progressive import ProgressiveSearch as ProgressiveSearch
     from labelwright.structures.feature_lattice import FeatureLattice as FeatureLattice
     from labelwright.structures.feature_lattice import read_lattices as read_lattices
+    from labelwright.taggers.arguments import show as show
     from labelwright.taggers.cascade import Cascade as Cascade
     from labelwright.taggers.crf import CRF as CRF
     from labelwright.taggers.crf import LatentCRF as LatentCRF
@@ -53,6 +54,7 @@ _NAMES = {  # by the module that has them
     "features.attributes": "read_crfsuite",
     "search.progressive": "ProgressiveSearch",
     "structures.feature_lattice": "FeatureLattice read_lattices",
+    "taggers.arguments": "show",
     "taggers.cascade": "Cascade",
     "taggers.crf": "CRF LatentCRF",
     "taggers.lattice_crf": "LatticeCRF",

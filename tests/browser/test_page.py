@@ -1,6 +1,6 @@
 """The page of `labelwright serve` in a real browser: Debian's Chromium, driven by Playwright.
 
-apt-get install chromium; pip install playwright; pytest tests/browser -m slow
+make test-browser
 """
 
 import json
@@ -13,7 +13,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-api = pytest.importorskip("playwright.sync_api", reason="needs Playwright: pip install playwright")
+api = pytest.importorskip("playwright.sync_api", reason="needs Playwright: make test-browser")
 
 from stand_in import stand_in  # noqa: E402
 
@@ -39,6 +39,20 @@ def browser() -> Iterator[Any]:
 def service() -> Iterator[tuple[str, list[dict[str, Any]]]]:
     with stand_in() as (address, asked):
         yield address, asked
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: Any) -> str:
+    """The page of `labelwright report` about a small latent CRF."""
+    from labelwright import LatentCRF
+    from labelwright.cli import main
+
+    folder = tmp_path_factory.mktemp("report")
+    X, y = [["Anna", "met", "Bo", "."], ["We", "met", "."]], [["B-PER", "O", "B-PER", "O"], ["O", "O", "O"]]
+    LatentCRF(n_latent=2, random_state=0, max_iter=20).fit(X, y, dev=(X, y)).save(folder / "tiny.crf")
+    (folder / "test.txt").write_text("Anna B-PER\nmet O\nOslo B-LOC\n. O\n\nWe O\nmet B-PER\n", encoding="utf-8")
+    assert main(["report", *map(str, (folder / "tiny.crf", folder / "test.txt")), "-o", str(folder / "r.html")]) == 0
+    return (folder / "r.html").as_uri()
 
 
 @pytest.fixture
@@ -242,6 +256,22 @@ def test_contrast_of_text(browser: Any, service: Any, scheme: str) -> None:
         expect(page.locator(".next > li").first).to_be_visible()
         low = page.evaluate(CONTRAST)
         assert not low
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_report(browser: Any, report: str, scheme: str) -> None:
+    for page in opened(browser, report, color_scheme=scheme, viewport={"width": 360, "height": 700}):
+        assert page.evaluate("document.documentElement.scrollWidth") <= 360
+        assert not page.evaluate(CONTRAST)
+        assert page.locator("nav a").all_inner_texts()[:3] == ["Scores", "Errors", "Calibration"]
+        expect(page.locator("output")).to_have_text("2 of 2 errors")
+        page.locator(".confusion .pick").first.focus()
+        page.keyboard.press("Enter")
+        expect(page.locator("output")).to_have_text("1 of 2 errors")
+        expect(page.locator("article mark").first).to_contain_text("Oslo")
+        expect(page.locator(".why")).to_have_count(1)
+        page.locator(".tokens button[aria-pressed=true]").click()
+        expect(page.locator(".why")).to_have_count(0)
 
 
 CONTRAST = """() => {

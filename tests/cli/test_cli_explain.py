@@ -185,7 +185,7 @@ def test_a_page_is_self_contained(run, models: Path, tmp_path: Path, name: str) 
     assert text.startswith("<!doctype html>")
     assert "http" not in text
     assert "prefers-color-scheme: dark" in text
-    assert text.count("<section ") == 2
+    assert text.count("panel sentence") == 2
     assert text.count('class="why"') == text.count("<button ")
     assert run("explain", models / name, models / "test.txt", "--html", "-")[1].startswith("<!doctype html>")
 

@@ -17,7 +17,7 @@ from labelwright.kernels.perceptron import UpdateRule
 from labelwright.kernels.scoring import add_ridge, advance, combine, differences, dots
 from labelwright.learn.perceptron import Averaged, Passes
 from labelwright.learn.sgd import SGD
-from labelwright.structures.lattice import best_path, margins, posterior, posterior_arcs, span_probability
+from labelwright.structures.lattice import best_path, margins, posterior, posterior_arcs, span_probabilities
 from labelwright.structures.supervision import Supervision
 
 pytest.importorskip("numba")
@@ -79,12 +79,12 @@ def test_margins_and_spans_are_the_same(case):
     assert_same(margins, 0, lattice, gold)
     table = boundaries(space.labels)
     if table.types and posterior(lattice).log_z > -np.inf:
-        transitions = _span_transitions(table, 0, space)
-        spans = [(a, b) for b in range(1, len(gold) + 1) for a in range(b)]
+        transitions = tuple(each[None] for each in _span_transitions(table, 0, space))
+        spans = np.array([(a, b, 0) for b in range(1, len(gold) + 1) for a in range(b)])
 
         def probabilities():
             made = posterior(lattice)
-            return [span_probability(lattice, made, a, b, transitions) for a, b in spans]
+            return span_probabilities(lattice, made, spans, transitions)
 
         assert_same(probabilities, case.digits)
 

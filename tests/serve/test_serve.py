@@ -392,7 +392,9 @@ def test_label_studio(client, tagger):
     text = "\U0001f600 The old man saw Mary."
     config = '<View><Labels name="ner" toName="t"><Label value="NP"/></Labels><Text name="t" value="$body"/></View>'
     body = {"tasks": [{"id": 1, "data": {"body": text}}, {"id": 2, "data": {"body": ""}}], "label_config": config}
-    first, empty = asked(client, "/predict", **body, project="1.2", params={})["results"]
+    answer = asked(client, "/predict", **body, project="1.2", params={"login": None, "password": None, "context": None})
+    first, empty = answer["results"]
+    assert answer["model_version"] == first["model_version"]
     assert (empty["result"], empty["score"]) == ([], 1.0)
     assert first["model_version"].startswith("names ")
     entities = tagger.predict_entities([text])[0]

@@ -14,7 +14,7 @@ from labelwright.engine.choice import compiled, using
 from labelwright.errors import OptionError
 from labelwright.kernels import clamped, inference
 from labelwright.structures import dag
-from labelwright.structures.lattice import arcs_from, posterior, posterior_arcs, sample, span_probability
+from labelwright.structures.lattice import arcs_from, posterior, posterior_arcs, sample, span_probabilities
 from labelwright.structures.states import state_space
 
 T, LABELS, SIZES = 6, ("O", "B-X", "I-X"), (1, 2, 2)
@@ -58,11 +58,12 @@ def scaled_log_z(lattice):
 
 def spans_of(lattice, space):
     """P(span X) for every begin and end."""
-    sums, transitions = posterior(lattice), _span_transitions(boundaries(space.labels), 0, space)
+    sums, tables = posterior(lattice), _span_transitions(boundaries(space.labels), 0, space)
+    transitions = tuple(table[None] for table in tables)
     found = np.zeros((T, T + 1))
     for begin in range(T):
         for end in range(begin + 1, T + 1):
-            found[begin, end] = span_probability(lattice, sums, begin, end, transitions)
+            (found[begin, end],) = span_probabilities(lattice, sums, np.array([[begin, end, 0]]), transitions)
     return found
 
 

@@ -22,7 +22,7 @@ from labelwright.structures.lattice import (
     labelling_weight,
     posterior,
     posterior_arcs,
-    span_probability,
+    span_probabilities,
     state_marginals,
 )
 from labelwright.structures.states import state_space
@@ -189,9 +189,9 @@ def test_span_probabilities(case):
     table, spans = boundaries(labels), truth.spans(labels)
     sums = posterior(case.lattice)
     for i, kind in enumerate(table.types):
-        transitions = _span_transitions(table, i, case.space)
+        transitions = tuple(each[None] for each in _span_transitions(table, i, case.space))
         for begin, end in itertools.combinations(range(truth.T + 1), 2):
-            p = span_probability(case.lattice, sums, begin, end, transitions)
+            (p,) = span_probabilities(case.lattice, sums, np.array([[begin, end, 0]]), transitions)
             assert p == pytest.approx(spans[begin, end, kind], abs=1e-10 + 1e-12 * case.size)
 
 

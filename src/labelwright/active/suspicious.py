@@ -206,7 +206,7 @@ class Annotated:
         labels."""
         ends = [t for t in (span.start - 1, span.end) if 0 <= t < len(self.gold)]
         if not any(is_partial(self.gold[t]) for t in ends):
-            return self.sentence.span(span) if span.type in self.sentence.span_types else 0.0
+            return self.sentence.span_probabilities([span])[0] if span.type in self.sentence.span_types else 0.0
         permitted = np.ones_like(self.permitted)
         permitted[span.start : span.end] = self.permitted[span.start : span.end]
         return float(np.exp(min(0.0, self.sentence.log_z_of(permitted) - self.sentence.log_z())))

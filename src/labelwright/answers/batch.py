@@ -3,6 +3,7 @@
 import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
+from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar, Union, cast
 
 import numpy as np
@@ -302,17 +303,21 @@ class Batch:
             self._check_span(number, sentence, span)
         if spans:
             self._check_possible(number, sentence)
-        return [span._replace(probability=self.span_probability(sentence, span)) for span in spans]
+        chances = self.probabilities_of(sentence, spans)
+        return [Span(a, b, kind, p) for (a, b, kind, _), p in zip(spans, chances, strict=True)]
 
-    def span_probability(self, sentence: Scored, span: Span) -> float:
-        """The probability of exactly this span in one of the sentences of this batch.
+    def probabilities_of(self, sentence: Scored, spans: Sequence[Span]) -> list[float]:
+        """The probability of exactly each of these spans in one of the sentences of this batch.
 
         sentence : one of this batch
-        span : a span of it
+        spans : spans of it
         """
-        kinds = types_of(span.type, sentence.span_types)
-        probability = min(1.0, max(0.0, sum(sentence.span(span._replace(type=kind)) for kind in kinds)))
-        return probability if self._maps is None else self._maps.span_probability(probability)
+        types = [types_of(span.type, sentence.span_types) for span in spans]
+        several = any(len(kinds) != 1 for kinds in types)
+        asked = spans if not several else [s._replace(type=k) for s, of in zip(spans, types, strict=True) for k in of]
+        found = iter(sentence.span_probabilities(asked))
+        chances = [min(1.0, max(0.0, sum(islice(found, len(kinds))))) for kinds in types]
+        return chances if self._maps is None else list(map(self._maps.span_probability, chances))
 
     def log_probabilities(self, labellings: Sequence[PartialLabels]) -> list[float]:
         """log P(labelling | sentence) of given labellings; minus infinity for labels that the tagger does not know.

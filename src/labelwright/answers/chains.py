@@ -2,7 +2,7 @@
 
 import inspect
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from typing import Any
 
@@ -33,7 +33,7 @@ from labelwright.structures.lattice import (
     labelling_weight,
     posterior,
     sample,
-    span_probability,
+    span_probabilities,
     spans_of_type,
     state_marginals,
 )
@@ -71,7 +71,8 @@ class Chains:
         self.node, self.arc, self.bounds = node, arc, list(bounds)
         self.space, self.scheme, self.by_paths = space, scheme, by_paths
         self._tempered: tuple[float, Chains] | None = None
-        self._span_transitions: dict[str, tuple[Array, Array, Array]] = {}
+        self._numbers: dict[str, int] = {}  # of the types of spans that were asked for, in these tables
+        self._span_transitions: tuple[Array, ...] = ()
 
     @property
     def sentences(self) -> "list[Chain | None]":
@@ -138,12 +139,16 @@ class Chains:
     def span_table(self) -> Boundaries:
         return boundaries(self.space.labels)
 
-    def span_transitions(self, kind: str) -> tuple[Array, Array, Array]:
-        """Which transitions between states open, continue and close a span of this type."""
-        if kind not in self._span_transitions:
-            number = self.span_table.types.index(kind)
-            self._span_transitions[kind] = _span_transitions(self.span_table, number, self.space)
-        return self._span_transitions[kind]
+    def span_transitions(self, kinds: Iterable[str]) -> tuple[dict[str, int], Any]:
+        """Which transitions between states open, continue and close a span of each type, and the numbers of types."""
+        new = [kind for kind in dict.fromkeys(kinds) if kind not in self._numbers]
+        if new:
+            tables = [_span_transitions(self.span_table, self.span_table.types.index(kind), self.space) for kind in new]
+            made = [np.stack(each) for each in zip(*tables, strict=True)]
+            known = zip(self._span_transitions, made, strict=True)
+            self._span_transitions = tuple(map(np.concatenate, known) if self._numbers else made)
+            self._numbers |= {kind: len(self._numbers) + k for k, kind in enumerate(new)}
+        return self._numbers, self._span_transitions
 
 
 class Chain(Known):
@@ -266,9 +271,12 @@ class Chain(Known):
     def span_types(self) -> tuple[str, ...]:
         return tuple(self.chains.span_table.types)
 
-    def span(self, span: Span) -> float:
-        transitions = self.chains.span_transitions(span.type)
-        return span_probability(self.lattice, self.sums, span.start, span.end, transitions)
+    def span_probabilities(self, spans: Sequence[Span]) -> list[float]:
+        if not spans:
+            return []
+        numbers, transitions = self.chains.span_transitions(span.type for span in spans)
+        rows = np.array([(span.start, span.end, numbers[span.type]) for span in spans])
+        return span_probabilities(self.lattice, self.sums, rows, transitions)
 
     def entropy(self) -> float:
         """Exact without latent states; with them an estimate."""
@@ -284,7 +292,8 @@ class Chain(Known):
     def likely_spans(self, least: float) -> list[Span]:
         sums, spans = arc_sums(self.lattice, self.sums), list[Span]()
         for kind in self.span_types if self.chains.scheme is not None else ():
-            found = spans_of_type(sums, self.chains.span_transitions(kind), least)
+            numbers, tables = self.chains.span_transitions([kind])
+            found = spans_of_type(sums, tuple(table[numbers[kind]] for table in tables), least)
             spans += [Span(begin, end, kind, p) for begin, end, p in found]
         return sorted(spans)
 

@@ -2,7 +2,7 @@
 n-gram proposals, candidates of pruned labels, products with rules."""
 
 import copy
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby, islice
 from typing import Any, NamedTuple, Self
 
@@ -212,8 +212,11 @@ class GraphSentence:
         ends = np.cumsum([length for _, length in runs]).tolist()
         return [Span(end - length, end, kind) for (kind, length), end in zip(runs, ends, strict=True)]
 
-    def span(self, span: Span) -> float:
-        """The probability of exactly this span."""
+    def span_probabilities(self, spans: Sequence[Span]) -> list[float]:
+        """The probability of exactly each span."""
+        return list(map(self._span, spans))
+
+    def _span(self, span: Span) -> float:
         if self.standing is None:
             shares = self._of_type(span.type)._ends(span.type, span.start)
             return min(1.0, next(islice(shares, span.end - span.start - 1, None), 0.0))

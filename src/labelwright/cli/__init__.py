@@ -26,6 +26,7 @@ COMMANDS = {
     "tag": ("tag", "Label a file or a stream with a model."),
     "eval": ("eval", "Score predictions, or a model on a test file."),
     "errors": ("eval", "See what goes wrong: confusions, phrases, examples."),
+    "report": ("eval", "A page about a model: scores, errors, calibration, weights."),
     "compare": ("eval", "Is one prediction better than another, or is it chance?"),
     "calibrate": ("copies", "Make probabilities right as often as they say."),
     "inspect": ("inspect", "Look into a model."),

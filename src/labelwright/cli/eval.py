@@ -1,5 +1,5 @@
-"""labelwright eval, errors and compare: scores of predictions, or of a model on a test file; what goes wrong in them;
-and whether one of two is better."""
+"""labelwright eval, errors, report and compare: scores of predictions, or of a model on a test file; what goes wrong in
+them; all of it as a page; and whether one of two is better."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -11,7 +11,7 @@ from labelwright.cli import files
 from labelwright.cli import options as usual
 from labelwright.cli.options import DATA, NOT_NEGATIVE, OUTPUT, SCORING, argument, command, option
 from labelwright.cli.plots import check_plot, draw_calibration
-from labelwright.cli.show import report, report_outputs, say, warn
+from labelwright.cli.show import BLOCKS, report, report_outputs, say, warn
 from labelwright.errors import OptionError
 from labelwright.settings import Whole
 from labelwright.wording import counted
@@ -59,6 +59,7 @@ class Tested(NamedTuple):
     """Predictions that were scored, and what made them."""
 
     scores: dict[str, Scored]
+    test: "Data"
     inputs: Any  # the sentences, as the model reads them
     model: Any = None  # None where a file has the predictions
 
@@ -118,8 +119,10 @@ def eval_command(o: Any) -> None:
     report_outputs({name: each.as_dict() if o.json else each for name, each in scores.items()}, o.json, Scored.lines)
 
 
-def scored_on(o: Any) -> Tested:
-    """Score a model on a test file, or predictions; in either order."""
+def scored_on(o: Any, calibration: bool = False) -> Tested:
+    """Score a model on a test file, or predictions; in either order.
+
+    calibration : judge probabilities, where the model has any"""
     from labelwright.inspection.warnings import trained_on
     from labelwright.taggers.base import ORACLE
 
@@ -128,7 +131,7 @@ def scored_on(o: Any) -> Tested:
             if name in (*how.NAMES, *OF_MODELS):
                 raise OptionError(f"{how.flag(name)}: only with a model, as in: labelwright eval MODEL TEST")
         truth = files.read_labelled(o.gold, o.columns, o.label, options=files.file_options(o))
-        return Tested({"": Scored(_evaluated(truth, "", files.predicted_labels(o.predicted, truth), o))}, truth)
+        return Tested({"": Scored(_evaluated(truth, "", files.predicted_labels(o.predicted, truth), o))}, truth, truth)
     model_path, gold_path = (o.gold, o.predicted) if files.is_model(o.gold) else (o.predicted, o.gold)
     model = files.load_model(model_path, o.n_jobs, attributes=True)
     model = how.uncalibrated(model, "uncalibrated" in o.given)
@@ -139,6 +142,7 @@ def scored_on(o: Any) -> Tested:
                 raise OptionError("--oracle: only for memory-based models, which choose among proposals")
     if "calibration" in o.given:
         how.check_sure(model, "--calibration")
+        calibration = True
     rows = files.rows_for(model, o.arrays)
     data = files.gold_for(model, gold_path, o.columns, o.label, files.file_options(o, model.tokenizer()))
     data = data if rows is None else rows.beside(data)
@@ -147,13 +151,15 @@ def scored_on(o: Any) -> Tested:
         warn(trained_on(model.training_.get("seen", ""), data))
     how.show_progress(model, True)
     inputs = files.inputs_for(model, data)
-    return Tested(_scores(model, data, inputs, choices, o), inputs, model)
+    return Tested(_scores(model, data, inputs, choices, o, calibration), data, inputs, model)
 
 
-def _scores(model: Any, test: "Data", inputs: Any, choices: Mapping[str, how.Choice], o: Any) -> dict[str, Scored]:
+def _scores(
+    model: Any, test: "Data", inputs: Any, choices: Mapping[str, how.Choice], o: Any, calibration: bool
+) -> dict[str, Scored]:
     from labelwright.evaluate.calibration import judged, measure_of, reliability
 
-    proofs, calibration = "verbose" in o.given or o.json, "calibration" in o.given
+    proofs = "verbose" in o.given or getattr(o, "json", False)
     data = model.encode(inputs) if "oracle" in o.given else inputs  # asked twice
     ruled = {name: choice.under_rules(inputs) for name, choice in choices.items()}
     tallies = {name: how.Tally() for name in choices}
@@ -162,7 +168,7 @@ def _scores(model: Any, test: "Data", inputs: Any, choices: Mapping[str, how.Cho
         choice, batch = choices[name], ruled[name](batch)
         decodings = batch.decode(choice.decoder, probabilities=proofs, **choice.options)
         entities: list[Any] = [None] * len(batch)
-        if calibration:
+        if calibration and tagger._is_sure:
             batch.sure.check_possible()
             entities = batch.entities([decoding.labels for decoding in decodings])
         return list(zip(decodings, entities, strict=True))
@@ -176,7 +182,7 @@ def _scores(model: Any, test: "Data", inputs: Any, choices: Mapping[str, how.Cho
         described: dict[str, Any] = {word: choice.decoder} | ({"options": choice.options} if word == "decoder" else {})
         scored = _evaluated(test, name, [each.labels for each in decodings], o, tagger)
         trust = best = None
-        if calibration:
+        if calibration and tagger._is_sure:
             entities = judged([each for _, each in answers[name]], gold, tagger.classes_)
             trust = reliability(entities, measure=measure_of(tagger))
         if "oracle" in o.given:
@@ -259,6 +265,90 @@ def _chosen(analysis: "ErrorAnalysis", kinds: list[str], types: list[str], searc
     none = (kinds and not here[0]) or (types and not here[1])  # another layer of the cascade has them
     errors = [] if none else analysis.select(*here, search)
     return analysis.as_dict() | {"errors": replace(analysis, errors=errors).as_dict()["errors"]}
+
+
+# -- labelwright report -----------------------------------------------------------------------------------------------
+
+EXPLAINED = 8  # sentences
+
+
+@command(
+    argument("gold", "MODEL|GOLD", "A model file, or the true labels."),
+    argument("predicted", "TEST|PREDICTED", "The true labels, or predictions."),
+    *usual.LABELLED,
+    usual.ARRAYS,
+    option("--train FILE", "Training data: tokens not in them are unseen.", DATA, shown="what the model knows"),
+    usual.MAX_INPUT,
+    *usual.STRICT,
+    *how.OPTIONS,
+    option("-o --output FILE", "The page to write; - is standard output.", OUTPUT, default="-"),
+    option("--top N", "Features, words, transitions of each label or state.", OUTPUT, NOT_NEGATIVE, 8),
+    usual.UNCALIBRATED,
+    usual.THREADS,
+)
+def report_command(o: Any) -> None:
+    """Write a page about a model: scores with 95 % intervals, a confusion matrix, errors to look through, calibration,
+    explanations of errors, the training, weights, latent states.
+
+    \b
+      labelwright report model.crf test.txt -o report.html
+      labelwright report gold.txt tagged.txt -o report.html
+
+    The page is one file that loads nothing from outside. What a model does not have is left out: of two files of labels
+    there are scores and errors alone. The text of TEST is in the page.
+    """
+    from labelwright.inspection.report_page import report_page
+
+    files.check_target(o.output, [o.gold, o.predicted, o.train])
+    train = None if o.train is None else files.read_labelled(o.train, o.columns, o.label, options=files.file_options(o))
+    tested = scored_on(o, calibration=True)
+    analyses = tested.errors(train)
+    outputs = {name: _of_output(tested, name, analyses[name], o.top) for name in tested.scores}
+    about = [f"{o.gold}, {o.predicted}"]
+    if tested.model is not None:
+        how.show_progress(tested.model, False)  # not one of its settings
+        about = [str(tested.model), *about]
+    facts = {"title": f"Report: {Path(o.gold).name}", "about": about, "outputs": outputs}
+    score = ", ".join(f"{name} {100 * each.report.score:.2f}".lstrip() for name, each in tested.scores.items())
+    files.write_page(o.output, report_page(facts), f"{score}; open it in a browser")
+
+
+def _of_output(tested: Tested, name: str, analysis: "ErrorAnalysis", top: int) -> dict[str, Any]:
+    """All that the page of a report shows of one output."""
+    from labelwright.cli.inspect import described_rows
+    from labelwright.corpus.table import Corpus
+    from labelwright.evaluate.counts import count_system
+    from labelwright.evaluate.error_views import striking
+    from labelwright.evaluate.significance import intervals
+    from labelwright.inspection.explanation import sentence_facts
+    from labelwright.taggers.base import EXPLANATION
+
+    scored, model, inputs = tested.scores[name], tested.model, tested.inputs
+    assert scored.report.labels is not None
+    facts = {"errors": analysis.as_dict(), "intervals": intervals(count_system(*scored.report.labels, 1))}
+    facts["scores"] = scored.report.as_dict()
+    if model is None:
+        return facts
+    tagger, is_lowest = model._outputs[name], name == next(iter(model._outputs))
+    facts["model"] = tagger.describe(top)
+    rows = described_rows(facts["model"], tagger._trains_in)
+    facts["rows"] = [(title, value) for title, value in rows if not set(value) & set(BLOCKS)]  # curves are drawn
+    if scored.calibration is not None:
+        facts["calibration"] = scored.calibration.as_dict()
+    if not isinstance(inputs, Corpus):  # attributes have no words
+        return facts
+    if is_lowest and facts["model"]["view"] == "linear":  # upper layers read the labels below them, too
+        facts["model"] |= tagger._describe_use([model._input(inputs) if name else inputs], top)
+    else:
+        facts["model"].pop("latent", None)
+    if EXPLANATION in tagger.can:
+        numbers, column = striking(facts["errors"], EXPLAINED), name or tested.test.label
+        gold, facts["sentences"] = files.gold_labels(tagger, tested.test, column, inputs.offsets, numbers), []
+        for n in numbers:
+            sentence = sentence_facts(model, inputs, n, gold={name: gold[n]})
+            wrong = [token for token in sentence["layers"][name] if token["wrong"]]
+            facts["sentences"].append(sentence | {"layers": {"": wrong}})
+    return facts
 
 
 # -- labelwright compare ----------------------------------------------------------------------------------------------

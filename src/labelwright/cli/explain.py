@@ -21,8 +21,7 @@ from labelwright.cli.show import (
 from labelwright.cli.tag_input import ToTag, to_tag, tokenizer_given
 from labelwright.errors import CorpusError, LabelwrightError, OptionError
 from labelwright.settings import Whole
-from labelwright.wording import Html, align, counted, html_page, percent, shortened, table, tag
-from labelwright.wording import bar as drawn_bar
+from labelwright.wording import align, counted, shortened
 
 if TYPE_CHECKING:
     from labelwright.corpus.file_formats import OpenFile
@@ -34,8 +33,6 @@ Facts = dict[str, Any]
 Gold = dict[str, dict[int, list[Any]]]  # by output and sentence; None or a set where the file leaves a label open
 REASONS = 3  # features of a token in short
 LONG = 48  # letters of a name in short
-MOST = 40  # contributions of a token on a page; the others are summed up
-DOUBTFUL = 2.0  # log-odds below which a token is marked on a page
 ON_A_PAGE = 20  # sentences of a page, or with wrong labels, where none is named
 
 
@@ -90,6 +87,9 @@ def explain_command(o: Any) -> None:
     \b
       labelwright explain names.crf letter.txt --text --sentence 1
     """
+    from labelwright.inspection.explanation import is_wrong
+    from labelwright.inspection.report_page import explanation_page
+
     if o.html is not None:
         files.check_target(o.html, [o.model, o.file])
     tagger = files.load_model(o.model, o.n_jobs)
@@ -113,7 +113,7 @@ def explain_command(o: Any) -> None:
         inputs = files.inputs_of(tagger, data.data).take(numbers)
         answers = tagger.decode(inputs, constraints=o.constraints, probabilities=False)
         decoded = dict(zip(numbers, answers[layers[0]] if layers[0] else answers, strict=True))
-        numbers = [n for n in numbers if any(map(_is_wrong, decoded[n].labels, gold[layers[0]][n]))]
+        numbers = [n for n in numbers if any(map(is_wrong, decoded[n].labels, gold[layers[0]][n]))]
         n_sentences, numbers = len(numbers), numbers[:most]
     facts: Facts = {"model": o.model, "kind": type(tagger).__name__, "file": o.file}
     facts["sentences"] = [_explained(tagger, data, number, layers, gold, o) for number in numbers]
@@ -121,7 +121,7 @@ def explain_command(o: Any) -> None:
         _say_own_label(facts["sentences"], o.against)
     if o.html is not None:
         more = "" if len(numbers) in (1, n_sentences) else f" of {n_sentences:,}; --first N shows more"
-        files.write_page(o.html, page(facts), f"{counted(len(numbers), 'sentence')}{more}")
+        files.write_page(o.html, explanation_page(facts), f"{counted(len(numbers), 'sentence')}{more}")
     if o.json or o.html is None:
         report(facts, o.json, lambda facts: _lines(facts, o))
     if o.wrong and o.html is None:
@@ -143,9 +143,6 @@ def _layers(tagger: Any, o: Any) -> list[str]:
 def _gold(tagger: Any, file: "OpenFile", corpus: "Corpus", o: Any, tokenizer: "Tokenizer", numbers: list[int]) -> Gold:
     """The labels that a file has for some sentences, in the scheme of the model."""
     from labelwright.corpus.file_formats import RECORDS
-    from labelwright.corpus.partial_labels import left_open
-    from labelwright.corpus.schemes import convert
-    from labelwright.inspection.warnings import scheme_differs
 
     labelled, gold = corpus, Gold()
     try:
@@ -154,25 +151,15 @@ def _gold(tagger: Any, file: "OpenFile", corpus: "Corpus", o: Any, tokenizer: "T
         for name, output in tagger._outputs.items():
             column = name or labelled.label or files.label_place(tagger)[1]
             if column in labelled.names and labelled.n_tokens == corpus.n_tokens:
-                labels, bounds = labelled.tokens(column), corpus.offsets.tolist()
-                sentences = [labels[bounds[n] : bounds[n + 1]] for n in numbers]
-                if scheme_differs(output, labelled, column):
-                    sentences = convert(sentences, None, output.scheme_)
-                sentences.append(list(labelled.values(column)))  # which tell what is a set of labels
-                gold[name] = dict(zip(numbers, left_open(sentences, output.classes_), strict=False))
+                gold[name] = files.gold_labels(output, labelled, column, corpus.offsets, numbers)
     except LabelwrightError:  # it has none, or none in the scheme of the model
         if o.wrong:
             raise
     return gold
 
 
-def _is_wrong(label: Any, gold: Any) -> bool:
-    return gold is not None and (label not in gold if isinstance(gold, frozenset) else label != gold)
-
-
 def _explained(tagger: Any, data: ToTag, number: int, layers: list[str], gold: Gold, o: Any) -> Facts:
     """One sentence, the layers that are shown, with gold labels; of texts with the places of tokens, in characters."""
-    from labelwright.corpus.partial_labels import written
     from labelwright.inspection.explanation import sentence_facts
 
     corpus = files.inputs_of(tagger, data.data)
@@ -180,15 +167,11 @@ def _explained(tagger: Any, data: ToTag, number: int, layers: list[str], gold: G
     if o.token is not None and not 0 <= o.token < length:
         what = f"tokens 0 to {length - 1}" if length else "no tokens"
         raise OptionError(f"--token: sentence {number} of {o.file} has {what}, got {o.token}")
-    facts = sentence_facts(tagger, corpus, number, o.token, o.against, o.constraints)
+    labels = {name: rows[number] for name, rows in gold.items()}
+    facts = sentence_facts(tagger, corpus, number, o.token, o.against, o.constraints, labels)
     facts["layers"] = {name: facts["layers"][name] for name in layers}
-    for name, tokens in facts["layers"].items():
-        for each in tokens:
-            label = gold[name][number][each["token"]] if name in gold else None
-            each["gold"] = written(label) if isinstance(label, frozenset) else label
-            each["wrong"] = _is_wrong(each["label"], label)
-            if data.split is not None:
-                each["start"], each["end"] = data.split.places[number][each["token"]]
+    for each in (token for tokens in facts["layers"].values() if data.split is not None for token in tokens):
+        each["start"], each["end"] = data.split.places[number][each["token"]]  # type: ignore[union-attr]
     if o.wrong:  # only tokens that are wrong in the highest layer
         kept = {each["token"] for each in facts["layers"][layers[0]] if each["wrong"]}
         for name, tokens in facts["layers"].items():
@@ -309,109 +292,3 @@ def _part_lines(part: "Part") -> Iterator[str]:
         elif part.bars:
             cells = [row.number, f"{bar(row.bar or 0.0, 1.0):<{BAR}}", row.text]
         yield f"  {'  '.join(cells)}".rstrip()
-
-
-# -- page --------------------------------------------------------------------------------------------------------------
-
-
-ABOUT = (
-    "Choose a token to see why it has its label. The best labelling of the sentence is compared with the best one that "
-    "has another label there; the contributions add up to the difference of their scores. A yellow token is one where "
-    "the log-odds are below 2. A struck-out label is wrong; the gold label follows it."
-)
-
-
-def page(facts: Facts) -> str:
-    """The page of explained sentences: the tokens of each layer as buttons, and what they open."""
-    about = f"{facts['kind']} {facts['model']}, {counted(len(facts['sentences']), 'sentence')} of {facts['file']}"
-    parts = [tag("header", tag("h1", "Why these labels?"), tag("p", about), tag("p", ABOUT))]
-    for sentence in facts["sentences"]:
-        layers = []
-        for layer, tokens in sentence["layers"].items():
-            panels = tag("template", *(_why(token, sentence["words"]) for token in tokens))
-            layers += [tag("h3", layer) if layer else None, tag("div", *map(_button, tokens), class_="tokens"), panels]
-        parts.append(tag("section", tag("h2", f"Sentence {sentence['sentence']}"), *layers, class_="panel"))
-    return html_page(f"Why these labels? {facts['model']}", STYLE, "\n".join(parts), PROGRAM)
-
-
-def _button(token: Facts) -> Html:
-    label = [tag("s", token["label"]), " ", token["gold"]] if token.get("wrong") else [token["label"]]
-    odds, against = token["log_odds"], None
-    if token["runner_up"] is not None:
-        against = f"{token['measure']} {odds:.2f} against {token['runner_up']}"
-    is_doubtful = token["measure"] == "log-odds" and odds is not None and odds < DOUBTFUL
-    kinds = ["plain"] * (token["label"] == "O") + ["doubtful"] * is_doubtful
-    given = {"title": against, "data_odds": odds, "class_": " ".join(kinds) or None}
-    return tag("button", _name(token), tag("small", *label), type="button", aria_pressed="false", **given)
-
-
-def _name(token: Facts) -> str:
-    return f"token {token['token']}" if token["word"] is None else str(token["word"])
-
-
-def _why(token: Facts, words: Sequence[str]) -> Html:
-    from labelwright.inspection.explanation import parts_of
-
-    heading = [f"{_name(token)}: ", tag("b", token["label"])]
-    heading += [] if token["probability"] is None else [f" ({percent(token['probability'])})"]
-    odds = "No other label is possible here, or none was proposed."
-    if token["runner_up"] is not None:
-        chance = token["runner_up_probability"]
-        heading += [" rather than ", tag("b", token["runner_up"]), "" if chance is None else f" ({percent(chance)})"]
-        odds = f"{token['measure']} {token['log_odds']:.4f}"
-    if token.get("wrong"):
-        heading += ["; wrong, gold is ", tag("b", token["gold"])]
-    parts = [each for part in parts_of(token, words, MOST) for each in _section(part)]
-    return tag("div", tag("h2", *heading), tag("p", odds, class_="quiet"), *parts, class_="why")
-
-
-def _section(part: "Part") -> list[Html]:
-    title = f"{part.title[0].upper()}{part.title[1:]}"
-    if not part.rows:
-        return [tag("p", title, class_="quiet")]
-    if not part.bars:
-        return [tag("h3", title), tag("pre", "\n".join(row.text for row in part.rows))]
-    rows = []
-    for row in part.rows:
-        drawn = None if row.bar is None else drawn_bar(abs(row.bar) / 2, "against" if row.bar < 0 else "for")
-        rows.append([row.number.strip(), tag("div", drawn, class_="axis"), tag("code", " ".join(row.text.split()))])
-    return [tag("h3", title), tag("div", table((), rows), class_="scroll")]
-
-
-STYLE = """
-section { margin: 1rem 0; }
-.tokens { display: flex; flex-wrap: wrap; gap: .3rem; }
-.tokens button { background: none; text-align: left; line-height: 1.3; }
-.tokens small { display: block; color: var(--quiet); font-size: .75rem; }
-.tokens .plain small { opacity: .55; } s { color: var(--bad); }
-.tokens button:hover { border-color: var(--link); }
-.tokens button[aria-pressed=true] { outline: 2px solid var(--link); }
-.tokens .doubtful { background: var(--mark); border-color: var(--edge); }
-.why { margin-top: 1rem; border-top: 1px solid var(--line); padding-top: .8rem; overflow-x: auto; }
-.why b { font-weight: 650; } td, th { white-space: nowrap; } pre { margin: .2rem 0; }
-.axis { position: relative; width: 16rem; height: .8rem; background: linear-gradient(var(--line), var(--line))
-  center / 1px 100% no-repeat; }
-.axis .bar { position: absolute; top: 0; bottom: 0; height: auto; margin: 0; }
-.axis .for { left: 50%; background: var(--good); } .axis .against { right: 50%; background: var(--bad); }
-@media (max-width: 40rem) { .axis { width: 7rem; } body { padding: .8rem; } }
-"""
-
-PROGRAM = """
-for (const section of document.querySelectorAll("section")) {
-  const buttons = [...section.querySelectorAll(".tokens button")];
-  for (const line of section.querySelectorAll(".tokens")) {
-    const panels = line.nextElementSibling.content.children;
-    [...line.children].forEach((button, n) => { button.onclick = () => {
-      const open = button.getAttribute("aria-pressed") === "true";
-      section.querySelectorAll(".why").forEach(panel => panel.remove());
-      buttons.forEach(each => each.setAttribute("aria-pressed", "false"));
-      if (open) return;
-      button.setAttribute("aria-pressed", "true");
-      line.after(panels[n].cloneNode(true));
-    }; });
-  }
-}
-// Of the first tokens, the one that was decided most closely is open.
-const odds = button => Number(button.dataset.odds ?? Infinity);
-[...document.querySelector(".tokens")?.children ?? []].sort((a, b) => odds(a) - odds(b))[0]?.click();
-"""

@@ -101,6 +101,21 @@ def gold_of(data: Data, output: str) -> Any:
     return data.column(output) if output else data.y
 
 
+def gold_labels(output: Any, data: "Corpus", column: str, offsets: Any, numbers: Sequence[int]) -> dict[int, list[Any]]:
+    """The labels of a column for some sentences, in the scheme of an output of a model; None or a set where the file
+    leaves a label open."""
+    from labelwright.corpus.partial_labels import left_open
+    from labelwright.corpus.schemes import convert
+    from labelwright.inspection.warnings import scheme_differs
+
+    labels, bounds = data.tokens(column), offsets.tolist()
+    sentences = [labels[bounds[n] : bounds[n + 1]] for n in numbers]
+    if scheme_differs(output, data, column):
+        sentences = convert(sentences, None, output.scheme_)
+    sentences.append(list(data.values(column)))  # which tell what is a set of labels
+    return dict(zip(numbers, left_open(sentences, output.classes_), strict=False))
+
+
 def is_conllu(path: str) -> bool:
     """Whether the name says CoNLL-U: .conllu, perhaps compressed."""
     return any(suffix in (".conllu", ".conll-u") for suffix in Path(path).suffixes[-2:])

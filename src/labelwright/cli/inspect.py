@@ -116,7 +116,7 @@ def _part(whole: Any, o: Any) -> tuple[Any, Facts]:
 
 
 def _lines(facts: Facts, name: str, turns: Mapping[str, str], with_data: bool) -> Iterator[str]:
-    layers, rows = facts.get("layers", {}), [*_of_model(facts), *_of_training(facts, turns.get("", ""))]
+    layers, rows = facts.get("layers", {}), described_rows(facts, turns.get("", ""))
     cascade = f"cascade of {counted(len(layers), 'layer')}, passing {facts.get('passing')}"
     yield Heading(f"{name}: {cascade if layers else facts['signature']}")
     yield from named_rows(rows)
@@ -129,6 +129,11 @@ def _lines(facts: Facts, name: str, turns: Mapping[str, str], with_data: bool) -
         yield f"\nmore about a layer: labelwright inspect {name} --layer {next(reversed(layers))}"
     elif facts.get("labels_sentences") and facts["columns"]:
         yield "\nwhy a token has its label: labelwright explain MODEL FILE"
+
+
+def described_rows(facts: Facts, turn: str) -> list[Row]:
+    """What a model reads, how large it is, and how its training went."""
+    return [*_of_model(facts), *_of_training(facts, turn)]
 
 
 def _of_model(facts: Facts) -> Iterator[Row]:

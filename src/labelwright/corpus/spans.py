@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from labelwright.corpus.schemes import OUTSIDE, check_scheme, chunk_parts, convert, is_broken, join_label
 from labelwright.errors import CorpusError
+from labelwright.pages import mark
 
 
 class Span(NamedTuple):
@@ -14,6 +15,9 @@ class Span(NamedTuple):
     end: int  #: the token after the last
     type: str  #: PER of B-PER; empty where labels name no type
     probability: float | None = None  #: that exactly this span is a chunk of this type; None where it is not known
+
+    def _repr_html_(self) -> str:
+        return mark(f"tokens {self.start} to {self.end - 1}", self.type, self.probability)
 
 
 def spans_of(labels: Sequence[str], scheme: str | None = None) -> list[Span]:

@@ -21,6 +21,7 @@ from labelwright.corpus.spans import Span, spans_of
 from labelwright.corpus.table import Corpus
 from labelwright.corpus.token_patterns import TokenPattern
 from labelwright.errors import CorpusError, OptionError
+from labelwright.pages import mark
 
 Place = tuple[int, int]  # where a token begins and ends in its text
 SPLITTINGS = ("split", "lines", "none")  # of a text into sentences
@@ -280,6 +281,9 @@ class Entity(NamedTuple):
     type: str  #: such as PER
     text: str  #: the characters start to end
     probability: float | None = None  #: that exactly this span is an entity of this type; None where it is not known
+
+    def _repr_html_(self) -> str:
+        return mark(self.text, self.type, self.probability)
 
 
 class SplitTexts(NamedTuple):

@@ -6,7 +6,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from labelwright.corpus.schemes import split_label
 from labelwright.errors import OptionError
+from labelwright.pages import hues_of, mark, tag
 from labelwright.parallel import computed_once
 from labelwright.structures.lattice import Lattice, Posterior, best_path, labelling_weight, posterior
 
@@ -50,6 +52,18 @@ class Decoding(NamedTuple):
     def __repr__(self) -> str:
         known = [f"{name}={value!r}" for name, value in self._asdict().items() if value is not None]
         return f"Decoding({', '.join(known)})"
+
+    def _repr_html_(self) -> str:
+        """The labels in the colours of their types, and how sure they are."""
+        types = [split_label(label)[1] or label for label in self.labels]
+        hues, drawn = hues_of(types), list[str]()
+        for label, kind in zip(self.labels, types, strict=True):
+            drawn.append(label if label == "O" else mark(label, "", None, {"": hues[kind]}))
+        sure = None if self.log_probability is None else f"probability {float(np.exp(self.log_probability)):.4g}"
+        sure = f"confidence {self.confidence:.4g}" if self.confidence is not None else sure
+        proof = "proven best" if self.exact else None if self.gap is None else f"gap at most {self.gap:.4g}"
+        about = ", ".join(each for each in (sure, proof) if each)
+        return tag("div", *(part for each in drawn for part in (each, " ")), tag("small", about))
 
 
 class Ranked(NamedTuple):

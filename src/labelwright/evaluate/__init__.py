@@ -4,7 +4,15 @@ from labelwright.evaluate.calibration import CalibrationReport, calibration_repo
 from labelwright.evaluate.counts import READINGS, Counts, Score, count
 from labelwright.evaluate.errors import Error, ErrorAnalysis
 from labelwright.evaluate.report import Macro, Report, evaluate, report_of
-from labelwright.evaluate.significance import Bootstrap, Comparison, McNemar, compare, mcnemar, paired_bootstrap
+from labelwright.evaluate.significance import (
+    Bootstrap,
+    Comparison,
+    McNemar,
+    compare,
+    intervals,
+    mcnemar,
+    paired_bootstrap,
+)
 
 __all__ = [
     "READINGS",
@@ -22,6 +30,7 @@ __all__ = [
     "compare",
     "count",
     "evaluate",
+    "intervals",
     "mcnemar",
     "paired_bootstrap",
     "report_of",

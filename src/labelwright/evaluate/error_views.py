@@ -4,12 +4,16 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from labelwright import pages
+from labelwright.corpus.spans import Span
 from labelwright.corpus.tokenizer import joined_text
-from labelwright.wording import Html, align, bar, cells, html_page, marked, shortened, tag
+from labelwright.pages import Html, Section, bar, cells, hues_of, marked_words, tag
+from labelwright.wording import align, shortened
 
 CONTEXT = 6  # words on each side of an example
 WIDEST = 40  # letters of a phrase in a table
 ON_A_PAGE = 200  # rows of a table
+MATRIX = 20  # types of a confusion matrix
 SIDES = "gold", "predicted"
 SEEN = "an unseen one", "all seen"
 Facts = Mapping[str, Any]  # what ErrorAnalysis.as_dict returns
@@ -115,7 +119,7 @@ def text_of(analysis: Facts, top: int = 10, examples: int = 10) -> list[str]:
         rows = table.rows[:top] if table.cut else table.rows
         lines += ["", *align([table.head, *rows], left=(0, 3) if table.head[-1] == "" else (0,))]
         lines += [f"... and {len(table.rows) - top:,} more"] if len(table.rows) > len(rows) else []
-    shown = _in_turn(sorted(analysis["errors"], key=lambda error: -_certainty(error)))[:examples]
+    shown = _in_turn(analysis["errors"])[:examples]
     lines += ["", f"examples ({len(shown):,} of {analysis['n_errors']:,})"] if shown else []
     for error in shown:
         new = ", with an unseen token" if error["unseen"] else ""
@@ -131,8 +135,14 @@ def _totals(analysis: Facts) -> str:
     return f"{counts}; {analysis['n_errors']:,} errors"
 
 
+def striking(analysis: Facts, n: int) -> list[int]:
+    """The sentences of the first examples, in their order."""
+    return sorted(list(dict.fromkeys(error["sentence"] for error in _in_turn(analysis["errors"])))[:n])
+
+
 def _in_turn(errors: Sequence[Facts]) -> list[Facts]:
-    """The first errors of all kinds, then the second ones, and so on."""
+    """The most certain errors of all kinds, then the second ones, and so on."""
+    errors = sorted(errors, key=lambda error: -_certainty(error))
     seen: Counter[str] = Counter()
     turns = []
     for n, error in enumerate(errors):
@@ -170,17 +180,16 @@ def _place(span: Facts) -> str:
 
 
 def page(analyses: Mapping[str, Facts], title: str = "Errors") -> str:
-    """The page of one analysis (`ErrorAnalysis.as_dict`), or of several, by the layer of a cascade: tables whose rows
-    choose errors, and the errors, to be filtered, sorted and searched."""
-    names = tag("select", *(tag("option", name) for name in analyses)) if len(analyses) > 1 else None
-    parts = [
-        tag("section", *_part(analysis), class_="layer", data_name=name, hidden=number > 0)
-        for number, (name, analysis) in enumerate(analyses.items())
-    ]
-    return html_page(title, STYLE, tag("header", tag("h1", title), names) + "\n".join(parts), PROGRAM)
+    """The page of one analysis (`ErrorAnalysis.as_dict`), or of several, by the layer of a cascade."""
+    return pages.page(title, [], [section(analyses)])
 
 
-def _part(analysis: Facts) -> list[Html]:
+def section(analyses: Mapping[str, Facts]) -> Section:
+    """Tables whose rows choose errors, and the errors, to be filtered, sorted and searched."""
+    return Section("Errors", {name: _part(analysis) for name, analysis in analyses.items()}, PROGRAM)
+
+
+def _part(analysis: Facts) -> Html:
     """The totals, the tables, the form, the errors."""
     total, chunks = analysis["total"], analysis["unit"] == "chunk"
     of = total["gold"] + chunks * total["predicted"]
@@ -194,15 +203,54 @@ def _part(analysis: Facts) -> list[Html]:
         tag("button", "clear", type="reset"),
         tag("output", aria_live="polite"),
     ]
-    errors = [_article(error, analysis["sentences"].get(str(error["sentence"]))) for error in analysis["errors"]]
-    return [
+    hues = hues_of(map(_named, analysis["per_type"]))
+    errors = [_article(error, analysis["sentences"].get(str(error["sentence"])), hues) for error in analysis["errors"]]
+    tables = [_panel(table, analysis["meanings"]) for table in tables_of(analysis)]
+    return tag(
+        "div",
         tag("p", f"{'F1' if chunks else 'accuracy'} {score}; {_totals(analysis)}", class_="quiet"),
-        tag("div", *(_panel(table, analysis["meanings"]) for table in tables_of(analysis)), class_="tables"),
+        tag("div", _confusion(analysis), *tables, class_="panels"),
         tag("form", *form),
         tag("div"),
         tag("button", "show more", type="button", class_="more"),
         tag("template", *errors),
-    ]
+    )
+
+
+def _confusion(analysis: Facts) -> Html | None:
+    """What was predicted of each gold type, as a coloured table whose cells choose errors; each row adds up to the gold
+    chunks (or tokens)."""
+    types, chunks = analysis["per_type"], analysis["unit"] == "chunk"
+    if not any(types) or len(types) < 2:
+        return None
+    most = sorted(types, key=lambda name: -sum(types[name][kind] for kind in analysis["kinds"]))[:MATRIX]
+    names, pairs = sorted(most), {(each["gold"], each["predicted"]): each["n"] for each in analysis["confusions"]}
+    kinds = ("boundary", "missed") if chunks else ()
+    rows = [tag("tr", *(tag("th", name, scope="col") for name in ("gold \\ predicted", *map(_named, names), *kinds)))]
+    for gold in [*names, *([None] if chunks else [])]:
+        counts: list[tuple[int, bool, dict[str, str]]] = []
+        for predicted in names:
+            pick = {"predicted": _named(predicted)} | ({"kind": "invented"} if gold is None else {"gold": _named(gold)})
+            n = types[predicted]["invented"] if gold is None else pairs.get((gold, predicted), 0)
+            counts.append((types[gold]["correct"], True, {}) if gold == predicted else (n, False, pick))
+        for kind in kinds if gold is not None else ():
+            counts.append((types[gold][kind], False, {"gold": _named(gold), "kind": kind}))
+        whole = max(1, types[gold]["gold"] if gold is not None else sum(n for n, _, _ in counts))
+        heading = tag("th", "invented" if gold is None else _named(gold), scope="row")
+        rows.append(tag("tr", heading, *(_count(n, n / whole, is_right, pick) for n, is_right, pick in counts)))
+    note = f"The {MATRIX} with the most errors. " if len(types) > MATRIX else ""
+    note += "The darker, the larger its share of the row; a click on a wrong count shows these errors."
+    matrix = tag("div", tag("table", *rows, class_="confusion"), class_="scroll")
+    return tag("div", tag("h3", "Confusion matrix"), matrix, tag("p", note, class_="quiet"), class_="panel wide")
+
+
+def _count(n: int, share: float, is_right: bool, pick: Mapping[str, str]) -> Html:
+    if not n:
+        return tag("td", "·", class_="quiet")
+    given: dict[str, Any] = {"class_": "right" if is_right else "wrong pick", "style": f"--share:{share:.3f}"}
+    if not is_right:
+        given |= {"tabindex": 0} | {f"data_{key}": value for key, value in pick.items()}
+    return tag("td", f"{n:,}", title=f"{100 * share:.1f} % of the row", **given)
 
 
 def _choice(name: str, label: str, values: Iterable[str], every: str = "all") -> Html:
@@ -227,17 +275,18 @@ def _panel(table: Table, meanings: Mapping[str, str]) -> Html:
     return tag("div", tag("div", whole, class_="scroll"), class_=kind)
 
 
-def _article(error: Facts, words: Sequence[str] | None) -> Html:
+def _article(error: Facts, words: Sequence[str] | None, hues: Mapping[str, int]) -> Html:
     """One error with what it is chosen and sorted by."""
     spans = {side: error[side] for side in SIDES if error[side] is not None}
     chances = [span["probability"] for span in spans.values() if span["probability"] is not None]
     close = 1.0 if not chances else abs(chances[0] - (chances[1] if len(chances) == 2 else 0.5))
     lines = []
     for side, span in spans.items():
-        chance = "" if span["probability"] is None else f" {span['probability']:.3f}"
         shown = tag("span", _place(span))
         if words is not None:
-            shown = marked(words, span["start"], span["end"], f"{span['type']}{chance}", side)
+            shown = marked_words(
+                words, [Span(span["start"], span["end"], _named(span["type"]), span["probability"])], hues
+            )
         lines.append(tag("div", tag("small", side), shown, class_="side"))
     about = tag("p", f"sentence {error['sentence']} ", tag("b", error["kind"]))
     new = tag("p", "with an unseen token") if error["unseen"] else None
@@ -254,27 +303,10 @@ def _article(error: Facts, words: Sequence[str] | None) -> Html:
     )
 
 
-STYLE = """
-.tables { display: grid; grid-template-columns: repeat(auto-fit, minmax(320px, 1fr)); gap: .8rem; margin-bottom: 1rem; }
-.panel.wide { grid-column: 1 / -1; }
-table { width: 100%; }
-th { position: sticky; top: 0; background: var(--panel); } th:nth-child(n+2) { text-align: right; }
-td { border-top: 1px solid var(--line); white-space: nowrap; }
-td:first-child { white-space: normal; overflow-wrap: anywhere; min-width: 4.5rem; }
-tr.pick { cursor: pointer; } tr.pick:hover td, tr.pick:focus td { color: var(--link); }
-form { display: flex; flex-wrap: wrap; gap: .6rem; align-items: end; position: sticky; top: 0; z-index: 2;
-  background: var(--page); padding: .6rem 0; border-bottom: 1px solid var(--line); }
-label, output { font-size: .78rem; color: var(--quiet); display: grid; gap: .15rem; max-width: 13rem; }
-article { padding: .55rem 0; border-bottom: 1px solid var(--line); }
-.about { font-size: .8rem; color: var(--quiet); display: flex; gap: .8rem; } .about b { color: var(--text); }
-.side { overflow-wrap: anywhere; display: grid; grid-template-columns: 5.2rem 1fr; }
-.side small { color: var(--quiet); } .more { margin: 1rem 0; }
-"""
-
 PROGRAM = """
 const PAGE = 100;  // errors that are shown at first, and with each "show more"
-for (const layer of document.querySelectorAll(".layer")) {
-  const form = layer.querySelector("form"), fields = form.elements, box = form.nextElementSibling;
+for (const form of document.forms) {
+  const layer = form.closest(".layer"), fields = form.elements, box = form.nextElementSibling;
   const more = layer.querySelector(".more"), all = [...layer.querySelector("template").content.children];
   const texts = new Map(all.map(error => [error, [error.dataset.text,
     ...[...error.querySelectorAll(".side > span")].map(line => line.textContent)].join(" ").toLowerCase()]));
@@ -294,7 +326,7 @@ for (const layer of document.querySelectorAll(".layer")) {
   form.onsubmit = () => false;
   form.onreset = () => setTimeout(again);
   more.onclick = () => { shown += PAGE; draw(); };
-  for (const row of layer.querySelectorAll("tr.pick")) {
+  for (const row of layer.querySelectorAll(".pick")) {
     row.onclick = () => {
       for (const name of ["kind", "gold", "predicted", "text"]) {
         if (fields[name]) fields[name].value = row.dataset[name] || "";
@@ -306,8 +338,4 @@ for (const layer of document.querySelectorAll(".layer")) {
   }
   draw();
 }
-const choice = document.querySelector("header select");
-if (choice) choice.onchange = () => document.querySelectorAll(".layer").forEach(layer => {
-  layer.hidden = layer.dataset.name !== choice.value;
-});
 """

@@ -261,7 +261,7 @@ def _with_probability(batch: Any, sentence: Any, table: Any, span: Span | None) 
     labels = list(map(str, sentence.labels))
     if span.type not in (sentence.span_types if table is None else labels):
         return span._replace(probability=0.0)
-    p = batch.span_probability(sentence, span) if table is None else table[span.start, labels.index(span.type)]
+    p = batch.probabilities_of(sentence, [span])[0] if table is None else table[span.start, labels.index(span.type)]
     return span._replace(probability=min(1.0, max(0.0, float(p))))
 
 

@@ -1,7 +1,7 @@
 """Is one tagger significantly better than another?  Paired tests on the same sentences."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -178,6 +178,48 @@ def mcnemar_of(tokens: Tokens, rules: Rules, unit: str) -> McNemar:
     return McNemar(unit, only_a, only_b, statistic, math.erfc(math.sqrt(statistic / 2)), exact=False)
 
 
+def intervals(
+    counts: Counts, samples: int = 1000, random_state: int | np.random.Generator | None = 0
+) -> dict[str, Any]:
+    """95 % confidence intervals of all scores of a prediction, by the names that `Report.as_dict` has for the scores:
+    the range of 95 % of the samples when sentences are drawn with replacement (percentile bootstrap).
+
+    counts : as `count` returns them
+    samples : how many are drawn
+    random_state : a seed, or a generator of NumPy
+
+    >>> from labelwright.evaluate import count
+    >>> found = intervals(count([["B-NP", "O"], ["B-NP", "O"]], [["B-NP", "O"], ["O", "O"]]))
+    >>> found["chunks"]["recall"], found["token_accuracy"]
+    ([0.0, 1.0], [0.5, 1.0])
+    """
+    C, n = len(counts.types), len(counts.tokens)
+    sums = np.zeros((samples, C + 1, 3))  # gold, predicted, correct; the last row is of all types
+    of_tokens = np.stack([counts.correct_tokens, counts.tokens, counts.correct_tokens == counts.tokens], axis=1)
+    accuracies, of_type = np.zeros((samples, 3)), [np.flatnonzero(counts.type == c) for c in range(C)]
+    for rows, weights in _resampled(n, samples, random_state) if n else ():
+        for c, pairs in enumerate(of_type):
+            sums[rows, c] = weights[:, counts.sentence[pairs]] @ counts.chunks[pairs]
+        accuracies[rows] = weights @ of_tokens
+    sums[:, C] = sums.sum(axis=1)
+    gold, predicted, right = np.moveaxis(sums, 2, 0)
+    shares = [_quantiles(right, predicted), _quantiles(right, gold), _quantiles(2 * right, gold + predicted)]
+    names = "precision", "recall", "f1"
+    *types, whole = [dict(zip(names, row, strict=True)) for row in np.stack(shares, axis=1).tolist()]
+    return {
+        "chunks": None if counts.reading == "token" else whole,
+        "per_label" if counts.reading == "token" else "per_type": dict(zip(counts.types, types, strict=True)),
+        "token_accuracy": _quantiles(accuracies[:, :1], accuracies[:, 1:2])[0].tolist(),
+        "sentence_accuracy": _quantiles(accuracies[:, 2:], np.full((samples, 1), max(1, n)))[0].tolist(),
+    }
+
+
+def _quantiles(top: np.ndarray, bottom: np.ndarray) -> np.ndarray:
+    """The interval [C, 2] of shares of samples [samples, C]."""
+    shares = np.divide(top, bottom, out=np.zeros_like(top), where=bottom > 0)
+    return np.moveaxis(np.quantile(shares, [0.025, 0.975], axis=0), 0, 1)
+
+
 def bootstrap_of(
     a: Counts, b: Counts, metric: str | None, samples: int, random_state: int | np.random.Generator | None
 ) -> Bootstrap:
@@ -194,19 +236,26 @@ def bootstrap_of(
     columns = np.stack([*STATISTICS[metric](a), *STATISTICS[metric](b)], axis=1).astype(np.float64)  # [N, 4]
     delta = float(np.round(_difference(columns.sum(axis=0)[None])[0], DIGITS))
     deltas = np.empty(samples)
-    n = len(columns)
-    rows = max(1, min(samples, BLOCK // n))
-    generator = np.random.default_rng(random_state)
-    for start in range(0, samples, rows):
-        block = deltas[start : start + rows]
-        drawn = generator.integers(n, size=(len(block), n)) + n * np.arange(len(block))[:, None]
-        weights = np.bincount(drawn.ravel(), minlength=n * len(block)).reshape(len(block), n)
-        block[:] = _difference(weights.astype(np.float64) @ columns)
+    for rows, weights in _resampled(len(columns), samples, random_state):
+        deltas[rows] = _difference(weights @ columns)
     # Interval and p-value come from the same distances [samples + 1]; the last is that of the observed sample from 0.
     distances = np.sort(np.abs(np.append(np.round(deltas - delta, DIGITS), delta)))
     p_value = np.count_nonzero(distances >= abs(delta)) / (samples + 1)
     reach = float(distances[samples - samples // 20])  # at least abs(delta) unless fewer than 5 % are
     return Bootstrap(metric, delta, (delta - reach, delta + reach), p_value, samples)
+
+
+def _resampled(
+    n: int, samples: int, random_state: int | np.random.Generator | None
+) -> Iterator[tuple[slice, np.ndarray]]:
+    """How often each of n sentences is in each sample, some samples at a time [B, N]."""
+    rows = max(1, min(samples, BLOCK // max(1, n)))
+    generator = np.random.default_rng(random_state)
+    for start in range(0, samples, rows):
+        size = min(rows, samples - start)
+        drawn = generator.integers(n, size=(size, n)) + n * np.arange(size)[:, None]
+        weights = np.bincount(drawn.ravel(), minlength=n * size).reshape(size, n)
+        yield slice(start, start + size), weights.astype(np.float64)
 
 
 def _difference(sums: np.ndarray) -> np.ndarray:

@@ -5,9 +5,10 @@ It is the sum of the *contributions*: what each feature, transition or constrain
 other.  docs/explanations.md says what that is for each kind of tagger.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from labelwright.corpus.partial_labels import written
 from labelwright.errors import OptionError
 from labelwright.wording import align, in_context, percent, plain
 
@@ -188,18 +189,32 @@ def in_view(token: dict[str, Any]) -> tuple[list[dict[str, Any]], list[dict[str,
     return features, [nets[where] for where in ("in", "out", "elsewhere") if where in nets]
 
 
+def is_wrong(label: Any, gold: Any) -> bool:
+    """Is a label not the gold one, or none of a set?  None: the gold label is unknown."""
+    return gold is not None and (label not in gold if isinstance(gold, frozenset) else label != gold)
+
+
 def sentence_facts(
-    model: Any, corpus: Any, number: int, token: int | None = None, against: str | None = None, constraints: Any = None
+    model: Any,
+    corpus: Any,
+    number: int,
+    token: int | None = None,
+    against: str | None = None,
+    constraints: Any = None,
+    gold: Mapping[str, Sequence[Any]] | None = None,
 ) -> dict[str, Any]:
-    """The explanation of one sentence of a corpus, ready for JSON: its tokens by layer (of a cascade)."""
+    """The explanation of one sentence of a corpus, ready for JSON: its tokens by layer (of a cascade), with gold labels
+    where some layers have them."""
     one = corpus.take(slice(number, number + 1))
     answer = model.explain(one, token, against=against, constraints=constraints)
-    layers = answer if isinstance(answer, dict) else {"": answer}
-    return {
-        "sentence": number,
-        "words": list(one.column(one.names[0])[0]),
-        "layers": {name: [each.as_dict() for each in tokens] for name, tokens in layers.items()},
-    }
+    explained = answer if isinstance(answer, dict) else {"": answer}
+    layers = {name: [each.as_dict() for each in tokens] for name, tokens in explained.items()}
+    for name, tokens in layers.items() if gold is not None else ():
+        for each in tokens:
+            label = gold[name][each["token"]] if name in gold else None  # type: ignore[index]
+            each["gold"] = written(label) if isinstance(label, frozenset) else label
+            each["wrong"] = is_wrong(each["label"], label)
+    return {"sentence": number, "words": list(one.column(one.names[0])[0]), "layers": layers}
 
 
 class Row(NamedTuple):

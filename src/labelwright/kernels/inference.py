@@ -265,6 +265,16 @@ def _log_ratio(scores, blocks, before, here, node, nodes, p):
 
 
 @literal_kernel
+def span_probabilities(node, arc, blocks, state, nodes, ahead, spans, opening, inside, closing, probability):
+    """The probability of each span [K, 3]: begin, end, and which of the tables [C, S+1, S], ... of types it goes by."""
+    for k in range(len(spans)):
+        c = spans[k, 2]
+        tables = opening[c], inside[c], closing[c]
+        p = span_probability(node, arc, blocks, state, nodes, ahead, spans[k, 0], spans[k, 1], *tables)
+        probability[k] = min(1.0, p)
+
+
+@literal_kernel
 def span_probability(node, arc, blocks, state, nodes, ahead, begin, end, opening, inside, closing):
     """P(a span covers exactly begin..end): opening [S+1, S], inside [S, S] and closing [S, S+1] say which
     transitions between states open, continue and close it; the last row or column stands for the outside of the

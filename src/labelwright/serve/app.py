@@ -114,6 +114,7 @@ def make_app(
     from fastapi.staticfiles import StaticFiles
     from starlette.exceptions import HTTPException
     from starlette.responses import FileResponse
+    from starlette.routing import Route
 
     limits = limits or Limits()
     metrics = Metrics(list(models.by_name))
@@ -201,7 +202,8 @@ def make_app(
         interface, texts = label_studio.tasks_in(await body_of(request))
         served = models.get(None)
         sentences = await workers[served.name].answer(bodies.Asked(texts, None), Options())
-        return answer({"results": label_studio.predictions(texts, sentences, interface, served.version)})
+        results = label_studio.predictions(texts, sentences, interface, served.version)
+        return answer({"results": results, "model_version": served.version})
 
     # -- the page -----------------------------------------------------------------------------------------------------
 
@@ -225,6 +227,9 @@ def make_app(
     async def mistake(_: Request, error: Exception) -> Response:
         return answer({"error": MISTAKE}, 500)
 
+    # FastAPI's own handler checks parameters, of which there are none; its routes stay for the document.
+    direct = [Route(path, handler, methods=["POST"]) for path, handler in (("/tag", tag), ("/explain", explain))]
+    app.router.routes[:0] = direct
     paths = frozenset(str(getattr(route, "path", "")) for route in app.routes)
     app.add_middleware(Gate, token=token, limits=limits, metrics=metrics, paths=paths)
     return app

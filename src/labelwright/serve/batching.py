@@ -60,13 +60,19 @@ class Worker:
         """What the model answers, in turn."""
         if self._waiting.qsize() >= MOST_WAITING:
             raise RequestError(503, "too many requests are waiting; try again later")
-        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Any] = loop.create_future()
         self._waiting.put(Job(asked, about, future))
+        refusal = loop.call_later(self.limits.timeout, self._refuse, future)
         try:
-            async with asyncio.timeout(self.limits.timeout):
-                return await future
-        except TimeoutError:
-            raise RequestError(503, f"no answer within {self.limits.timeout:g} seconds; send less text") from None
+            return await future
+        finally:
+            refusal.cancel()
+
+    def _refuse(self, future: "asyncio.Future[Any]") -> None:
+        if not future.done():
+            line = f"no answer within {self.limits.timeout:g} seconds; send less text"
+            future.set_exception(RequestError(503, line))
 
     def _work(self) -> None:
         more = True

@@ -55,6 +55,9 @@ EXPLAIN: dict[str, Schema] = {
 }
 
 
+SENTENCES = "text", "texts", "tokens"  # of which a request has one
+
+
 class RequestError(LabelwrightError):
     """A request is refused with a status other than 400."""
 
@@ -101,7 +104,7 @@ def tag_request(body: Any) -> tuple[str | None, Asked, Options]:
     options = {name: given[name] for name in Options._fields if name in given}
     if "rules" in options:
         options["rules"] = tuple(options["rules"])
-    return given.get("model"), sentences_of(given, ("text", "texts", "tokens")), Options(**options)
+    return given.get("model"), sentences_of(given, TAG), Options(**options)
 
 
 def explain_request(body: Any) -> tuple[str | None, Asked, Explained]:
@@ -111,16 +114,16 @@ def explain_request(body: Any) -> tuple[str | None, Asked, Explained]:
         raise OptionError("token: missing; give the number of a token, from 0")
     return (
         given.get("model"),
-        sentences_of(given, ("text", "tokens")),
+        sentences_of(given, EXPLAIN),
         Explained(given.get("sentence", 0), given["token"]),
     )
 
 
-def sentences_of(given: Mapping[str, Any], names: tuple[str, ...]) -> Asked:
-    some = [name for name in names if name in given]
+def sentences_of(given: Mapping[str, Any], fields: Mapping[str, Schema]) -> Asked:
+    some = [name for name in SENTENCES if name in given]
     if len(some) != 1:
         got = f"got {' and '.join(some)}" if some else "got none of them"
-        raise OptionError(f"expected one of {', '.join(names)}, {got}")
+        raise OptionError(f"expected one of {', '.join(name for name in SENTENCES if name in fields)}, {got}")
     if "tokens" in given:
         return Asked(None, given["tokens"])
     return Asked([given["text"]] if "text" in given else given["texts"], None)
@@ -199,6 +202,8 @@ def described(fields: Mapping[str, Schema], *required: str) -> dict[str, Any]:
         for name, schema in fields.items()
     }
     schema = {"type": "object", "properties": properties, "additionalProperties": False}
+    sentences = [name for name in SENTENCES if name in fields]
+    schema["oneOf"] = [{"required": [name], "properties": {name: {**fields[name]}}} for name in sentences]
     if required:
         schema["required"] = list(required)
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}

@@ -138,13 +138,16 @@ def _sums(values: Array, code: Array, n_codes: int) -> Array:
     return sums
 
 
-def span_probability(
-    lattice: Lattice, sums: Posterior, begin: int, end: int, transitions: tuple[Array, Array, Array]
-) -> float:
-    """Probability of exactly this span; `transitions` between states are those that open, continue and close it."""
-    graph = lattice.graph
+def span_probabilities(
+    lattice: Lattice, sums: Posterior, spans: Array, transitions: tuple[Array, Array, Array]
+) -> list[float]:
+    """The probability of exactly each span [K, 3]: begin, end, and the number of its type; `transitions` between states
+    are those that open, continue and close one of each type."""
+    graph, probability = lattice.graph, np.empty(len(spans))
     through = lattice.node, lattice.arc, graph.blocks, graph.state, sums.nodes, sums.ahead
-    return min(1.0, float(inference.span_probability(*through, begin, end, *transitions)))
+    inference.span_probabilities(*through, spans, *transitions, probability)
+    listed: list[float] = probability.tolist()
+    return listed
 
 
 def sample(lattice: Lattice, n: int, rng: "np.random.Generator") -> Array:

@@ -21,8 +21,10 @@ from labelwright.corpus.token_records import listed
 from labelwright.corpus.tokenizer import Entity, SplitTexts, split_texts
 from labelwright.decode.record import MOST, check_whole
 from labelwright.errors import CorpusError, OptionError
+from labelwright.evaluate.errors import words_of
 from labelwright.features.extract import Encoded, collected, kind_of
 from labelwright.features.incidence import Incidence
+from labelwright.pages import Html, marked, marked_words, tag
 from labelwright.settings import NOT_NEGATIVE
 from labelwright.structures.passing import Layered
 from labelwright.structures.states import StateSpace
@@ -460,7 +462,36 @@ def entities_in(
     return {name: split.entities(spans) for name, spans in spans_in(model, split.words).items()}
 
 
-def spans_in(model: Any, sentences: list[list[str]]) -> dict[str, list[list[Span]]]:
+def show(tagger: Any, X: Any) -> Html:
+    """A text, or sentences, with the spans that a tagger predicts in colour and their probabilities: notebooks draw it;
+    elsewhere it is HTML to be written to a file. Labels that make no chunks are shown at each token.
+
+    tagger : a trained tagger; of a cascade each layer is shown
+    X : a text, or sentences as lists of words or of columns, or a Corpus
+
+    >>> from labelwright import CRF, show
+    >>> crf = CRF(n_jobs=1).fit([["Ada", "ran", "."], ["he", "ran", "."]], [["B-PER", "O", "O"], ["O", "O", "O"]])
+    >>> show(crf, "he ran. Ada ran.")  # doctest: +ELLIPSIS
+    '<div style="..."><p>he ran. <mark style="...">Ada<small ...>PER 0...</small></mark> ran.</p></div>'
+    """
+    tagger._check_fitted()
+    if isinstance(X, str):
+        rows = {name: [marked(X, entities[0], kind="p")] for name, entities in entities_in(tagger, [X]).items()}
+    else:
+        words = words_of(X)
+        if words is None:
+            raise OptionError("show: expected a text, or sentences of words; features alone have none to show")
+        rows = {
+            name: [marked_words(sentence, spans, kind="p") for sentence, spans in zip(words, listed, strict=True)]
+            for name, listed in spans_in(tagger, X).items()
+        }
+    parts = []
+    for name, drawn in rows.items():
+        parts += [tag("b", name) if name else None, *drawn]
+    return tag("div", *parts, style="line-height:2;white-space:pre-wrap")
+
+
+def spans_in(model: Any, sentences: Any) -> dict[str, list[list[Span]]]:
     """The spans of sentences by every output of a model, with probabilities or (calibrated) confidences."""
 
     def question(name: str, tagger: Any, batch: Any) -> list[list[Span]]:
