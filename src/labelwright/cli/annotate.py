@@ -1,6 +1,7 @@
 """labelwright annotate: label sentences in the browser."""
 
 import os
+from contextlib import suppress
 from typing import Any
 
 from labelwright.cli import options as usual
@@ -44,6 +45,14 @@ def annotate_command(o: Any) -> None:
     It needs FastAPI and uvicorn: pip install 'labelwright[serve]'.
     """
     from labelwright.corpus.compressed import CODECS
+
+    if o.output is None:
+        raise OptionError("-o: missing; name the file for your answers, as in -o answers.jsonl")
+    if o.output.lower().endswith(tuple(CODECS)) or not os.path.basename(o.output):
+        raise OptionError(f"-o: {o.output}: expected the name of a file that is not compressed, as in answers.jsonl")
+    check_target(o.output, [*o.texts, o.model])
+    if o.save is not None:
+        check_target(o.save, [*o.texts, o.output], for_model=True)
     from labelwright.corpus.tokenizer import Tokenizer
     from labelwright.serve.app import require_extra, run
     from labelwright.serve.batching import Limits
@@ -53,13 +62,6 @@ def annotate_command(o: Any) -> None:
     from labelwright.serve.learner import sentences_in
 
     require_extra()
-    if o.output is None:
-        raise OptionError("-o: missing; name the file for your answers, as in -o answers.jsonl")
-    if o.output.lower().endswith(tuple(CODECS)) or not os.path.basename(o.output):
-        raise OptionError(f"-o: {o.output}: expected the name of a file that is not compressed, as in answers.jsonl")
-    check_target(o.output, [*o.texts, o.model])
-    if o.save is not None:
-        check_target(o.save, [*o.texts, o.output], for_model=True)
     base, tokenizer = None, Tokenizer()
     if o.model is not None:
         base, tokenizer = _base(o.model)
@@ -77,10 +79,8 @@ def annotate_command(o: Any) -> None:
         done = len(file.answers)
         say(f"{counted(len(labelling.texts), 'sentence')}, {done:,} answered; open {address} (Ctrl-C stops)")
 
-    try:
+    with suppress(KeyboardInterrupt):  # uvicorn passes the signal on once everything is answered
         run(make_labelling_app(labelling), "127.0.0.1", o.port, Limits(), ready)
-    except KeyboardInterrupt:  # uvicorn passes the signal on once everything is answered
-        pass
     say(f"{o.output}: {counted(len(file.answers), 'answer')}")
 
 

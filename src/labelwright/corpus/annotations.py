@@ -348,6 +348,19 @@ def with_predictions(tasks: Sequence[dict[str, Any]], predicted: Iterable[tuple[
     return dumped(extended, indent=2) + b"\n"
 
 
+def label_studio_file(texts: Sequence[AnnotatedText]) -> bytes:
+    """Annotated texts as tasks of Label Studio.  What is known in part is a prediction, to be completed there."""
+    tasks = []
+    names = {"from_name": "label", "to_name": "text"}
+    for _, text, annotations, unknown in texts:
+        task: dict[str, Any] = {"data": {"text": text}}
+        if annotations is not None:
+            one = prediction(text, [Entity(*each, "") for each in annotations], names, "labelwright")
+            task |= {"predictions": [one]} if unknown else {"annotations": [{"result": one["result"]}]}
+        tasks.append(task)
+    return dumped(tasks, indent=2) + b"\n"
+
+
 def prediction(text: str, entities: Iterable[Entity], names: dict[str, str], version: str) -> dict[str, Any]:
     """What a model predicts for a text, as Label Studio has it; it counts UTF-16 units."""
     units, result = _units(text), []

@@ -3,13 +3,13 @@
     {"text": "Ada ran home.", "label": [[0, 3, "PER"]], "unknown": [[8, 12]]}
 
 A first answer is appended; one that takes the place of another, or takes it back, replaces the file as a whole.  Both
-are on the disk before they are acknowledged, so that at any moment, whatever is killed, the file has each sentence once,
-and every answer that was acknowledged.  The open file is locked: one process at a time writes it."""
+are on the disk before they are acknowledged: at any moment, whatever is killed, the file has each sentence once, and
+every answer that was acknowledged.  The open file is locked: one process at a time writes it."""
 
 import hashlib
 import json
 import os
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -43,7 +43,7 @@ class Answer(NamedTuple):
         return read
 
 
-def answer_in(record: dict[str, Any], read: AnnotatedText) -> Answer:
+def answer_in(read: AnnotatedText) -> Answer:
     """The answer that a line of the file holds."""
     return Answer([list(each) for each in read.annotations or ()], [list(each) for each in read.unknown])
 
@@ -62,15 +62,22 @@ class LabelledFile:
             content = self._file.read()
         except OSError as error:
             raise OptionError(f"{path}: {reason_of(error)}") from None
+        try:
+            self._read(content)
+        except BaseException:
+            self.close()
+            raise
+
+    def _read(self, content: bytes) -> None:
         kept = self._whole_lines(content)
-        lines = parse_json_lines(kept, path)
+        lines = parse_json_lines(kept, self.shown)
         texts = doccano_texts(lines)
         missing = next((read.place for read in texts if read.annotations is None), None)
         if missing is not None:
             raise CorpusError(f"{missing}: no label, expected answers of labelwright annotate; name another file")
         self._lines = [lines.lines[number] for number in lines.numbers]
         self._place = {read.text: n for n, read in enumerate(texts)}  # of a sentence that is there twice the last
-        self.answers = {read.text: answer_in(record, read) for record, read in zip(lines.objects, texts, strict=True)}
+        self.answers = {read.text: answer_in(read) for read in texts}
         self._size = len(content)
         if kept != content:
             self._replace()
@@ -172,10 +179,12 @@ class LabelledFile:
             replace_file(self.path, content)
             self._file = open(self.path, "r+b", buffering=0)  # noqa: SIM115
         else:
-            with replacing(self.path) as file:
-                file.write(content)
-                file.flush()
-                fresh = os.fdopen(os.dup(file.fileno()), "r+b", buffering=0)  # shares the lock of `file`
+            with ExitStack() as on_error:
+                with replacing(self.path) as file:
+                    file.write(content)
+                    fresh = os.fdopen(os.dup(file.fileno()), "r+b", buffering=0)  # shares the lock of `file`
+                    on_error.callback(fresh.close)
+                on_error.pop_all()
             self._file.close()
             self._file = fresh
         self._size = len(content)

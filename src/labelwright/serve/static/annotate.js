@@ -7,6 +7,7 @@ import { chance, chooseColours, coloured, counted, el } from "./wording.js";
 const POLL = 4000; // milliseconds between two looks at the state
 const AGAIN = 1500; // until an answer is sent again to a service that does not answer
 const MOST_UNDONE = 100;
+const TWICE = 400; // between the two of a double click
 const WAIT = 200; // after the last key of a search
 const REASONS = { uncertain: "The model is least sure here.", random: "A random sentence.", skipped: "You skipped this one before.",
   again: "Go on with this one.", found: "", conflict: "" };
@@ -15,7 +16,7 @@ const $ = (id) => document.getElementById(id);
 const line = $("line"), status = $("status");
 const page = stored("page") ?? keep("page", crypto.getRandomValues(new Uint32Array(2)).join("-"));
 const answers = JSON.parse(stored("answers") ?? "[]"); // given on this page, to be undone: {id, tag, before, given}
-let state = { types: [] }, card = null, busy = false, drag = null;
+let state = { types: [] }, card = null, busy = false, drag = null, last = { time: -TWICE, token: null };
 let marks = [], open = new Set(), chosen = null, history = []; // chosen: {anchor, cursor}; of the sentence that is shown
 
 function stored(name) { try { return sessionStorage.getItem(name); } catch { return null; } }
@@ -374,7 +375,7 @@ function onKey(event) {
   if (event.ctrlKey || event.metaKey || event.altKey) return;
   if (event.key === "/") {
     event.preventDefault();
-    return $("search").focus();
+    return $("search").select();
   }
   if (card.id === null || !$("conflict").hidden) return;
   const forward = getComputedStyle(line).direction === "rtl" ? -1 : 1, keys = keysOf(state.types);
@@ -396,8 +397,10 @@ const tokenOf = (node) => { const token = node?.closest?.("#line .token"); retur
 function pressed(event) {
   const t = tokenOf(event.target);
   if (t === null || event.button || card?.id == null) return;
+  const isTwice = event.timeStamp - last.time < TWICE && last.token === t; // which chooses the word alone
+  last = { time: event.timeStamp, token: t };
   drag = { anchor: event.shiftKey && chosen ? chosen.anchor : t };
-  chosen = { anchor: drag.anchor, cursor: t, isExact: event.detail > 1 || drag.anchor !== t }; // a double click chooses the word alone
+  chosen = { anchor: drag.anchor, cursor: t, isExact: isTwice || drag.anchor !== t };
   draw();
   tokenAt(t).focus({ preventScroll: true });
   event.preventDefault();
