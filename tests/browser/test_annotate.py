@@ -81,6 +81,7 @@ def shown(page: Any) -> str:
 
 
 def find(page: Any, text: str) -> None:
+    shown(page)
     page.keyboard.press("/")
     page.keyboard.type(text)
     page.get_by_role("button", name=text).click()

@@ -122,7 +122,7 @@ def kill_and_go_on(folder, n_kills, seed=0, told=lambda line: None):
         service.end(signal.SIGKILL)
         for thread in threads:
             thread.join()
-        said.update(re.sub(r"\d+", "N", line) for line in service.said[:-1])
+        said.update(re.sub(r"\d+", "N", line) for line in service.said if not READY.search(line))
         content = Path(folder, "answers.jsonl").read_bytes()
         lines = content[: content.rfind(b"\n") + 1].splitlines()  # without a torn last one
         records = [json.loads(line) for line in lines]

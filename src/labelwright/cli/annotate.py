@@ -1,5 +1,6 @@
 """labelwright annotate: label sentences in the browser."""
 
+import logging
 import os
 from contextlib import suppress
 from typing import Any
@@ -57,7 +58,7 @@ def annotate_command(o: Any) -> None:
     from labelwright.serve.app import require_extra, run
     from labelwright.serve.batching import Limits
     from labelwright.serve.labelled_file import LabelledFile
-    from labelwright.serve.labelling import Labelling
+    from labelwright.serve.labelling import Labelling, checked_type
     from labelwright.serve.labelling_app import make_labelling_app
     from labelwright.serve.learner import sentences_in
 
@@ -69,16 +70,19 @@ def annotate_command(o: Any) -> None:
     sentences = sentences_in([text for path in o.texts for text in _texts(path)], tokenizer)
     if not sentences:
         raise CorpusError(f"{', '.join(o.texts)}: no sentences, expected text")
+    types = [checked_type(name) for name in split_names(o.labels)]
     seeds = dict(pair for given in o.seed_words or () for pair in _seeds(given))
     file = LabelledFile(o.output)
     for note in file.notes:
         say(f"labelwright: {note}")
-    labelling = Labelling(sentences, file, split_names(o.labels), seeds, tokenizer, base, o.save)
+    labelling = Labelling(sentences, file, types, seeds, tokenizer, base, o.save)
 
     def ready(address: str) -> None:
         done = len(file.answers)
         say(f"{counted(len(labelling.texts), 'sentence')}, {done:,} answered; open {address} (Ctrl-C stops)")
 
+    if not os.environ.get("LABELWRIGHT_DEBUG"):  # tracebacks, as of a start that Ctrl-C has ended
+        logging.getLogger("uvicorn.error").addHandler(logging.NullHandler())
     with suppress(KeyboardInterrupt):  # uvicorn passes the signal on once everything is answered
         run(make_labelling_app(labelling), "127.0.0.1", o.port, Limits(), ready)
     say(f"{o.output}: {counted(len(file.answers), 'answer')}")
@@ -120,4 +124,6 @@ def _seeds(given: str) -> list[tuple[str, str]]:
     kind, equals, words = given.partition("=")
     if not equals or not kind.strip() or not split_names(words):
         raise OptionError(f"--seed-words: {given!r:.60}: expected a type and its words, as in PER=Ada,Alan")
-    return [(word, kind.strip()) for word in split_names(words)]
+    from labelwright.serve.labelling import checked_type
+
+    return [(word, checked_type(kind.strip())) for word in split_names(words) if word]

@@ -58,7 +58,7 @@ class Labelling:
         self.by_id = {id_of(text): n for n, text in enumerate(self.texts)}
         self.tagger: Any = None if base is None else load(base)
         self.base = base
-        self._types = dict.fromkeys([*map(checked_type, types), *self.seeds.values()])
+        self._types = dict.fromkeys([*types, *self.seeds.values()])
         if self.tagger is not None:
             self._types |= dict.fromkeys(sorted({label[2:] for label in self.tagger.classes_ if label[2:]}))
         for answer in file.answers.values():

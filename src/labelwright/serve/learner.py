@@ -227,7 +227,10 @@ def work() -> None:
         out.flush()
 
     waiting: SimpleQueue[dict[int, Answer | None] | None] = SimpleQueue()
-    learner = Learner(pickle.load(sys.stdin.buffer))  # noqa: S301  from the service that has started this process
+    try:
+        learner = Learner(pickle.load(sys.stdin.buffer))  # noqa: S301  from the service that has started this process
+    except EOFError:  # the service was killed
+        return
     Thread(target=_listen, args=(waiting,), daemon=True).start()
     judging: Iterator[Judged | None] | None = None
     is_new, more = learner.base is not None, True
