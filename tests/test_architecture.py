@@ -54,7 +54,7 @@ SHARED_NAMES = {  # segments have features and learning of their own
 
 # The longest parameter list of a kernel.
 BUDGETS = {  # the most lines and files of each package: raising one is a decision; the aim is 51,700 lines, 237 files
-    ("corpus",): (5000, 20),
+    ("corpus",): (5045, 20),  # with annotated texts that are known in part
     ("features",): (4680, 15),  # with dicts that are appended one by one and read many at once
     ("structures",): (3150, 11),
     ("kernels", "engine"): (8550, 32),  # with loops for bounds of pruned labels (10 times as fast) and few labels (2.8)
@@ -69,8 +69,8 @@ BUDGETS = {  # the most lines and files of each package: raising one is a decisi
     ("search", "active"): (1810, 10),
     ("interchange", "compat"): (2760, 16),
     ("reproduce",): (1600, 9),
-    ("serve",): (1250, 8),  # a service over HTTP
-    ("cli",): (6280, 24),  # with `serve`, texts of `demo`
+    ("serve",): (2180, 12),  # a service over HTTP, and labelling in the browser
+    ("cli",): (6410, 25),  # with `serve` and `annotate`
     ("top level",): (2020, 9),
 }
 DEEPEST = 4  # of our classes from an estimator to `object`

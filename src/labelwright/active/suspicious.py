@@ -123,7 +123,7 @@ def doubts(
         by = by or ("token" if trained._outputs[name].scheme_ is None else "span")
         gold = gold or left_open(gold_of(data.X, data.y, name))
         annotated = [gold[number] for number in test.tolist()]
-        answers = trained._ask_outputs(data.take(test)[0], partial(_held, name, annotated, by))[name]
+        answers = trained._ask_outputs(data.take(test)[0], partial(judged, name, annotated, by))[name]
         for number, held in zip(test.tolist(), answers, strict=True):
             sentences[number] = held._replace(doubts=[each._replace(sentence=number) for each in held.doubts])
         if progress is not None:
@@ -145,7 +145,7 @@ def _trained(model: Any, data: SearchData, rows: Array) -> Any:
     return trained.calibrate(X) if y is None else trained.calibrate(X, y)
 
 
-def _held(asked: str, all_gold: Sequence[Sequence[Any]], by: str, name: str, tagger: Any, batch: Batch) -> list[Held]:
+def judged(asked: str, all_gold: Sequence[Sequence[Any]], by: str, name: str, tagger: Any, batch: Batch) -> list[Held]:
     """What the output that is asked for says of a batch of sentences with gold labels that it has not seen."""
     if name != asked:
         return []

@@ -36,6 +36,7 @@ COMMANDS = {
     "templates": ("resources", "List and print feature templates, and check your own."),
     "vectors": ("resources", "Make word vectors and clusters from text."),
     "dictionary": ("resources", "List the phrases that labels mark."),
+    "annotate": ("annotate", "Label sentences in the browser while a model learns."),
     "convert": ("convert", "Convert file formats and label schemes."),
     "lattice": ("lattice", "Train on graphs of your own, and find their best paths."),
     "serve": ("serve", "Answer requests over HTTP, with a page to try models."),

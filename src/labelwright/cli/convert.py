@@ -11,14 +11,18 @@ from labelwright.errors import CorpusError, OptionError
 from labelwright.wording import counted
 
 if TYPE_CHECKING:
+    from labelwright.corpus.file_formats import OpenFile
     from labelwright.corpus.table import Corpus
 
-NOT_WRITTEN = (".jsonl", ".ndjson", ".json", ".parquet")  # formats that are only read
+SAID_OF_TEXTS = ("format", "max_input", "quiet")
+NOT_WRITTEN = (".jsonl", ".ndjson", ".parquet")  # formats that are only read
 
 
 @command(
     argument("source", "IN", "A file with sentences, in any format that train reads, -, or a model."),
-    argument("target", "OUT", "Column file (.gz .bz2 .xz too), .conllu, -, or a model, by suffix."),
+    argument(
+        "target", "OUT", "Column file (.gz .bz2 .xz too), .conllu, .json (Label Studio), -, or a model, by suffix."
+    ),
     *LABELLED,
     MAX_INPUT,
     option("--keep NAMES", "Write only these columns, in this order."),
@@ -37,6 +41,7 @@ def convert_command(o: Any) -> None:
       labelwright convert en.conllu words.txt --keep form,xpos,upos
       labelwright convert words.txt en.conllu --columns form,upos
       labelwright convert ner.jsonl ner.txt
+      labelwright convert annotated.jsonl label_studio.json
       labelwright convert ner.crfsuite ner.safetensors
       labelwright convert ner.crf ner.crfsuite
     """
@@ -57,6 +62,9 @@ def convert_command(o: Any) -> None:
         told = f"{suffixes[-1]} files are read, not written; name an OUT with columns, or a .conllu file"
         raise OptionError(f"{o.target}: {told}")
     file = opened(o.source, o.format, named=o.columns is not None or o.label is not None)
+    if suffixes[-1:] == [".json"]:
+        _convert_texts(o, file)
+        return
     if file.format == "crfsuite":
         raise CorpusError(f"{file.name}: holds attributes (CRFsuite's data), which cannot be written as columns")
     if file.format == "conllu" and o.columns is not None:
@@ -77,6 +85,22 @@ def convert_command(o: Any) -> None:
     if not o.quiet and o.target != "-":
         size = f"{counted(len(corpus), 'sentence')}, {counted(corpus.n_tokens, 'token')}"
         say(f"{o.target}: {size}, {counted(changed, 'label')} changed")
+
+
+def _convert_texts(o: Any, file: "OpenFile") -> None:
+    """Write annotated texts as tasks of Label Studio."""
+    from labelwright.corpus.annotations import label_studio_file
+    from labelwright.corpus.compressed import write_bytes
+    from labelwright.corpus.file_formats import TEXTS, texts_of
+
+    others = [flag for name, flag in convert_command.flags.items() if name in o.given and name not in SAID_OF_TEXTS]
+    if file.format not in TEXTS or others:
+        wrong = others[0] if others else f"{file.name}: holds {file.format}"
+        raise OptionError(f"{wrong}: tasks of Label Studio (.json) are made of annotated texts as they are")
+    texts = texts_of(file)
+    write_bytes(o.target, label_studio_file(texts))
+    if not o.quiet:
+        say(f"{o.target}: {counted(len(texts), 'task')}")
 
 
 def _convert_model(source: str, target: str, quiet: bool) -> None:

@@ -1,6 +1,7 @@
 """Texts with annotated places in them, as doccano, Label Studio and BRAT have them: tokens with labels in IOB2.
 
     doccano        {"text": "Ada Lovelace wrote", "label": [[0, 12, "PER"]]}       one object per line
+                   {..., "unknown": [[13, 18]]}                                    what was not looked at
     Label Studio   [{"data": {"text": ...}, "annotations": [{"result": [{"value": {"start": 0, ...}}]}]}, ...]
     BRAT           T1<tab>PER 0 12<tab>Ada Lovelace                                .ann, the text beside it in .txt
 
@@ -18,6 +19,7 @@ from typing import Any, NamedTuple
 
 from labelwright.corpus.compressed import Source, decoded, name_of, read_bytes
 from labelwright.corpus.limits import check_size
+from labelwright.corpus.partial_labels import BAR, UNKNOWN
 from labelwright.corpus.spans import Span, labels_of
 from labelwright.corpus.table import Corpus
 from labelwright.corpus.token_records import BOM, JsonLines, dumped, json_lines, parsed
@@ -48,6 +50,7 @@ class AnnotatedText(NamedTuple):
     place: str
     text: str
     annotations: list[Annotation] | None
+    unknown: Sequence[Place] = ()  # outside of annotations, nothing is known of these
 
 
 class Annotated(NamedTuple):
@@ -126,7 +129,8 @@ def corpus_of(
             skipped += left_out
             widened += wider
             sentences = _uncut(sentences, spans)
-            flat = iter(labels_of(spans, sum(map(len, sentences))))
+            known = labels_of(spans, sum(map(len, sentences)))
+            flat = iter(_opened(known, list(itertools.chain.from_iterable(sentences)), item.unknown))
             labels += [list(itertools.islice(flat, len(sentence))) for sentence in sentences]
         places += sentences
         text_of += [number] * len(sentences)
@@ -149,6 +153,16 @@ def _uncut(sentences: list[list[Place]], spans: Sequence[Span]) -> list[list[Pla
             joined.append(list(sentence))
         begin += len(sentence)
     return joined
+
+
+def _opened(labels: list[str], tokens: list[Place], unknown: Sequence[Place]) -> list[str]:
+    """The labels of tokens in places of which nothing is known: any label, but none that continues an annotation."""
+    starts = sorted({"O", *(f"B-{label[2:]}" for label in labels if label != "O")})
+    opened = list(labels)
+    for t, (label, (start, end)) in enumerate(zip(labels, tokens, strict=True)):
+        if label == "O" and any(a < end and start < b for a, b in unknown):
+            opened[t] = BAR.join(starts) if t and labels[t - 1] != "O" else UNKNOWN
+    return opened
 
 
 def _fitted(item: AnnotatedText, tokens: list[Place], skip_bad_spans: bool) -> tuple[list[Span], list[str], list[str]]:
@@ -214,8 +228,18 @@ def doccano_texts(lines: JsonLines, fields: Sequence[str] = FIELDS) -> list[Anno
         text = checked_text(item.get("text"), f"{place}: text")
         field = next((name for name in fields if item.get(name) is not None), None)
         listed = None if field is None else _annotations(item[field], place, str(field))
-        texts.append(AnnotatedText(place, text, listed))
+        texts.append(AnnotatedText(place, text, listed, _unknown(item.get("unknown"), place)))
     return texts
+
+
+def _unknown(entries: Any, place: str) -> list[Place]:
+    """Places as [start, end]; a field of that name which holds something else is not ours."""
+    if not isinstance(entries, list) or any(not isinstance(entry, list) for entry in entries):
+        return []
+    for entry in entries:
+        if [type(part) for part in entry] != [int, int]:
+            raise CorpusError(f"{place}: unknown: expected [start, end], got {_shown(entry)}")
+    return [(start, end) for start, end in entries]
 
 
 def _annotations(entries: Any, place: str, field: str) -> list[Annotation]:
@@ -322,6 +346,19 @@ def with_predictions(tasks: Sequence[dict[str, Any]], predicted: Iterable[tuple[
         one = prediction(text, entities, names, "labelwright")
         extended.append({**task, "predictions": [*(before if isinstance(before, list) else []), one]})
     return dumped(extended, indent=2) + b"\n"
+
+
+def label_studio_file(texts: Sequence[AnnotatedText]) -> bytes:
+    """Annotated texts as tasks of Label Studio.  What is known in part is a prediction, to be completed there."""
+    tasks = []
+    names = {"from_name": "label", "to_name": "text"}
+    for _, text, annotations, unknown in texts:
+        task: dict[str, Any] = {"data": {"text": text}}
+        if annotations is not None:
+            one = prediction(text, [Entity(*each, "") for each in annotations], names, "labelwright")
+            task |= {"predictions": [one]} if unknown else {"annotations": [{"result": one["result"]}]}
+        tasks.append(task)
+    return dumped(tasks, indent=2) + b"\n"
 
 
 def prediction(text: str, entities: Iterable[Entity], names: dict[str, str], version: str) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from labelwright.serve.models import Models
 from labelwright.serve.monitoring import Metrics
 
 if TYPE_CHECKING:
-    from fastapi import FastAPI
+    from fastapi import FastAPI, Request, Response
 
 STATIC = Path(__file__).parent / "static"
 EXTRA = "needs FastAPI and uvicorn; install them with: pip install 'labelwright[serve]'"
@@ -105,15 +105,34 @@ def _too_large(limits: Limits) -> str:
     return f"the body is larger than {limits.max_bytes:,} bytes; send less at a time"
 
 
+def json_tools(limits: Limits) -> tuple[Callable[..., "Response"], Callable[["Request"], Awaitable[Any]]]:
+    """What makes a response of facts, and what reads the body of a request."""
+    from starlette.responses import Response
+
+    def answer(facts: Any, status: int = 200) -> Response:
+        return Response(dumped(facts, separators=COMPACT), status, media_type="application/json")
+
+    async def body_of(request: "Request") -> Any:
+        """The JSON of a body; one that grows too large is not read to its end."""
+        content = bytearray()
+        async for chunk in request.stream():
+            content += chunk
+            if len(content) > limits.max_bytes:
+                raise RequestError(413, _too_large(limits))
+        try:
+            return json.loads(content)
+        except (ValueError, RecursionError):
+            raise OptionError("the body is not JSON") from None
+
+    return answer, body_of
+
+
 def make_app(
     models: Models, limits: Limits | None = None, token: str | None = None, look_again: float = LOOK_AGAIN
 ) -> "FastAPI":
     """The service of some models."""
     require_extra()
     from fastapi import FastAPI, Request, Response
-    from fastapi.staticfiles import StaticFiles
-    from starlette.exceptions import HTTPException
-    from starlette.responses import FileResponse
     from starlette.routing import Route
 
     limits = limits or Limits()
@@ -138,20 +157,7 @@ def make_app(
         title="labelwright", version=__version__, description=about, lifespan=lifespan, docs_url=None, redoc_url=None
     )
 
-    def answer(facts: Any, status: int = 200) -> Response:
-        return Response(dumped(facts, separators=COMPACT), status, media_type="application/json")
-
-    async def body_of(request: Request) -> Any:
-        """The JSON of a body; one that grows too large is not read to its end."""
-        content = bytearray()
-        async for chunk in request.stream():
-            content += chunk
-            if len(content) > limits.max_bytes:
-                raise RequestError(413, _too_large(limits))
-        try:
-            return json.loads(content)
-        except (ValueError, RecursionError):
-            raise OptionError("the body is not JSON") from None
+    answer, body_of = json_tools(limits)
 
     # -- labels -------------------------------------------------------------------------------------------------------
 
@@ -205,15 +211,23 @@ def make_app(
         results = label_studio.predictions(texts, sentences, interface, served.version)
         return answer({"results": results, "model_version": served.version})
 
-    # -- the page -----------------------------------------------------------------------------------------------------
+    return finished(app, "index.html", limits, metrics, token)
+
+
+def finished(app: "FastAPI", page: str, limits: Limits, metrics: Metrics, token: str | None = None) -> "FastAPI":
+    """An application with its page, errors of one line, and the gate that every request passes."""
+    from fastapi import Request, Response
+    from fastapi.staticfiles import StaticFiles
+    from starlette.exceptions import HTTPException
+    from starlette.responses import FileResponse
+
+    answer, _ = json_tools(limits)
 
     @app.get("/", include_in_schema=False)
-    async def page() -> Response:
-        return FileResponse(STATIC / "index.html", headers=NO_CACHE)
+    async def shown() -> Response:
+        return FileResponse(STATIC / page, headers=NO_CACHE)
 
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
-
-    # -- errors -------------------------------------------------------------------------------------------------------
 
     @app.exception_handler(LabelwrightError)
     async def wrong(_: Request, error: Exception) -> Response:

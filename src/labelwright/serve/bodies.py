@@ -150,7 +150,7 @@ def checked(body: Any, fields: Mapping[str, Schema]) -> dict[str, Any]:
 def _check(value: Any, schema: Schema, place: str) -> None:
     if not _fits(value, schema):
         raise OptionError(f"{place}: expected {_expected(schema)}, got {_shown(value)}")
-    if isinstance(value, list) and "anyOf" not in schema:
+    if isinstance(value, list) and "items" in schema:
         items = schema["items"]
         if items is TEXT and all(type(each) is str for each in value):
             return
@@ -161,6 +161,8 @@ def _check(value: Any, schema: Schema, place: str) -> None:
 
 
 def _fits(value: Any, schema: Schema) -> bool:
+    if not schema:  # whatever it is
+        return True
     if "anyOf" in schema:
         return any(_fits(value, each) and (each is TEXT or _all_fit(value, each["items"])) for each in schema["anyOf"])
     if type(value) is not KINDS[schema["type"]]:

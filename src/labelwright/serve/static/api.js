@@ -10,7 +10,7 @@ export function useToken(token) {
   try { sessionStorage.setItem("token", token); } catch { /* kept for this page only */ }
 }
 
-async function ask(path, body, signal) {
+export async function ask(path, body, signal) {
   const headers = secret ? { Authorization: `Bearer ${secret}` } : {};
   const options = { headers, signal };
   if (body !== undefined) {
@@ -23,7 +23,7 @@ async function ask(path, body, signal) {
     response = await fetch(path, options);
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new Error("The service does not answer. Is labelwright serve still running?");
+    throw Object.assign(new Error("The service does not answer. Is labelwright still running?"), { isOffline: true });
   }
   let answer = null;
   try {
@@ -32,7 +32,7 @@ async function ask(path, body, signal) {
     if (error.name === "AbortError") throw error;
   }
   if (response.status === 401) throw new Unauthorised(secret ? "The access token was refused." : "Access token needed.");
-  if (!response.ok) throw new Error(answer?.error ?? `The service answered with status ${response.status}.`);
+  if (!response.ok) throw Object.assign(new Error(answer?.error ?? `The service answered with status ${response.status}.`), { answer });
   if (answer === null) throw new Error("The answer of the service is not JSON.");
   return answer;
 }

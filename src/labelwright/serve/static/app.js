@@ -257,10 +257,6 @@ async function copy() {
   status.textContent = "Copied as JSON.";
 }
 
-function showTheme() {
-  $("theme").textContent = `Theme: ${document.documentElement.dataset.theme}`;
-}
-
 async function start() {
   status.classList.remove("error");
   status.textContent = "Loading …";
@@ -301,11 +297,6 @@ $("compare").addEventListener("click", () => {
 $("example").addEventListener("click", () => { text.value = EXAMPLE; close(false); labelAll(); });
 $("clear").addEventListener("click", () => { text.value = ""; close(false); labelAll(); text.focus(); });
 $("copy").addEventListener("click", copy);
-$("theme").addEventListener("click", () => {
-  const { names, set } = window.labelwrightTheme;
-  set(names[(names.indexOf(document.documentElement.dataset.theme) + 1) % names.length]);
-  showTheme();
-});
 $("access").addEventListener("submit", (event) => { event.preventDefault(); api.useToken($("token").value); start(); });
 list.addEventListener("click", (event) => { const at = placeOf(event.target); if (at) { go(tokenAt(at)); explain(at); } });
 list.addEventListener("keydown", onKey);
@@ -320,5 +311,4 @@ document.querySelector(".skip").addEventListener("click", (event) => { // the ha
 });
 addEventListener("hashchange", fromAddress);
 addEventListener("keydown", (event) => { if (event.key === "Escape") { hideTip(); close(); } });
-showTheme();
 start();

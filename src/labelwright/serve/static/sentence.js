@@ -63,7 +63,7 @@ function line(column, sentence, n, other) {
 export const place = (token) => `${token.start}-${token.end}`;
 
 /** Tokens with the text between them; spans are wrapped and named. */
-function pieces(points, tokens, spans, asSpans, draw, shown = null) {
+export function pieces(points, tokens, spans, asSpans, draw, shown = null) {
   const nodes = [], starts = new Map(asSpans ? spans.map((span) => [span.first, span]) : []);
   const gap = (t) => {
     const before = tokens[t - 1], token = tokens[t];

@@ -8,4 +8,11 @@ const theme = {
   },
 };
 document.documentElement.dataset.theme = theme.names.includes(theme.get()) ? theme.get() : "automatic";
-window.labelwrightTheme = theme;
+addEventListener("DOMContentLoaded", () => {
+  const button = document.getElementById("theme"), show = () => { button.textContent = `Theme: ${document.documentElement.dataset.theme}`; };
+  button.addEventListener("click", () => {
+    theme.set(theme.names[(theme.names.indexOf(document.documentElement.dataset.theme) + 1) % theme.names.length]);
+    show();
+  });
+  show();
+});

@@ -1,0 +1,193 @@
+"""The file that an annotator writes: a line for each sentence, as doccano has it and as `labelwright train` reads it.
+
+    {"text": "Ada ran home.", "label": [[0, 3, "PER"]], "unknown": [[8, 12]]}
+
+A first answer is appended; one that takes the place of another, or takes it back, replaces the file as a whole.  Both
+are on the disk before they are acknowledged: at any moment, whatever is killed, the file has each sentence once, and
+every answer that was acknowledged.  The open file is locked: one process at a time writes it."""
+
+import hashlib
+import json
+import os
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
+
+from labelwright.corpus.annotations import AnnotatedText, doccano_texts
+from labelwright.corpus.token_records import JsonLines, dumped, parse_json_lines
+from labelwright.errors import CorpusError, OptionError, reason_of
+from labelwright.serve.bodies import RequestError
+from labelwright.storage import replace_file, replacing
+
+try:
+    import fcntl
+except ImportError:  # Windows, where files are not locked
+    fcntl = None  # type: ignore[assignment]
+
+
+class Answer(NamedTuple):
+    """What is known of a sentence, in characters of its text."""
+
+    label: list[list[Any]]  # [start, end, type]
+    unknown: list[list[int]]  # [start, end]  what is left open
+
+    @property
+    def tag(self) -> str:
+        """A name for just this content: who answers says by it which answer they have seen."""
+        content = json.dumps([sorted(self.label), sorted(self.unknown)])
+        return hashlib.blake2b(content.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+
+    def read(self, text: str) -> AnnotatedText:
+        """The sentence as training reads it; an answer of another shape is refused."""
+        (read,) = doccano_texts(JsonLines("answer", [], [0], [{"text": text, **self._asdict()}]))
+        return read
+
+
+def answer_in(read: AnnotatedText) -> Answer:
+    """The answer that a line of the file holds."""
+    return Answer([list(each) for each in read.annotations or ()], [list(each) for each in read.unknown])
+
+
+class LabelledFile:
+    """The answers of a file by the text of their sentence; the file is ours until `close`."""
+
+    def __init__(self, path: str):
+        self.path = Path(os.path.realpath(path))
+        self.shown = path
+        self.notes: list[str] = []
+        try:
+            if not self.path.exists():
+                replace_file(self.path, b"")
+            self._file = self._locked()
+            content = self._file.read()
+        except OSError as error:
+            raise OptionError(f"{path}: {reason_of(error)}") from None
+        try:
+            self._read(content)
+        except BaseException:
+            self.close()
+            raise
+
+    def _read(self, content: bytes) -> None:
+        kept = self._whole_lines(content)
+        lines = parse_json_lines(kept, self.shown)
+        texts = doccano_texts(lines)
+        missing = next((read.place for read in texts if read.annotations is None), None)
+        if missing is not None:
+            raise CorpusError(f"{missing}: no label, expected answers of labelwright annotate; name another file")
+        self._lines = [lines.lines[number] for number in lines.numbers]
+        self._place = {read.text: n for n, read in enumerate(texts)}  # of a sentence that is there twice the last
+        self.answers = {read.text: answer_in(read) for read in texts}
+        self._size = len(content)
+        if kept != content:
+            self._replace()
+
+    def _locked(self) -> BinaryIO:
+        """The open file, which no other process has; one that has been replaced meanwhile is opened anew."""
+        while True:
+            file = open(self.path, "r+b", buffering=0)  # noqa: SIM115
+            if fcntl is None:
+                return file
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                file.close()
+                what = "another labelwright annotate is writing to it; open the page of that one, or end it first"
+                raise OptionError(f"{self.shown}: {what}") from None
+            except OSError:  # files are not locked on this disk
+                return file
+            if self._is_there(file):
+                return file
+            file.close()
+
+    def _is_there(self, file: BinaryIO) -> bool:
+        """Is the open file still that of the path?"""
+        with suppress(OSError):
+            return os.path.samestat(os.stat(self.path), os.fstat(file.fileno()))
+        return False
+
+    def _whole_lines(self, content: bytes) -> bytes:
+        """The file without a last line that was not written to its end; such a line was never acknowledged."""
+        begin = content.rfind(b"\n") + 1
+        last = content[begin:]
+        if not last.strip():
+            return content[:begin]
+        try:
+            json.loads(last)
+        except ValueError:
+            self.notes.append(f"{self.shown}: cut the last line, an answer that was not written to its end")
+            return content[:begin]
+        return content + b"\n"
+
+    def write(self, text: str, answer: Answer | None) -> None:
+        """Put the answer for a sentence on the disk; None takes it back."""
+        try:
+            if not self._is_there(self._file) or os.fstat(self._file.fileno()).st_size != self._size:
+                line = "the file was changed by another program; start labelwright annotate again"
+                raise RequestError(409, f"{self.shown}: {line}")
+            self._write(text, answer)
+        except OSError as error:
+            raise RequestError(507, f"{self.shown}: cannot be written: {reason_of(error)}") from None
+        if answer is None:
+            del self.answers[text]
+        else:
+            self.answers[text] = answer
+
+    def _write(self, text: str, answer: Answer | None) -> None:
+        place, lines, places = self._place.get(text), list(self._lines), dict(self._place)
+        if answer is not None:
+            record = {"text": text} if place is None else json.loads(lines[place])  # with fields of other programs
+            record.pop("unknown", None)
+            record |= {"label": answer.label} | ({"unknown": answer.unknown} if answer.unknown else {})
+            line = dumped(record)
+            if place is None:
+                self._append(line + b"\n")
+                self._place[text] = len(self._lines)
+                self._lines.append(line)
+                return
+            lines[place] = line
+        else:
+            assert place is not None
+            del lines[place], places[text]
+            places = {each: n - (n > place) for each, n in places.items()}
+        before_lines, self._lines = self._lines, lines
+        try:
+            self._replace()
+        except OSError:
+            self._lines = before_lines
+            raise
+        self._place = places
+
+    def _append(self, line: bytes) -> None:
+        try:
+            self._file.seek(self._size)
+            written = 0
+            while written < len(line):
+                written += self._file.write(line[written:])
+            os.fsync(self._file.fileno())
+        except OSError:
+            with suppress(OSError):  # what could be written is no answer
+                self._file.truncate(self._size)
+            raise
+        self._size += len(line)
+
+    def _replace(self) -> None:
+        """Write all lines; the lock passes to the new file before it takes the place of the old one."""
+        content = b"".join(line + b"\n" for line in self._lines)
+        if fcntl is None:
+            self._file.close()
+            replace_file(self.path, content)
+            self._file = open(self.path, "r+b", buffering=0)  # noqa: SIM115
+        else:
+            with ExitStack() as on_error:
+                with replacing(self.path) as file:
+                    file.write(content)
+                    fresh = os.fdopen(os.dup(file.fileno()), "r+b", buffering=0)  # shares the lock of `file`
+                    on_error.callback(fresh.close)
+                on_error.pop_all()
+            self._file.close()
+            self._file = fresh
+        self._size = len(content)
+
+    def close(self) -> None:
+        self._file.close()
