@@ -211,6 +211,9 @@ def make_app(
         results = label_studio.predictions(texts, sentences, interface, served.version)
         return answer({"results": results, "model_version": served.version})
 
+    # FastAPI's own handler checks parameters, of which there are none; its routes stay for the document.
+    direct = [Route(path, handler, methods=["POST"]) for path, handler in (("/tag", tag), ("/explain", explain))]
+    app.router.routes[:0] = direct
     return finished(app, "index.html", limits, metrics, token)
 
 
@@ -241,9 +244,6 @@ def finished(app: "FastAPI", page: str, limits: Limits, metrics: Metrics, token:
     async def mistake(_: Request, error: Exception) -> Response:
         return answer({"error": MISTAKE}, 500)
 
-    # FastAPI's own handler checks parameters, of which there are none; its routes stay for the document.
-    direct = [Route(path, handler, methods=["POST"]) for path, handler in (("/tag", tag), ("/explain", explain))]
-    app.router.routes[:0] = direct
     paths = frozenset(str(getattr(route, "path", "")) for route in app.routes)
     app.add_middleware(Gate, token=token, limits=limits, metrics=metrics, paths=paths)
     return app
