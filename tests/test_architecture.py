@@ -54,7 +54,7 @@ SHARED_NAMES = {  # segments have features and learning of their own
 
 # The longest parameter list of a kernel.
 BUDGETS = {  # the most lines and files of each package: raising one is a decision; the aim is 51,700 lines, 237 files
-    ("corpus",): (5045, 20),  # with annotated texts that are known in part
+    ("corpus",): (5050, 20),  # with annotated texts that are known in part
     ("features",): (4680, 15),  # with dicts that are appended one by one and read many at once
     ("structures",): (3160, 11),
     ("kernels", "engine"): (8560, 32),  # with loops for bounds of pruned labels (10 times as fast) and few labels (2.8)
