@@ -54,24 +54,24 @@ SHARED_NAMES = {  # segments have features and learning of their own
 
 # The longest parameter list of a kernel.
 BUDGETS = {  # the most lines and files of each package: raising one is a decision; the aim is 51,700 lines, 237 files
-    ("corpus",): (5045, 20),  # with annotated texts that are known in part
+    ("corpus",): (5050, 20),  # with annotated texts that are known in part
     ("features",): (4680, 15),  # with dicts that are appended one by one and read many at once
-    ("structures",): (3150, 11),
-    ("kernels", "engine"): (8550, 32),  # with loops for bounds of pruned labels (10 times as fast) and few labels (2.8)
+    ("structures",): (3160, 11),
+    ("kernels", "engine"): (8560, 32),  # with loops for bounds of pruned labels (10 times as fast) and few labels (2.8)
     ("scoring",): (1220, 6),
     ("memory",): (1470, 7),
-    ("answers", "decode"): (3050, 14),
+    ("answers", "decode"): (3080, 14),
     ("rules", "constraints"): (2870, 9),
     ("learn",): (3580, 14),  # with variables that latent states share, and their scales
-    ("taggers",): (8500, 21),  # with settings of shared weights
+    ("taggers",): (8530, 21),  # with settings of shared weights, and `show`
     ("device",): (920, 7),  # training by PyTorch
-    ("inspection", "evaluate"): (3560, 17),
+    ("inspection", "evaluate"): (3990, 18),  # with the page of a report
     ("search", "active"): (1810, 10),
     ("interchange", "compat"): (2760, 16),
     ("reproduce",): (1600, 9),
     ("serve",): (2180, 12),  # a service over HTTP, and labelling in the browser
-    ("cli",): (6410, 25),  # with `serve` and `annotate`
-    ("top level",): (2020, 9),
+    ("cli",): (6440, 25),  # with `serve`, `annotate` and `report`
+    ("top level",): (2280, 10),  # with the builder of pages
 }
 DEEPEST = 4  # of our classes from an estimator to `object`
 

@@ -325,7 +325,10 @@ def _of_output(tested: Tested, name: str, analysis: "ErrorAnalysis", top: int) -
 
     scored, model, inputs = tested.scores[name], tested.model, tested.inputs
     assert scored.report.labels is not None
-    facts = {"errors": analysis.as_dict(), "intervals": intervals(count_system(*scored.report.labels, 1))}
+    facts: dict[str, Any] = {
+        "errors": analysis.as_dict(),
+        "intervals": intervals(count_system(*scored.report.labels, 1)),
+    }
     facts["scores"] = scored.report.as_dict()
     if model is None:
         return facts

@@ -210,8 +210,9 @@ def sentence_facts(
     explained = answer if isinstance(answer, dict) else {"": answer}
     layers = {name: [each.as_dict() for each in tokens] for name, tokens in explained.items()}
     for name, tokens in layers.items() if gold is not None else ():
+        labels = (gold or {}).get(name)
         for each in tokens:
-            label = gold[name][each["token"]] if name in gold else None  # type: ignore[index]
+            label = None if labels is None else labels[each["token"]]
             each["gold"] = written(label) if isinstance(label, frozenset) else label
             each["wrong"] = is_wrong(each["label"], label)
     return {"sentence": number, "words": list(one.column(one.names[0])[0]), "layers": layers}

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import labelwright
+from labelwright.pages import html_page
 from labelwright.reproduce.work import AS_PUBLISHED, OURS, VARIANTS, Figure, Findings, Row, Work
 from labelwright.storage import replace_file
-from labelwright.wording import html_page
 
 TIMES = ("time", "train time")  # metrics in seconds
 EFFORT = (*TIMES, "iterations", "sequences")  # metrics that are not to be reached
