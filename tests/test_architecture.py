@@ -19,7 +19,7 @@ from labelwright.taggers import registry
 STAGES = [
     {"errors", "pages", "signals", "storage", "wording"},
     {"parallel"},
-    {"settings", "engine"},
+    {"settings", "engine", "hub"},
     {"kernels"},
     {"modelfile"},
     {"corpus"},

@@ -1,7 +1,6 @@
 """labelwright calibrate and export: a copy of a model that knows how sure it may be, or that is smaller."""
 
 import io
-import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -178,7 +177,7 @@ def export_command(o: Any) -> None:
     copy = written.getvalue()
     content = program(small, o.output) if is_program else copy
     before, after = large._sizes(), load(copy)._sizes()
-    facts: dict[str, Any] = {"bytes": [os.path.getsize(o.model), len(content)]}
+    facts: dict[str, Any] = {"bytes": [len(modelfile.content_of(o.model)), len(content)]}
     facts |= {name: [before[name], after[name]] for name in before}
     if o.data is not None:
         models = load_model(o.model, o.n_jobs, attributes=True), load_model(copy, o.n_jobs, files=False)
