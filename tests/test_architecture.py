@@ -54,7 +54,7 @@ SHARED_NAMES = {  # segments have features and learning of their own
 
 # The longest parameter list of a kernel.
 BUDGETS = {  # the most lines and files of each package: raising one is a decision; the aim is 51,700 lines, 237 files
-    ("corpus",): (5045, 20),  # with annotated texts that are known in part
+    ("corpus",): (5050, 20),  # with annotated texts that are known in part
     ("features",): (4680, 15),  # with dicts that are appended one by one and read many at once
     ("structures",): (3150, 11),
     ("kernels", "engine"): (8550, 32),  # with loops for bounds of pruned labels (10 times as fast) and few labels (2.8)
@@ -65,13 +65,13 @@ BUDGETS = {  # the most lines and files of each package: raising one is a decisi
     ("learn",): (3580, 14),  # with variables that latent states share, and their scales
     ("taggers",): (8500, 21),  # with settings of shared weights
     ("device",): (920, 7),  # training by PyTorch
-    ("inspection", "evaluate"): (3560, 17),
+    ("inspection", "evaluate"): (3730, 18),  # with partial matches, confusion, documents
     ("search", "active"): (1810, 10),
-    ("interchange", "compat"): (2760, 16),
+    ("interchange", "compat"): (3350, 18),  # with programs of one file (and 411 lines of JavaScript and HTML)
     ("reproduce",): (1600, 9),
     ("serve",): (2180, 12),  # a service over HTTP, and labelling in the browser
-    ("cli",): (6410, 25),  # with `serve` and `annotate`
-    ("top level",): (2020, 9),
+    ("cli",): (6460, 25),  # with `serve`, `annotate`, programs, further scores
+    ("top level",): (2200, 10),  # with models on the Hub
 }
 DEEPEST = 4  # of our classes from an estimator to `object`
 
