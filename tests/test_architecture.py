@@ -19,7 +19,7 @@ from labelwright.taggers import registry
 STAGES = [
     {"errors", "pages", "signals", "storage", "wording"},
     {"parallel"},
-    {"settings", "engine"},
+    {"settings", "engine", "hub"},
     {"kernels"},
     {"modelfile"},
     {"corpus"},
@@ -67,7 +67,7 @@ BUDGETS = {  # the most lines and files of each package: raising one is a decisi
     ("device",): (920, 7),  # training by PyTorch
     ("inspection", "evaluate"): (3990, 18),  # with the page of a report
     ("search", "active"): (1810, 10),
-    ("interchange", "compat"): (2760, 16),
+    ("interchange", "compat"): (3350, 18),  # with programs of one file (and 411 lines of JavaScript and HTML)
     ("reproduce",): (1600, 9),
     ("serve",): (2180, 12),  # a service over HTTP, and labelling in the browser
     ("cli",): (6440, 25),  # with `serve`, `annotate` and `report`

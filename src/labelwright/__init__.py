@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from labelwright.decode.record import Decoding as Decoding
     from labelwright.errors import LabelwrightError as LabelwrightError
     from labelwright.features.attributes import read_crfsuite as read_crfsuite
+    from labelwright.hub import push as push
     from labelwright.search.progressive import ProgressiveSearch as ProgressiveSearch
     from labelwright.structures.feature_lattice import FeatureLattice as FeatureLattice
     from labelwright.structures.feature_lattice import read_lattices as read_lattices
@@ -52,6 +53,7 @@ _NAMES = {  # by the module that has them
     "decode.record": "Decoding",
     "errors": "LabelwrightError",
     "features.attributes": "read_crfsuite",
+    "hub": "push",
     "search.progressive": "ProgressiveSearch",
     "structures.feature_lattice": "FeatureLattice read_lattices",
     "taggers.arguments": "show",

@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labelwright.errors import ModelFileError, unreadable
+from labelwright.hub import PREFIX, downloaded
 from labelwright.storage import replace_file
 
 Array = NDArray[Any]
@@ -188,10 +189,12 @@ def name_of(file: Any) -> str:
 
 
 def content_of(source: Any) -> bytes:
-    """The bytes of a file, by its path, from a binary file object, or as they are."""
+    """The bytes of a file, by its path or its address on the Hub, from a binary file object, or as they are."""
     if isinstance(source, bytes | bytearray | memoryview):
         return bytes(source)
     name = name_of(source)
+    if isinstance(source, str) and source.startswith(PREFIX):
+        source = name = downloaded(source)
     try:
         content = source.read() if hasattr(source, "read") else _path_of(source, name).read_bytes()
     except UnicodeDecodeError:

@@ -70,3 +70,25 @@ def test_data_of_crfsuite_have_no_words_but_errors(tmp_path, capsys):
     text = capsys.readouterr().out
     assert "B -> A" in text
     assert "tokens 0 to 0: B  0." in text
+
+
+def test_partial_matches_confusion_and_documents(run, tmp_path):
+    mark = "-DOCSTART- O\n\n"
+    gold, tagged = tmp_path / "gold.txt", tmp_path / "tagged.txt"
+    gold.write_text(f"{mark}Ada B-PER\nLovelace I-PER\nran O\n\n{mark}Rome B-LOC\n\n", encoding="utf-8")
+    tagged.write_text(f"{mark}Ada B-PER\nLovelace O\nran O\n\n{mark}Rome B-PER\n\n", encoding="utf-8")
+    code, out, err = run("eval", gold, tagged, "--partial", "--confusion", "--documents")
+    assert (code, err) == (0, "")
+    lines = [line.split() for line in out.splitlines()]
+    assert ["partial", "75.00", "75.00", "75.00", "1", "0", "1", "0", "0"] in lines
+    assert ["PER", "1"] in lines
+    assert ["2", "0.00", "0.00", "0.00", "0.00", "1", "1"] in lines
+    facts = json.loads(run("eval", gold, tagged, "--partial", "--confusion", "--documents", "--json")[1])
+    assert facts["partial"]["type"]["correct"] == 1
+    assert facts["confusion"] == {"types": ["LOC", "PER"], "counts": [[0, 1, 0], [0, 1, 0], [0, 0, 0]]}
+    assert [document["n_tokens"] for document in facts["documents"]] == [3, 1]
+    bare = tmp_path / "bare.txt"
+    bare.write_text("Ada B-PER\n", encoding="utf-8")
+    code, out, err = run("eval", bare, bare, "--documents")
+    assert (code, out) == (2, "")
+    assert "--documents: the test file marks none" in err

@@ -1,7 +1,6 @@
 """labelwright calibrate and export: a copy of a model that knows how sure it may be, or that is smaller."""
 
 import io
-import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -143,15 +142,16 @@ def _calibration_lines(facts: dict[str, Any]) -> list[str]:
     usual.SILENT,
 )
 def export_command(o: Any) -> None:
-    """Write a smaller copy of a model, or a program that needs no labelwright, and show sizes and what it costs.
+    """Write a smaller copy of a model, or a program of one file, and show what it
+    saves and what it costs.
 
     \b
       labelwright export model.crf small.crf                  weights as they are
       labelwright export model.crf small.crf --bits 16 --data dev.txt
       labelwright export model.crf small.crf --prune 0.05 --bits 8 --data dev.txt
-      labelwright export model.crf tagger.py                  Python's standard library is enough
-      labelwright export model.crf tagger.js                  Node, or a script of a page; tagger.mjs is an ES module
-      labelwright export model.crf tagger.html --bits 8       a page that labels what is typed, without a server
+      labelwright export model.crf tagger.py     needs nothing but Python
+      labelwright export model.crf tagger.js     Node, scripts of pages; or .mjs
+      labelwright export model.crf tagger.html --bits 8      labels what is typed
 
     The copy is a model like any other: every command and labelwright.load read it, and its answers are exact for
     its own weights.  Labels and transitions between them stay.  With --bits 8 each kind of weights (state, edge,
@@ -178,7 +178,7 @@ def export_command(o: Any) -> None:
     copy = written.getvalue()
     content = program(small, o.output) if is_program else copy
     before, after = large._sizes(), load(copy)._sizes()
-    facts: dict[str, Any] = {"bytes": [os.path.getsize(o.model), len(content)]}
+    facts: dict[str, Any] = {"bytes": [len(modelfile.content_of(o.model)), len(content)]}
     facts |= {name: [before[name], after[name]] for name in before}
     if o.data is not None:
         models = load_model(o.model, o.n_jobs, attributes=True), load_model(copy, o.n_jobs, files=False)

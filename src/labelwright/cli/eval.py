@@ -14,12 +14,19 @@ from labelwright.cli.plots import check_plot, draw_calibration
 from labelwright.cli.show import BLOCKS, report, report_outputs, say, warn
 from labelwright.errors import OptionError
 from labelwright.settings import Whole
-from labelwright.wording import counted
+from labelwright.wording import counted, plain
 
 if TYPE_CHECKING:
     from labelwright.answers.batch import Batch
     from labelwright.cli.files import Data
-    from labelwright.evaluate import CalibrationReport, ErrorAnalysis, Report
+    from labelwright.evaluate import (
+        CalibrationReport,
+        ConfusionMatrix,
+        DocumentScore,
+        ErrorAnalysis,
+        PartialScore,
+        Report,
+    )
 
 # -- labelwright eval -------------------------------------------------------------------------------------------------
 
@@ -35,12 +42,17 @@ class Scored(NamedTuple):
     calibration: "CalibrationReport | None" = None
     oracle: "Report | None" = None
     errors: "ErrorAnalysis | None" = None
+    partial: "dict[str, PartialScore] | None" = None
+    confusion: "ConfusionMatrix | None" = None
+    documents: "list[DocumentScore] | None" = None
 
     def as_dict(self) -> dict[str, Any]:
         facts: dict[str, Any] = self.report.as_dict()
         facts |= {} if self.decoding is None else {"decoding": self.decoding}
-        parts = {name: getattr(self, name) for name in ("calibration", "oracle", "errors")}
-        return facts | {name: part.as_dict() for name, part in parts.items() if part is not None}
+        parts = {name: getattr(self, name) for name in ("calibration", "oracle", "errors", "confusion")}
+        facts |= {name: part.as_dict() for name, part in parts.items() if part is not None}
+        tables = {name: getattr(self, name) for name in ("partial", "documents")}
+        return facts | {name: plain(table) for name, table in tables.items() if table is not None}
 
     def lines(self) -> Iterator[str]:
         yield str(self.report)
@@ -51,7 +63,11 @@ class Scored(NamedTuple):
             shown = {"f1": self.oracle.f1, "token accuracy": self.oracle.token_accuracy}
             listed = ", ".join(f"{name} {100 * value:.2f}" for name, value in shown.items() if value is not None)
             yield f"oracle: {listed} (the true label wherever it is a candidate)"
-        for part in (self.calibration, self.errors):
+        from labelwright.evaluate.matches import document_lines, partial_lines
+
+        for table in (partial_lines(self.partial or {}), document_lines(self.documents or [])):
+            yield from ["", *table] if table[1:] else []
+        for part in (self.confusion, self.calibration, self.errors):
             yield from [] if part is None else ["", str(part)]
 
 
@@ -62,6 +78,13 @@ class Tested(NamedTuple):
     test: "Data"
     inputs: Any  # the sentences, as the model reads them
     model: Any = None  # None where a file has the predictions
+
+    def documents(self) -> Any:
+        """Where the documents of the test file begin."""
+        documents = getattr(self.test, "documents", ())
+        if not len(documents):
+            raise OptionError("--documents: the test file marks none (-DOCSTART- lines, or # newdoc in CoNLL-U)")
+        return documents
 
     def errors(self, train: Any = None) -> "dict[str, ErrorAnalysis]":
         """The errors of every output; `train` are sentences whose tokens are no longer unseen."""
@@ -78,6 +101,9 @@ class Tested(NamedTuple):
     *usual.STRICT,
     option("--oracle", "Memory-based models: also the best choice among the candidates of each token.", SCORING),
     option("--errors", "Also what goes wrong, as labelwright errors shows it.", SCORING),
+    option("--partial", "Also scores of partial matches: boundaries alone, overlap, type.", SCORING),
+    option("--confusion", "Also the confusion matrix of types or labels.", SCORING),
+    option("--documents", "Also the scores of every document.", SCORING),
     option(
         "--calibration", "How far probabilities can be trusted: reliability, calibration error, precision.", SCORING
     ),
@@ -95,6 +121,7 @@ def eval_command(o: Any) -> None:
       labelwright eval gold.txt tagged.txt     compare the last columns
       labelwright eval model.crf test.txt      tag and score in one step
       labelwright eval model.crf test.txt --calibration --plot reliability.png
+      labelwright eval gold.txt tagged.txt --partial --confusion --documents
 
     Decoding is for models, as in `labelwright tag`; --json then adds "decoding": how many sentences are proven
     exact, the largest gap and the seconds that it took; with --decoder ldi also the mean number of latent paths and
@@ -114,6 +141,12 @@ def eval_command(o: Any) -> None:
             say(f"{name}: {scored.tally}" if name else str(scored.tally))
     for name, analysis in tested.errors().items() if o.errors else ():
         scores[name] = scores[name]._replace(errors=analysis)
+    for name, (facts, *_) in scores.items():
+        scores[name] = scores[name]._replace(
+            partial=facts.partial() if o.partial and (facts.chunks is not None or len(scores) == 1) else None,
+            confusion=facts.confusion() if o.confusion else None,
+            documents=facts.by_document(tested.documents()) if o.documents else None,
+        )
     if o.plot is not None:
         draw_calibration({name: each.calibration for name, each in scores.items() if each.calibration}, o.plot)
     report_outputs({name: each.as_dict() if o.json else each for name, each in scores.items()}, o.json, Scored.lines)

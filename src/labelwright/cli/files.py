@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from labelwright.cli.show import say, warn
 from labelwright.errors import CorpusError, ModelFileError, OptionError, unreadable
+from labelwright.hub import PREFIX
 from labelwright.taggers.registry import FOREIGN
 from labelwright.wording import counted
 
@@ -27,7 +28,7 @@ def is_model(path: str) -> bool:
     """Whether a file begins like safetensors (eight bytes of length and a JSON object), or like a model of another
     program.  Pipes are not asked: what is read from them is gone."""
     if not os.path.isfile(path):
-        return False
+        return path.startswith(PREFIX)
     try:
         with open(path, "rb") as file:
             head = file.read(9)

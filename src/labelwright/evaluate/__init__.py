@@ -3,6 +3,7 @@
 from labelwright.evaluate.calibration import CalibrationReport, calibration_report
 from labelwright.evaluate.counts import READINGS, Counts, Score, count
 from labelwright.evaluate.errors import Error, ErrorAnalysis
+from labelwright.evaluate.matches import ConfusionMatrix, DocumentScore, PartialScore
 from labelwright.evaluate.report import Macro, Report, evaluate, report_of
 from labelwright.evaluate.significance import (
     Bootstrap,
@@ -19,11 +20,14 @@ __all__ = [
     "Bootstrap",
     "CalibrationReport",
     "Comparison",
+    "ConfusionMatrix",
     "Counts",
+    "DocumentScore",
     "Error",
     "ErrorAnalysis",
     "Macro",
     "McNemar",
+    "PartialScore",
     "Report",
     "Score",
     "calibration_report",

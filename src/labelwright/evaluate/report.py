@@ -7,6 +7,14 @@ from labelwright import __version__
 from labelwright.errors import OptionError
 from labelwright.evaluate.counts import Counts, Labels, Rules, Score, Tokens, count_system, intern, rules_for, score_of
 from labelwright.evaluate.errors import ErrorAnalysis, analysis_of
+from labelwright.evaluate.matches import (
+    ConfusionMatrix,
+    DocumentScore,
+    PartialScore,
+    confusion_matrix,
+    document_scores,
+    partial_scores,
+)
 from labelwright.wording import align, plain
 
 
@@ -51,9 +59,33 @@ class Report:
         layer : the layer of a cascade that predicted them
         train : the training sentences; tokens that are not in them are unseen
         """
+        return analysis_of(*self._labels("errors"), X, model=model, layer=layer, train=train)
+
+    def partial(self) -> dict[str, PartialScore]:
+        """Scores that forgive wrong boundaries or types, as in MUC and SemEval 2013: strict, exact (boundaries alone),
+        partial (other boundaries count half) and type (right type, any overlap).
+
+        >>> report = evaluate([["B-PER", "I-PER", "O"]], [["B-PER", "O", "O"]])
+        >>> {name: score.f1 for name, score in report.partial().items()}
+        {'strict': 0.0, 'exact': 0.0, 'partial': 0.5, 'type': 1.0}
+        """
+        return partial_scores(analysis_of(*self._labels("partial")))
+
+    def confusion(self) -> ConfusionMatrix:
+        """How often each type was predicted for each gold one; of labels where there are no chunks."""
+        return confusion_matrix(analysis_of(*self._labels("confusion")))
+
+    def by_document(self, documents: Any) -> list[DocumentScore]:
+        """The scores of every document.
+
+        documents : the first sentence of each, from 0; or the Corpus, which has them
+        """
+        return document_scores(*self._labels("by_document"), getattr(documents, "documents", documents))
+
+    def _labels(self, asked: str) -> tuple[Tokens, Rules]:
         if self.labels is None:
-            raise OptionError("errors: this report has counts alone; make it with evaluate(gold, predicted)")
-        return analysis_of(*self.labels, X, model=model, layer=layer, train=train)
+            raise OptionError(f"{asked}: this report has counts alone; make it with evaluate(gold, predicted)")
+        return self.labels
 
     def as_dict(self) -> dict[str, Any]:
         """Return the scores as plain dicts, numbers and strings."""

@@ -1,6 +1,6 @@
 // A tagger in one file, written by `labelwright export` of labelwright @VERSION@.  It needs nothing else.
 //
-//   const { Tagger } = require("./tagger.js");   // Node; in a page <script src="tagger.js"></script>, as module .mjs
+//   const { Tagger } = require("./tagger.js");   // Node; a page that has it as a script knows Tagger; a module is .mjs
 //   const tagger = new Tagger();
 //   tagger.tag(["Ada", "ran"]);        // the label of each token; a token is a list where the model reads several columns
 //   tagger.tagText("Ada ran. So?");    // for each sentence [start, end, label] of each token, in UTF-16 units

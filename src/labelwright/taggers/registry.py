@@ -111,7 +111,7 @@ def load(path: Any) -> Any:
     """Read a model that its `save` wrote, or one of CRFsuite.  Nothing in the file is executed or trusted: whatever is
     wrong with it is one ModelFileError.
 
-    path : or the bytes of a file, or a binary file object"""
+    path : or hf://owner/name[@revision] on the Hugging Face Hub, the bytes of a file, or a binary file object"""
     from labelwright import modelfile  # and NumPy, which the names of taggers do not need
 
     content, name = modelfile.content_of(path), modelfile.name_of(path)
