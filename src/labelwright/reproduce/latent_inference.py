@@ -9,6 +9,8 @@ from functools import partial
 from statistics import mean
 from typing import Any
 
+import numpy as np
+
 from labelwright import Corpus
 from labelwright.reproduce.measured import best, claimed, model_of, parts_of, rows_of, scored, settings_of, trained
 from labelwright.reproduce.work import AS_PUBLISHED, OURS, VARIANTS, Claim, Figure, Findings, Panel, Result, Step, Work
@@ -19,6 +21,8 @@ LATENT = "latent CRF"
 PAIRS = "Pairs of systems (seed 0): paired bootstrap on F1, McNemar's test on tokens"
 SWEEPS = "Sweeps on development data (F1)"
 LIMITS = "Limits on the search, on development data"
+STARTS = "Random starts, as published, on development data; the best start on the test data"
+USUAL = 0.01  # the standard deviation of the random weights
 
 
 # -- steps ------------------------------------------------------------------------------------------------------------
@@ -27,7 +31,8 @@ LIMITS = "Limits on the search, on development data"
 def _model(kind: str, variant: str, seed: int, settings: dict[str, Any], work: Work) -> Any:
     """An untrained model, as published but for these settings."""
     latent = {"n_latent": work.task.states, "random_state": seed} if kind == LATENT else {}
-    return model_of(kind, variant, **latent | work.task.settings | settings | ({"max_iter": 5} if work.quick else {}))
+    quick = {"max_iter": 5} if work.quick else {}
+    return model_of(kind, variant, device=work.device, **latent | work.task.settings | settings | quick)
 
 
 def _decoded(name: str, model: Any, test: Corpus, how: dict[str, Any], work: Work) -> Result:
@@ -78,10 +83,10 @@ def _swept(name: str, work: Work) -> Result:
     return {"F1": f1, "runs": runs, "shown": f"{shown}F1 {f1:.2f} on development data"}
 
 
-def _curves(work: Work) -> Result:
+def _curves(seed: int, work: Work) -> Result:
     """Figures 2, 4 and 5 and the alpha rule: a model of the training part, decoded on development data."""
     parts, ns = parts_of(work), work.some(work.task.steps, work.task.steps.index(100) + 1)
-    model, _ = trained(_model(LATENT, AS_PUBLISHED, 0, {}, work), parts.train)
+    model, _ = trained(_model(LATENT, AS_PUBLISHED, seed, {}, work), parts.train)
     curves: Result = {"n": {}, "alpha": {}}
     for rule, value in [*(("n", n) for n in ns), *(("alpha", a) for a in work.task.alphas)]:
         how = {"decoder": "ldi", "n": ns[-1], rule: value}
@@ -105,6 +110,31 @@ def _tested(kind: str, variant: str, seed: int, work: Work) -> Result:
     return {"systems": answers, "l2": model.l2, "settings": settings_of(model), "shown": f"F1 {shown}"}
 
 
+def _started(deviation: float, seed: int, work: Work) -> Result:
+    """A start with random weights of this standard deviation: F1 and exactitude on development data, F1 on the test
+    data of the model of the training part."""
+    parts, model = parts_of(work), _model(LATENT, AS_PUBLISHED, seed, {}, work)
+    usual = model._begun
+
+    def begun(*how: Any) -> Any:
+        start = usual(*how)
+        return start._replace(weights=start.weights * np.float32(deviation / USUAL))
+
+    model._begun = begun
+    trained(model, parts.train)
+    name, approximate = f"start {deviation:g}, seed {seed}", work.task.decoders["LDI-A"]
+    dev = _decoded(name, model, parts.dev, approximate, work)
+    one = _decoded(name, model, parts.dev, approximate | {"n": 1}, work)["exact (%)"]
+    test = _decoded(name, model, parts.test, approximate, work)["F1"]
+    shown = f"F1 {dev['F1']:.2f} on development data, {dev['exact (%)']:.0f} % exact"
+    return dev | {"exact at n = 1 (%)": one, "F1, test": test, "shown": shown}
+
+
+def _starts(work: Work) -> dict[str, tuple[float, int]]:
+    """The standard deviation and the seed of each start, by the name of its step."""
+    return {f"start {d:g}, seed {s}": (d, s) for d in work.some(work.task.deviations, 2) for s in work.seeds}
+
+
 def _compared(variant: str, work: Work) -> Result:
     """Tests between all pairs of systems, of the first seed."""
     names = {system: f"{system}, {variant}, seed 0" for system in ("CRF", *work.task.decoders)}
@@ -117,7 +147,8 @@ def steps(work: Work) -> list[Step]:
         Step(name, takes[f"our {kind}" if variant == OURS else kind], partial(_swept, name))
         for name, (kind, _, variant) in _sweeps(work).items()
     ]
-    steps.append(Step("search steps", takes["curves"], _curves))
+    steps += [Step(f"search steps, seed {seed}", takes["curves"], partial(_curves, seed)) for seed in work.seeds]
+    steps += [Step(name, takes["start"], partial(_started, *start)) for name, start in _starts(work).items()]
     for variant in VARIANTS:
         steps.append(Step(f"CRF, {variant}", takes["CRF test"], partial(_tested, "CRF", variant, 0)))
     for variant in VARIANTS:
@@ -157,6 +188,14 @@ def findings(work: Work) -> Findings:
             paper = dict.fromkeys(("F1", "exact (%)", "latent paths", "time"))
             paper |= task.published_curve.get(f"{rule} = {limit}", {})
             rows += rows_of(LIMITS, f"{rule} = {limit}", paper, [curve])
+    starts = {name: work.results[name] for name in _starts(work)}
+    for deviation in dict.fromkeys(d for d, _ in _starts(work).values()):
+        runs = [starts[name] for name, (d, _) in _starts(work).items() if d == deviation]
+        metrics = dict.fromkeys(("F1", "exact (%)", "exact at n = 1 (%)"))
+        rows += rows_of(STARTS, f"standard deviation {deviation:g}", metrics, runs)
+    if starts:
+        chosen = best({name: run["F1"] for name, run in starts.items()})
+        rows += rows_of(STARTS, f"best: {chosen}", {"F1": None, "F1, test": None}, [starts[chosen]])
     published, ours = (work.results[f"{LATENT}, {variant}, seed 0"]["settings"] for variant in VARIANTS)
     notes = [note.format(published=published, ours=ours, near=NEAR) for note in task.notes]
     return Findings(rows, [*claims, *_search_claims(search, work)], _figures(task, search), notes)
@@ -213,7 +252,7 @@ def _figures(task: Any, search: Result) -> list[Figure]:
     f1, ns = "F1 on development data (%)", [int(n) for n in search["n"]]
     labels = {"F1": f1, "exact (%)": "exactitude (%)", "latent paths": "latent paths", "seconds": "seconds"}
     panels = [Panel("n", label, {"": (ns, values("n", metric))}, log_x=True) for metric, label in labels.items()]
-    names = {"limit on n": "n", "alpha rule (0.1 to 1)": "alpha"}
+    names = {"limit on n": "n", "alpha rule": "alpha"}
     rules = {name: (values(rule, "latent paths"), values(rule, "F1")) for name, rule in names.items()}
     panels.append(Panel("mean number of latent paths", f1, rules, log_x=True))
     mass = [100 * share for share in search["mass"]]

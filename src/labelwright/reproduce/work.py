@@ -27,8 +27,9 @@ T = TypeVar("T")
 AS_PUBLISHED, OURS = "as published", "ours"
 VARIANTS = (AS_PUBLISHED, OURS)
 QUICK = (300, 100, 100)  # sentences to train on, for development and to test on, in a quick run
-SHARED = ("work.py", "measured.py")  # files on which the results of every experiment depend
-WORDED = ("texts", "notes", "table", "figure")  # parts of a task on which no result depends
+SHARED = "measured.py"  # a file on which the results of every experiment depend, as they do on that of its steps
+TOLD = re.compile(rb"\n# -- (?:rows|findings) ")  # where that part of such a file begins which tells results
+WORDED = set("texts notes table figure published published_curve claims orders relation minutes tuning_minutes".split())  # of a task
 ARM_CORES = {("0x41", "0xd0c"): "Neoverse N1", ("0x41", "0xd40"): "Neoverse V1", ("0x41", "0xd4f"): "Neoverse V2"}
 
 Result = dict[str, Any]  # of a step: whatever JSON holds; "shown" is what progress shows of it
@@ -129,9 +130,11 @@ class Work:
         quick: bool,
         say: Callable[[str], None],
         fresh: bool = False,
+        device: str = "cpu",
     ):
         """A folder for one experiment; `fresh` forgets what an earlier run left behind."""
         self.experiment, self.corpora, self.quick, self.say, self.fresh = experiment, corpora, quick, say, fresh
+        self.device = device  # on which batch training runs
         self.task = experiment.task
         self.folder = folder / f"{experiment.name}{'.quick' if quick else ''}"
         self.results: dict[str, Result] = {}  # by the names of steps, in their order
@@ -187,7 +190,8 @@ class Work:
         return True
 
     def _keep(self, step: Step, result: Result) -> None:
-        facts: Result = {"fingerprint": self._fingerprint(), "step": step.name, "machine": machine(), "result": result}
+        by = machine() + ("" if self.device == "cpu" else f", {self.device}")
+        facts: Result = {"fingerprint": self._fingerprint(), "step": step.name, "machine": by, "result": result}
         content = json.dumps(facts, default=float)
         self.results[step.name] = json.loads(content)["result"]
         self.machines.add(facts["machine"])
@@ -200,13 +204,15 @@ class Work:
 
     @cached_property
     def _sources(self) -> bytes:
-        files = [Path(self.experiment.source), *(Path(__file__).with_name(name) for name in SHARED)]
+        code = (Path(self.experiment.source), Path(__file__).with_name(SHARED))
+        sources = [TOLD.split(path.read_bytes())[0] for path in code]
+        files: list[Path] = []
         for name in self.experiment.corpora:
             files += sorted(path for path in Path(self.corpora or "", name).iterdir() if path.is_file())
         templates = {name: made(2) for name, made in BUILTIN.items()}
         settings = {name: value for name, value in vars(self.task).items() if name not in WORDED} if self.task else {}
         facts = f"{labelwright.__version__} {self.quick} {settings} {templates}"
-        return _hash([facts.encode(), *(path.read_bytes() for path in files)]).encode()
+        return _hash([facts.encode(), *sources, *(path.read_bytes() for path in files)]).encode()
 
     def _place(self, part: str, name: str, suffix: str) -> Path:
         return self.folder / part / (re.sub(r"[^\w.=-]+", "-", name) + suffix)
