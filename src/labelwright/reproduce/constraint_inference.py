@@ -7,6 +7,7 @@ and the oracle.  Beside it each row has a search of its own, on the same part of
 import time
 from collections.abc import Mapping, Sequence
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -17,13 +18,14 @@ from labelwright import Corpus, MemoryTagger, ProgressiveSearch
 from labelwright.evaluate import evaluate
 from labelwright.features.builtin import BUILTIN
 from labelwright.memory.search import memory_settings
-from labelwright.reproduce.measured import best, read_part, rows_of
+from labelwright.reproduce.measured import best, difference, read_part, rows_of, verdict
 from labelwright.reproduce.work import OURS, Claim, Figure, Findings, Panel, Parts, Result, Row, Step, Work
 
 WORDS = "word accuracy"
 CURVE = "nettalk"
 NEIGHBOURS, VOTES = (1, 3, 7, 11, 19, 35), ("inverse-distance", "inverse-linear")
 TRIGRAMS, OWN = "trigrams", ", own search"
+ORDER = (f"baseline{OWN}", "voting", "CSInf")  # from the worst to the best
 GRID: list[dict[str, Any]] = [  # what the searches of single rows may choose from
     {"metric": metric, "weights": weights, "k": k} | votes
     for metric in ("overlap", "mvdm", "jeffrey")
@@ -83,13 +85,15 @@ def _drawn(name: str, work: Work) -> Corpus:
     return train.take(np.sort(np.random.default_rng(0).permutation(len(train))[:n]))
 
 
-def _progressive(plan: dict[str, Any], grid: list[dict[str, Any]], scoring: str, drawn: Corpus, work: Work) -> Any:
-    """The best of these settings: a progressive search on drawn sequences."""
+def _progressive(
+    plan: dict[str, Any], grid: list[dict[str, Any]], steps: int, scoring: str, drawn: Corpus, work: Work
+) -> Any:
+    """The best of these settings: a progressive search on drawn sequences; from step to step 2.3 times as many."""
     search = ProgressiveSearch(
         MemoryTagger(**plan),
         grid[::20] if work.quick else grid,
-        first=max(30, len(drawn) // 12),
-        steps=2 if work.quick else 4,
+        first=max(30, int(len(drawn) / 2.3 ** (steps - 1))),
+        steps=2 if work.quick else steps,
         scoring=scoring,
         refit=False,
     ).fit(drawn)
@@ -104,7 +108,7 @@ def _of_trigrams(name: str, work: Work) -> Result:
     begun, drawn = time.perf_counter(), _drawn(name, work)
     classes = [["¦".join(("", *each)) for each in zip(["", *y[:-1]], y, [*y[1:], ""], strict=True)] for y in drawn.y]
     whole = Corpus.from_sequences(drawn.X, classes)
-    chosen = _progressive({"ngram": 1, "inference": "none"}, memory_settings(), "accuracy", whole, work)
+    chosen = _progressive({"ngram": 1, "inference": "none"}, memory_settings(), 6, "accuracy", whole, work)
     seconds = time.perf_counter() - begun
     return {"settings": chosen, "seconds": seconds, "shown": ", ".join(map(str, chosen.values()))}
 
@@ -114,7 +118,8 @@ def _searched(name: str, system: str, work: Work) -> Result:
     neighbours, which more data can support, on all of the training data but a held-out part."""
     begun = time.perf_counter()
     (train, _, metric), drawn = _parts(name, work), _drawn(name, work)
-    chosen = _progressive(work.task.systems[system], GRID, "sentence" if metric == WORDS else "f1", drawn, work)
+    scoring = "sentence" if metric == WORDS else "f1"
+    chosen = _progressive(work.task.systems[system], GRID, 4, scoring, drawn, work)
     at = NEIGHBOURS.index(chosen["k"])
     more = [chosen | {"k": k, "votes": votes} for k in NEIGHBOURS[at : at + 3] if k > 1 for votes in VOTES]
     similar = [chosen, *(each for each in more if each != chosen)]
@@ -150,7 +155,8 @@ def _tested(name: str, work: Work) -> Result:
     score("CSInf", tagger, data, "csi")
     scores["oracle"] = {metric: _score(metric, test.y, tagger.predict_oracle(data, test.y)), "seconds": 0.0}
     shown = ", ".join(f"{system} {score[metric]:.2f}" for system, score in scores.items())
-    return scores | {TRIGRAMS: _trigrams(tagger, data, test), "shown": shown}
+    pairs = work.differences(test.y, {row: f"{name}, {row}" for row in ORDER})
+    return scores | {TRIGRAMS: _trigrams(tagger, data, test), "pairs": pairs, "shown": shown}
 
 
 def _ours(name: str, work: Work) -> Result:
@@ -242,12 +248,17 @@ def findings(work: Work) -> Findings:
         paper = {metric: published[metric] for metric in ("base accuracy", "sequences")}
         of_task += rows_of("Table 2", f"{stands_for}: {name}", paper, [tested[TRIGRAMS]])
         rows += [row._replace(comparable=stands_for in task.originals) for row in of_task]
-        scores = [tested[row][metric] for row in (f"baseline{OWN}", "voting", "CSInf")]
-        shown = ", ".join(f"{score:.2f}" for score in scores)
-        claims.append(work.claim("order", scores[0] < scores[1] < scores[2], corpus=name, scores=shown))
+        test = "p, tokens" if metric == WORDS else "p, F1"
+        tests = [difference(tested["pairs"], better, worse)[test] for worse, better in pairwise(ORDER)]
+        scores = [tested[row][metric] for row in ORDER]
+        kept = verdict(min(b - a for a, b in pairwise(scores)), max(tests))
+        shown = ", ".join(f"{score:.2f}" for score in scores) + "; " + ", ".join(f"{test} = {p:.2g}" for p in tests)
+        claims.append(work.claim("order", None, corpus=name, scores=shown)._replace(kept=kept))
     points = work.results["figures 1 and 2"]["points"]
     rows.sort(key=lambda row: row.table == "Table 2")  # it is the last one
-    return Findings(rows, claims + _curve_claims(points, work), _figures(points))
+    return Findings(
+        rows, claims + _curve_claims(points, work), _figures(points, task.published[task.corpora[CURVE]["stands_for"]])
+    )
 
 
 def _curve_claims(points: Sequence[Mapping[str, float]], work: Work) -> list[Claim]:
@@ -269,12 +280,17 @@ def _curve_claims(points: Sequence[Mapping[str, float]], work: Work) -> list[Cla
     ]
 
 
-def _figures(points: Sequence[Mapping[str, float]]) -> list[Figure]:
+def _figures(points: Sequence[Mapping[str, float]], published: Mapping[str, float]) -> list[Figure]:
     base, label = [point["base accuracy"] for point in points], "accuracy of the classifier (%)"
-    names = {"oracle": "oracle", "csi": "constraint satisfaction inference", "vote": "majority voting"}
-    curves = {name: (base, [point[key] for point in points]) for key, name in names.items()}
-    sequences = Panel(label, "candidate sequences", {"": (base, [point["sequences"] for point in points])}, points=True)
+    systems = {"oracle": "oracle", "csi": "CSInf", "vote": "voting"}
+    curves = {name: (base, [[point[key] for point in points]]) for key, name in systems.items()}
+    at = published["base accuracy"]
+    paper = {name: [(at, published[name])] for name in systems.values()}
+    sequences = {"": (base, [[point["sequences"] for point in points]])}
+    many = Panel(label, "candidate sequences", sequences, points=True, paper={"": [(at, published["sequences"])]})
+    words = Panel(label, "words right (%)", curves, points=True, paper=paper)
+    stars = "The stars are the paper's PHONEME, of other data."
     return [
-        Figure("figure-1", f"Candidate sequences of a word ({CURVE}).", [sequences]),
-        Figure("figure-2", f"Words right ({CURVE}).", [Panel(label, "words right (%)", curves, points=True)]),
+        Figure("figure-1", f"Candidate sequences of a word ({CURVE}). {stars}", [many]),
+        Figure("figure-2", f"Words right ({CURVE}). {stars}", [words]),
     ]

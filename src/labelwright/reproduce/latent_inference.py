@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from labelwright import Corpus
+from labelwright.reproduce import measured
 from labelwright.reproduce.measured import best, claimed, model_of, parts_of, rows_of, scored, settings_of, trained
 from labelwright.reproduce.work import AS_PUBLISHED, OURS, VARIANTS, Claim, Figure, Findings, Panel, Result, Step, Work
 
@@ -182,12 +183,12 @@ def findings(work: Work) -> Findings:
     for name, (_, _, variant) in _sweeps(work).items():
         settings = work.results[name]["shown"].partition(":")[0] if variant == OURS else ""
         rows += rows_of(SWEEPS, name, {"F1": None}, work.results[name]["runs"], variant, settings)
-    search = work.results["search steps"]
+    searches = [work.results[f"search steps, seed {seed}"] for seed in work.seeds]
     for rule in ("n", "alpha"):
-        for limit, curve in search[rule].items():
+        for limit in searches[0][rule]:
             paper = dict.fromkeys(("F1", "exact (%)", "latent paths", "time"))
             paper |= task.published_curve.get(f"{rule} = {limit}", {})
-            rows += rows_of(LIMITS, f"{rule} = {limit}", paper, [curve])
+            rows += rows_of(LIMITS, f"{rule} = {limit}", paper, [search[rule][limit] for search in searches])
     starts = {name: work.results[name] for name in _starts(work)}
     for deviation in dict.fromkeys(d for d, _ in _starts(work).values()):
         runs = [starts[name] for name, (d, _) in _starts(work).items() if d == deviation]
@@ -198,17 +199,18 @@ def findings(work: Work) -> Findings:
         rows += rows_of(STARTS, f"best: {chosen}", {"F1": None, "F1, test": None}, [starts[chosen]])
     published, ours = (work.results[f"{LATENT}, {variant}, seed 0"]["settings"] for variant in VARIANTS)
     notes = [note.format(published=published, ours=ours, near=NEAR) for note in task.notes]
-    return Findings(rows, [*claims, *_search_claims(search, work)], _figures(task, search), notes)
+    return Findings(rows, [*claims, *_search_claims(searches[0], work)], _figures(task, searches), notes)
 
 
 def _orders(variant: str, work: Work) -> list[Claim]:
-    """Which system is better than which: by the mean F1 over seeds, and significantly so with seed 0."""
+    """Which system is better than which: by the mean F1 over seeds, and by the test with seed 0."""
     task = work.task
     f1 = {system: mean(run["F1"] for run in _runs(system, variant, work)) for system in (*work.task.decoders, "CRF")}
     claims = []
     for a, b in task.orders:
-        claim = claimed(work.results[f"significance, {variant}"]["pairs"], a, task.relation, b, f" (F1), {variant}")
-        kept = f1[a] > f1[b] + NEAR and (claim.kept or task.relation == "better than")
+        pairs = work.results[f"significance, {variant}"]["pairs"]
+        claim, pair = claimed(pairs, a, task.relation, b, f" (F1), {variant}"), measured.difference(pairs, a, b)
+        kept = measured.verdict(f1[a] - f1[b], pair["p, F1"] if pair["F1"][0] > pair["F1"][1] else 1.0)
         claims.append(claim._replace(kept=kept, evidence=f"{f1[a]:.2f} and {f1[b]:.2f}; seed 0: {claim.evidence}"))
     a, b = f1["LDI-A"], f1["LDI-E"]
     return [*claims, work.claim("as_well", abs(a - b) < 0.1, variant=variant, approximate=a, exact=b)]
@@ -245,23 +247,29 @@ def _search_claims(search: Result, work: Work) -> list[Claim]:
     return claims
 
 
-def _figures(task: Any, search: Result) -> list[Figure]:
-    def values(rule: str, metric: str) -> list[float]:
-        return [curve[metric] for curve in search[rule].values()]
+def _figures(task: Any, searches: list[Result]) -> list[Figure]:
+    def values(rule: str, metric: str) -> list[list[float]]:
+        return [[curve[metric] for curve in search[rule].values()] for search in searches]
 
-    f1, ns = "F1 on development data (%)", [int(n) for n in search["n"]]
+    f1, ns = "F1 on development data (%)", [int(n) for n in searches[0]["n"]]
     labels = {"F1": f1, "exact (%)": "exactitude (%)", "latent paths": "latent paths", "seconds": "seconds"}
-    panels = [Panel("n", label, {"": (ns, values("n", metric))}, log_x=True) for metric, label in labels.items()]
+    published = {limit.removeprefix("n = "): figures for limit, figures in task.published_curve.items()}
+    panels = []
+    for metric, label in labels.items():
+        points = [(int(n), figures[metric]) for n, figures in published.items() if metric in figures]
+        panels.append(Panel("n", label, {"": (ns, values("n", metric))}, log_x=True, paper={"": points}))
     names = {"limit on n": "n", "alpha rule": "alpha"}
-    rules = {name: (values(rule, "latent paths"), values(rule, "F1")) for name, rule in names.items()}
+    paths = {rule: np.mean(values(rule, "latent paths"), axis=0).tolist() for rule in names.values()}
+    rules = {name: (paths[rule], values(rule, "F1")) for name, rule in names.items()}
     panels.append(Panel("mean number of latent paths", f1, rules, log_x=True))
-    mass = [100 * share for share in search["mass"]]
-    masses = Panel("n", "probability mass (%)", {"": (range(1, len(mass) + 1), mass)})
+    masses = [[100 * share for share in search["mass"]] for search in searches]
+    paper = {"": [(MANY, 90.0)]} if task.mass else {}
+    mass = Panel("n", "probability mass (%)", {"": (range(1, len(masses[0]) + 1), masses)}, paper=paper)
     caption = (
         "F1, exactitude, latent paths and time against the search steps n, on development data; and both limits on the "
         "search against the paths that they visit."
     )
     return [
-        Figure("figure-2", "Probability mass of the n best latent paths, mean over development sentences.", [masses]),
+        Figure("figure-2", "Probability mass of the n best latent paths, mean over development sentences.", [mass]),
         Figure(task.figure, caption, panels),
     ]

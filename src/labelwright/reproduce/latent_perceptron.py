@@ -4,6 +4,7 @@ Every system is a line of a table: what it is, its settings, and the paper's fig
 development data.
 """
 
+import re
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -128,13 +129,20 @@ def steps(work: Work) -> list[Step]:
 # -- findings ---------------------------------------------------------------------------------------------------------
 
 
+def _settings(run: Result) -> str:
+    """The settings of a system, and how many passes it had where it ended before their limit."""
+    limit = re.search(r"max_iter=(\d+)", run["settings"])
+    ended = f", ended after {run['of']}" if limit and run["of"] < int(limit[1]) else ""
+    return f"`{run['settings']}`{ended}"
+
+
 def findings(work: Work) -> Findings:
     task = work.task
     rows = []
     for name in task.systems:
         runs = [work.results[_run(name, seed)] for seed in _seeds(name, work)]
         system, paper = name.removesuffix(f", {OURS}"), dict.fromkeys(METRICS) | task.published.get(name, {})
-        rows += rows_of(task.table, system, paper, runs, _variant(name), f"`{runs[0]['settings']}`")
+        rows += rows_of(task.table, system, paper, runs, _variant(name), _settings(runs[0]))
     for name, result in work.results.items():
         if name.startswith(("k = ", "latent states")):
             variant = AS_PUBLISHED if name.startswith("k") else OURS
@@ -146,7 +154,7 @@ def findings(work: Work) -> Findings:
         runs = {averaging: work.results[f"stability of {averaging}"] for averaging in ("avg", "mavg")}
         avg, mavg = ((run["high"] - run["low"]) / 2 for run in runs.values())
         claims.append(work.claim("stable", mavg < avg, avg=avg, mavg=mavg))
-        curves = {name: (range(1, 1 + len(run["scores"])), run["scores"]) for name, run in runs.items()}
+        curves = {name: (range(1, 1 + len(run["scores"])), [run["scores"]]) for name, run in runs.items()}
         caption = "F1 of the latent perceptron on development data after each pass (order 1)."
         figures = [Figure("stability", caption, [Panel("pass", "F1 (%)", curves)])]
     if all(name in task.systems for name in TIMED):

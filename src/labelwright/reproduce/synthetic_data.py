@@ -5,12 +5,13 @@ The data are drawn from a hidden Markov model, so that the accuracy of the best 
 
 from collections.abc import Sequence
 from functools import partial
+from statistics import mean
 from typing import Any
 
 import numpy as np
 
 from labelwright import Corpus
-from labelwright.corpus import synthetic_hmm
+from labelwright.corpus import builtin_corpus, synthetic_hmm
 from labelwright.reproduce.measured import averaged, model_of, rows_of, trained
 from labelwright.reproduce.work import AS_PUBLISHED, OURS, VARIANTS, Figure, Findings, Panel, Result, Step, Work
 from labelwright.taggers.true_model import all_sequences, bayes_ceiling, expected_ceiling
@@ -34,6 +35,8 @@ POINTS = "Figure 3: label accuracy at all points"
 BEST_DECODER = "the best possible decoder, expected"
 OTHER_DATA = f"What a CRF reaches on other data, at P = {HEADLINE}"
 ACCURACY, SEPARABLE = "accuracy", "separable (%)"
+THEOREMS = "Mistakes of the latent perceptron on training data, and the bounds of theorems 1 to 3"
+SEPARATED, NOT_SEPARATED = "separable: the built-in corpus, 300 sentences", "not separable: P = 0.9, 3,000 sequences"
 UNAVERAGED = ", without averaging, ten data sets"
 
 
@@ -81,6 +84,23 @@ def _unaveraged(name: str, work: Work) -> Result:
         model, seconds = trained(_model(name, AS_PUBLISHED, seed, 2).set_params(averaging="none"), train, dev=dev)
         runs.append({ACCURACY: 100 * model.score(test), "seconds": seconds})
     return {"runs": runs, "shown": ", ".join(f"{run[ACCURACY]:.1f}" for run in runs)}
+
+
+def _theorems(work: Work) -> Result:
+    """How many mistakes figure 1's algorithm makes, and how many the theorems allow: theorem 3 by the weights that it
+    ends with, theorems 1 and 2 by those of a plain perceptron, where that separates the data."""
+    found: Result = {}
+    separable = builtin_corpus(50 if work.quick else 300, random_state=0)
+    drawn = _drawn(HEADLINE, 0, work, **FAMILY)[0]
+    for name, data, template in ((SEPARATED, separable, "default"), (NOT_SEPARATED, drawn, "U:%x[0,0]\nB")):
+        options = {"n_latent": 2, "averaging": "avg", "random_state": 0, "max_iter": 50, "all_passes": False}
+        model, seconds = trained(model_of("Lat-Perc", AS_PUBLISHED, template, **options), data)
+        split, _ = trained(model_of("Lat-Perc", AS_PUBLISHED, template, **options | {"start": "split"}), data)
+        found[name] = {"mistakes": model.training_["mistakes"], "seconds": seconds}
+        found[name]["theorem 3"] = model.training_["convergence"]["mistake_bound"]
+        if "latent" in split.training_["convergence"]:
+            found[name]["theorems 1 and 2"] = split.training_["convergence"]["latent"]["mistake_bound"]
+    return found
 
 
 def _other_data(work: Work) -> Result:
@@ -133,8 +153,9 @@ def steps(work: Work) -> list[Step]:
     ]
     more = Step("more latent states", 0.5, partial(_measured, HEADLINE, OURS, 0, 4))
     steps += [more, Step("other data", 0.3, _other_data)]
-    steps += [Step(f"{name}{UNAVERAGED}", 1.0, partial(_unaveraged, name)) for name in work.task.published if "Perc" in name]
-    return [*steps, Step("the best first-order chain", 0.2, _best_first_order)]
+    for name in (name for name in work.task.published if name.endswith("Perc")):
+        steps.append(Step(f"{name}{UNAVERAGED}", 1.0, partial(_unaveraged, name)))
+    return [*steps, Step("the best first-order chain", 0.2, _best_first_order), Step("theorems", 0.1, _theorems)]
 
 
 # -- findings ---------------------------------------------------------------------------------------------------------
@@ -168,6 +189,9 @@ def _rows(work: Work) -> list[Any]:
         points += [(p, name, variant, _runs(name, variant, work, p)) for name in systems for p in _strengths(work)]
     for p, name, variant, runs in points:
         rows += [row._replace(metric=f"P = {p:g}") for row in rows_of(POINTS, name, nothing, runs, variant)]
+    for name, counts in work.results["theorems"].items():
+        if isinstance(counts, dict):
+            rows += rows_of(THEOREMS, name, dict.fromkeys(metric for metric in counts if metric != "seconds"), [counts])
     for name in CHANGES:
         rows += rows_of(OTHER_DATA, name, nothing | {"ceiling": None}, [work.results["other data"][name]])
     return rows
@@ -177,12 +201,14 @@ def findings(work: Work) -> Findings:
     strengths, claims, panels = _strengths(work), [], []
     for variant in VARIANTS:
         names = {"the best possible decoder": "ceiling"} | {name: name for name in work.task.published}
-        means = {
-            shown: [averaged(_runs(name, variant, work, p), ACCURACY)[0] for p in strengths]
+        runs = {
+            shown: [[run[ACCURACY] for run in _runs(name, variant, work, p)] for p in strengths]
             for shown, name in names.items()
         }
-        curves = {name: (strengths, values) for name, values in means.items()}
-        panels.append(Panel(f"P ({variant})", "label accuracy (%)", curves))
+        means = {name: [mean(seeds) for seeds in values] for name, values in runs.items()}
+        curves = {name: (strengths, list(zip(*values, strict=True))) for name, values in runs.items()}
+        paper = {name: [(HEADLINE, accuracy)] for name, accuracy in work.task.published.items()}
+        panels.append(Panel(f"P ({variant})", "label accuracy (%)", curves, paper=paper))
         _, latperc, dplvm, crf, perceptron = (dict(zip(strengths, values, strict=True)) for values in means.values())
         gains = {p: min(latperc[p], dplvm[p]) - max(crf[p], perceptron[p]) for p in GROWING if p in strengths}
         grows = min(gains.values()) > 0 and sorted(gains.values()) == list(gains.values())
@@ -198,5 +224,5 @@ def findings(work: Work) -> Findings:
     claims.append(work.claim("separable", plain < 10 and share > 40, plain=plain, latent=share))
     a, b = (averaged(_runs(name, AS_PUBLISHED, work), ACCURACY)[0] for name in ("CRF", "Perc"))
     claims.append(work.claim("crf", a > b, crf=a, perceptron=b))
-    caption = "Label accuracy against the strength P of the latent dependency, mean of three seeds."
+    caption = "Label accuracy against the strength P of the latent dependency, mean and range of three seeds."
     return Findings(_rows(work), claims, [Figure("figure-3", caption, panels)])

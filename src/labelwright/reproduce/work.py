@@ -29,8 +29,21 @@ VARIANTS = (AS_PUBLISHED, OURS)
 QUICK = (300, 100, 100)  # sentences to train on, for development and to test on, in a quick run
 SHARED = "measured.py"  # a file on which the results of every experiment depend, as they do on that of its steps
 TOLD = re.compile(rb"\n# -- (?:rows|findings) ")  # where that part of such a file begins which tells results
-WORDED = set("texts notes table figure published published_curve claims orders relation minutes tuning_minutes".split())  # of a task
+WORDED = (
+    "texts",
+    "notes",
+    "table",
+    "figure",
+    "published",
+    "published_curve",
+    "claims",
+    "orders",
+    "relation",
+    "minutes",
+)
 ARM_CORES = {("0x41", "0xd0c"): "Neoverse N1", ("0x41", "0xd40"): "Neoverse V1", ("0x41", "0xd4f"): "Neoverse V2"}
+
+HOLDS = {True: "holds", False: "does not hold", None: "not measured"}  # what no test of a difference decides
 
 Result = dict[str, Any]  # of a step: whatever JSON holds; "shown" is what progress shows of it
 
@@ -63,7 +76,7 @@ class Claim(NamedTuple):
     """Something a paper says about its systems, and whether it is so here."""
 
     text: str
-    kept: bool | None  # None: not measured here
+    kept: str  # a verdict: of HOLDS, or where a test decides of measured.py
     evidence: str
 
 
@@ -72,9 +85,10 @@ class Panel(NamedTuple):
 
     x_label: str
     y_label: str
-    curves: Mapping[str, tuple[Sequence[float], Sequence[float]]]  # by name: x and y
+    curves: Mapping[str, tuple[Sequence[float], Sequence[Sequence[float]]]]  # by name: x, and y of each seed
     log_x: bool = False
     points: bool = False  # a cloud of points instead of lines
+    paper: Mapping[str, Sequence[tuple[float, float]]] = {}  # points of the paper, by the names of curves
 
 
 class Figure(NamedTuple):
@@ -237,10 +251,10 @@ class Work:
         """All of these, or the first n of them in a quick run."""
         return choices[:n] if self.quick else choices
 
-    def claim(self, name: str, kept: bool | None, **figures: Any) -> Claim:
-        """A claim of the paper, its text and evidence with these figures."""
+    def claim(self, name: str, holds: bool | None, **figures: Any) -> Claim:
+        """A claim of the paper that no test decides, its text and evidence with these figures."""
         text, evidence = (form.format(**figures) for form in self.task.texts[name])
-        return Claim(text, kept, evidence)
+        return Claim(text, HOLDS[holds], evidence)
 
     # -- what steps leave for later steps ---------------------------------------------------------------------------
 
