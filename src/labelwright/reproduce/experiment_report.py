@@ -13,14 +13,14 @@ from statistics import mean
 from typing import Any
 
 import labelwright
-from labelwright.reproduce.work import AS_PUBLISHED, OURS, VARIANTS, Figure, Findings, Row, Work
+from labelwright.reproduce.work import Figure, Findings, Row, Work
 from labelwright.storage import replace_file
 from labelwright.wording import html_page
 
 TIMES = ("time", "train time")  # metrics in seconds
 EFFORT = (*TIMES, "iterations", "sequences")  # metrics that are not to be reached
 TOLERANCE = 0.05  # points that are no miss
-MISS = " ▼"
+MISS, OTHER = " ▼", " †"
 LAST = "Pairs"  # how the titles of long tables of tests begin
 
 
@@ -50,7 +50,7 @@ def _results(work: Work, findings: Findings, command: str) -> dict[str, Any]:
     for row in findings.rows:
         numbers = {name: getattr(row, name) for name in ("ours", "spread", "seconds")}
         short = {name: None if value is None else round(float(value), 4) for name, value in numbers.items()}
-        rows.append(row._asdict() | short | {"command": command, "seeds": list(row.seeds)})
+        rows.append(row._asdict() | short | {"command": row.command or command, "seeds": list(row.seeds)})
     return {
         "experiment": experiment.name,
         "version": labelwright.__version__,
@@ -109,9 +109,11 @@ def _blocks(work: Work, findings: Findings, pictures: Sequence[Path], command: s
     minutes = f"{seconds / 60:.0f} minutes" if seconds >= 120 else f"{seconds:.0f} seconds"
     machines = "; ".join(sorted(work.machines))
     yield f"labelwright {labelwright.__version__}, {machines}; {minutes} in all, by `{command}`."
+    other = any(row.command for row in findings.rows)
     yield (
         "A cell is ours ± half the spread over seeds, and in brackets the figure of the paper;"
-        f"{MISS} marks those more than {TOLERANCE} below it."
+        f"{MISS} marks those more than {TOLERANCE} below it, where the data are the paper's."
+        + (f"{OTHER} are figures of another run: results.json has its command." if other else "")
     )
     with_paper = {row.table for row in findings.rows if row.paper is not None}
     yield from _tables(row for row in findings.rows if row.table in with_paper)
@@ -122,10 +124,8 @@ def _blocks(work: Work, findings: Findings, pictures: Sequence[Path], command: s
             "samples of sentences). McNemar's test counts tokens; the papers do not name its unit."
         )
         yield _table(["claim", "here", "evidence"], findings.claims)
-    if not work.quick:
-        yield from _misses(findings.rows)
-        if experiment.remarks:
-            yield from ("## What was checked", _bullets(experiment.remarks))
+    if experiment.remarks and not work.quick:
+        yield from ("## What was checked", _bullets(experiment.remarks))
     others = [row for row in findings.rows if row.table not in with_paper]
     yield from _tables(row for row in others if not row.table.startswith(LAST))
     for figure, path in zip(findings.figures, pictures, strict=False):
@@ -146,7 +146,7 @@ def _tables(rows: Iterable[Row]) -> Iterator[str]:
         metrics = list(dict.fromkeys(row.metric for row in of_table))
         lines: dict[tuple[str, str], dict[str, Row]] = {}
         for row in of_table:
-            lines.setdefault((row.system, row.variant), {})[row.metric] = row
+            lines.setdefault((row.system, row.variant + OTHER * bool(row.command)), {})[row.metric] = row
         last = ["settings"] if any(row.settings for row in of_table) else []
         cells = [
             [
@@ -160,38 +160,14 @@ def _tables(rows: Iterable[Row]) -> Iterator[str]:
         yield _table(["system", "variant", *metrics, *last], cells)
 
 
-def _misses(rows: Sequence[Row]) -> Iterator[str]:
-    """By how much figures are below the paper's."""
-    gaps: dict[tuple[str, str, str], dict[str, float]] = {}
-    for row in rows:
-        gap = _gap(row)
-        if gap is not None:
-            gaps.setdefault((row.table, row.system, row.metric), {})[row.variant] = gap
-    lines = [
-        [*place, *(f"{round(gap[variant], 2) + 0:+.2f}" if variant in gap else "" for variant in VARIANTS)]
-        for place, gap in gaps.items()
-        if gap.get(AS_PUBLISHED, 0) < -TOLERANCE
-    ]
-    if lines:
-        first = 1 if len({line[0] for line in lines}) == 1 else 0  # the only table need not be named
-        yield "## Figures below the paper's"
-        yield _table(["table", "system", "metric", AS_PUBLISHED, OURS][first:], [line[first:] for line in lines])
-
-
 def _cell(row: Row) -> str:
     shown = _number(row.ours, row.metric)
     if row.spread is not None and row.metric not in TIMES:
         shown += f" ± {row.spread / 2:.2f}"
     if row.paper is None:
         return shown
-    gap = _gap(row)
-    return f"{shown} ({_number(row.paper, row.metric)}){MISS if gap is not None and gap < -TOLERANCE else ''}"
-
-
-def _gap(row: Row) -> float | None:
-    """How far a figure is above the paper's, where the two can be compared."""
-    is_goal = row.comparable and row.metric not in EFFORT and row.paper is not None
-    return row.ours - (row.paper or 0.0) if is_goal else None
+    is_miss = row.comparable and row.metric not in EFFORT and row.ours < row.paper - TOLERANCE
+    return f"{shown} ({_number(row.paper, row.metric)}){MISS if is_miss else ''}"
 
 
 def _number(value: float, metric: str) -> str:
@@ -200,7 +176,7 @@ def _number(value: float, metric: str) -> str:
     >>> _number(91.1666, "F1"), _number(4000, "time"), _number(0.031, "time"), _number(10800, "train time")
     ('91.17', '4,000 s', '0.03 s', '3 h')
     """
-    if metric == "iterations" or metric.startswith("only "):
+    if metric in ("iterations", "mistakes") or metric.startswith("only "):
         return f"{value:,.0f}"
     if metric.startswith("p,"):
         return f"{value:.2g}"
@@ -252,11 +228,10 @@ def _draw(figure: Figure, target: Path) -> None:
             if len(runs) > 1:
                 low, high = list(map(min, columns)), list(map(max, columns))
                 axes.fill_between(x, low, high, color=drawn.get_color(), alpha=0.2, linewidth=0)
-            points, shown = panel.paper.get(name, ()), f"{name}, paper" if name else "paper"
-            if points:
-                at, y = zip(*points, strict=True)
-                style = {"marker": "*", "markersize": 13, "linestyle": "none", "markeredgecolor": "black"}
-                axes.plot(at, y, color=drawn.get_color(), label=shown, **style)
+            for point in panel.paper.get(name, ()):
+                axes.plot(*point, "*", markersize=13, color=drawn.get_color(), markeredgecolor="black")
+        if any(panel.paper.values()):
+            axes.plot([], [], "*", markersize=13, color="white", markeredgecolor="black", label="the paper")
         if panel.log_x:
             axes.set_xscale("log")
         axes.set_xlabel(panel.x_label)

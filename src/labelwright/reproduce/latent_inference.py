@@ -131,9 +131,9 @@ def _started(deviation: float, seed: int, work: Work) -> Result:
     return dev | {"exact at n = 1 (%)": one, "F1, test": test, "shown": shown}
 
 
-def _starts(work: Work) -> dict[str, tuple[float, int]]:
-    """The standard deviation and the seed of each start, by the name of its step."""
-    return {f"start {d:g}, seed {s}": (d, s) for d in work.some(work.task.deviations, 2) for s in work.seeds}
+def _starts(work: Work) -> dict[float, list[str]]:
+    """The names of the steps of each standard deviation, one for each seed."""
+    return {d: [f"start {d:g}, seed {seed}" for seed in work.seeds] for d in work.some(work.task.deviations, 2)}
 
 
 def _compared(variant: str, work: Work) -> Result:
@@ -149,7 +149,8 @@ def steps(work: Work) -> list[Step]:
         for name, (kind, _, variant) in _sweeps(work).items()
     ]
     steps += [Step(f"search steps, seed {seed}", takes["curves"], partial(_curves, seed)) for seed in work.seeds]
-    steps += [Step(name, takes["start"], partial(_started, *start)) for name, start in _starts(work).items()]
+    for deviation, names in _starts(work).items():
+        steps += [Step(name, takes["start"], partial(_started, deviation, seed)) for seed, name in enumerate(names)]
     for variant in VARIANTS:
         steps.append(Step(f"CRF, {variant}", takes["CRF test"], partial(_tested, "CRF", variant, 0)))
     for variant in VARIANTS:
@@ -189,14 +190,12 @@ def findings(work: Work) -> Findings:
             paper = dict.fromkeys(("F1", "exact (%)", "latent paths", "time"))
             paper |= task.published_curve.get(f"{rule} = {limit}", {})
             rows += rows_of(LIMITS, f"{rule} = {limit}", paper, [search[rule][limit] for search in searches])
-    starts = {name: work.results[name] for name in _starts(work)}
-    for deviation in dict.fromkeys(d for d, _ in _starts(work).values()):
-        runs = [starts[name] for name, (d, _) in _starts(work).items() if d == deviation]
+    starts = {deviation: [work.results[name] for name in names] for deviation, names in _starts(work).items()}
+    for deviation, runs in starts.items():
         metrics = dict.fromkeys(("F1", "exact (%)", "exact at n = 1 (%)"))
         rows += rows_of(STARTS, f"standard deviation {deviation:g}", metrics, runs)
-    if starts:
-        chosen = best({name: run["F1"] for name, run in starts.items()})
-        rows += rows_of(STARTS, f"best: {chosen}", {"F1": None, "F1, test": None}, [starts[chosen]])
+    chosen = max((run for runs in starts.values() for run in runs), key=lambda run: run["F1"])
+    rows += rows_of(STARTS, "the best on development data", {"F1": None, "F1, test": None}, [chosen])
     published, ours = (work.results[f"{LATENT}, {variant}, seed 0"]["settings"] for variant in VARIANTS)
     notes = [note.format(published=published, ours=ours, near=NEAR) for note in task.notes]
     return Findings(rows, [*claims, *_search_claims(searches[0], work)], _figures(task, searches), notes)
@@ -220,27 +219,24 @@ def _search_claims(search: Result, work: Work) -> list[Claim]:
     """What the paper says of choices on development data, and of the search."""
     prefix = f"{LATENT}, variance "
     variances = {name.removeprefix(prefix): result["F1"] for name, result in work.results.items() if prefix in name}
-    chosen = best(variances)
-    other = best({v: f1 for v, f1 in variances.items() if v != chosen}) if chosen == "1" else "1"
+    chosen, *others = sorted(variances, key=lambda v: -variances[v])
+    other = others[0] if chosen == "1" else "1"
     figures = {"chosen": chosen, "f1": variances[chosen], "other": other, "other_f1": variances[other]}
     claims = [work.claim("variance", chosen == "1", **figures, n=work.task.sweep)]
     curve, longest = search["n"], list(search["n"])[-1]
     one, thirty, goal = (curve[n]["F1"] for n in ("1", "30", longest))
-    gain = goal - thirty
-    claims.append(work.claim("steps", gain < 0.15, one=one, thirty=thirty, gain=gain, longest=longest))
+    figures = {"one": one, "thirty": thirty, "gain": goal - thirty, "longest": longest}
+    claims.append(work.claim("steps", goal < thirty + 0.15, **figures))
     needs = []  # of either rule: the fewest latent paths that reach the F1 of the longest search
     for rule in ("n", "alpha"):
         reached = [(each["latent paths"], limit) for limit, each in search[rule].items() if each["F1"] >= goal - NEAR]
         needs.append(min(reached, default=(float("inf"), "none")))
-    (paths, n), (more_paths, alpha) = needs
-    is_so = needs[0] < needs[1]
-    claims.append(work.claim("rules", is_so, near=NEAR, n=n, paths=paths, alpha=alpha, more_paths=more_paths))
+    (paths, n), (more, alpha) = needs
+    claims.append(work.claim("rules", paths < more, near=NEAR, n=n, paths=paths, alpha=alpha, more_paths=more))
     if work.task.mass:
-        mass, kept = search["mass"], None
-        shown = f"only {len(mass)} paths were asked for"
-        if len(mass) >= MANY:
-            kept, shown = mass[MANY - 1] >= 0.9, f"{100 * mass[MANY - 1]:.1f} % of {MANY}"
-        claims.append(work.claim("mass", kept, many=MANY, shown=shown))
+        of_many = dict(enumerate(search["mass"], 1)).get(MANY)  # in a quick run fewer paths are asked for
+        shown = "not asked for" if of_many is None else f"{100 * of_many:.1f} % of {MANY}"
+        claims.append(work.claim("mass", None if of_many is None else of_many >= 0.9, many=MANY, shown=shown))
     if "n = 30" in work.task.published_curve:
         at, published = curve["30"]["exact (%)"], work.task.published_curve["n = 30"]["exact (%)"]
         claims.append(work.claim("exact", at >= published, published=published, ours=at))

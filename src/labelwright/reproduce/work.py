@@ -70,6 +70,7 @@ class Row(NamedTuple):
     settings: str = ""
     seeds: Sequence[int] = (0,)  # of the runs that it is the mean of
     comparable: bool = True  # False where the data are not the paper's
+    command: str = ""  # that made the figure, if it was another one than made the others
 
 
 class Claim(NamedTuple):
@@ -166,7 +167,7 @@ class Work:
         steps, name = self.experiment.steps(self), self.experiment.name
         if self.fresh:
             shutil.rmtree(self.folder / "steps", ignore_errors=True)
-        for part in ("steps", "models", "labels"):
+        for part in ("steps", "labels"):
             (self.folder / part).mkdir(parents=True, exist_ok=True)
         for step in steps:
             if not self._taken_over(step):
@@ -219,14 +220,14 @@ class Work:
     @cached_property
     def _sources(self) -> bytes:
         code = (Path(self.experiment.source), Path(__file__).with_name(SHARED))
-        sources = [TOLD.split(path.read_bytes())[0] for path in code]
-        files: list[Path] = []
+        parts = [TOLD.split(path.read_bytes())[0] for path in code]
         for name in self.experiment.corpora:
-            files += sorted(path for path in Path(self.corpora or "", name).iterdir() if path.is_file())
+            files = sorted(path for path in Path(self.corpora or "", name).iterdir() if path.is_file())
+            parts += [path.read_bytes() for path in files]
         templates = {name: made(2) for name, made in BUILTIN.items()}
         settings = {name: value for name, value in vars(self.task).items() if name not in WORDED} if self.task else {}
         facts = f"{labelwright.__version__} {self.quick} {settings} {templates}"
-        return _hash([facts.encode(), *sources, *(path.read_bytes() for path in files)]).encode()
+        return _hash([facts.encode(), *parts]).encode()
 
     def _place(self, part: str, name: str, suffix: str) -> Path:
         return self.folder / part / (re.sub(r"[^\w.=-]+", "-", name) + suffix)
