@@ -1,6 +1,7 @@
 """Experiments run step by step, resume, and report the same results as Markdown, page and JSON."""
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from signal import SIGINT, raise_signal
@@ -273,3 +274,36 @@ def test_committed_reports_say_what_was_checked(name: str) -> None:
     remarks = PAPERS[name]["remarks"]
     assert [remark for remark in remarks if f"- {remark}\n" not in report.read_text()] == []
     assert json.loads(record.read_text())["notes"][-len(remarks) :] == remarks
+
+
+REPORTS = Path(__file__).parents[2] / "docs" / "papers"
+
+
+@pytest.mark.parametrize("name", PAPERS)
+def test_figures_in_remarks_are_those_of_the_report(name: str) -> None:
+    rows = json.loads((REPORTS / f"{name}.results.json").read_text())["rows"]
+    known = [figure for row in rows for figure in (row["paper"], row["ours"]) if figure is not None]
+    told = re.findall(r"\b\d\d\.(\d+)", " ".join(PAPERS[name]["remarks"]))
+    shown = {f"{figure:.{len(decimals)}f}" for figure in known for decimals in set(told)}
+    assert {figure[0] for figure in re.finditer(r"\b\d\d\.\d+", " ".join(PAPERS[name]["remarks"]))} <= shown
+
+
+def test_the_table_of_verdicts_is_that_of_the_reports() -> None:
+    lines = [
+        line.strip("| ").split(" | ")
+        for line in (REPORTS / "index.md").read_text().splitlines()
+        if " - " in line and ".md)" in line
+    ]
+    assert {name.split("](")[0].strip("[") for name, *_ in lines} == set(PAPERS)
+    for name, pair, *figures in lines:
+        rows = json.loads((REPORTS / f"{name.split('](')[0].strip('[')}.results.json").read_text())["rows"]
+        rows = [
+            row for row in rows if row["table"] == rows[0]["table"] and row["metric"] in ("F1", "chunk F1", "accuracy")
+        ]
+        a, b = pair.split(" - ")
+        expected = []
+        for variant in ("as published", "ours"):
+            values = {row["system"]: round(row["ours"], 2) for row in rows if row["variant"] == variant}
+            expected.append(f"{values[a] - values[b]:+.2f}" if {a, b} <= set(values) else "")
+        paper = {row["system"]: row["paper"] for row in rows}
+        assert [figure.strip() for figure in figures[:3]] == [f"{paper[a] - paper[b]:+.2f}", *expected], pair

@@ -184,7 +184,7 @@ CORPORA = "LABELWRIGHT_CORPORA"
     option("--corpora DIR", f"Folder with a folder for each corpus; otherwise that of {CORPORA}."),
     option("--quick", "A run of a minute or two on small parts of the data: figures mean nothing."),
     option("--fresh", "Begin anew, whatever an earlier run has left."),
-    option("--device NAME", "Train CRFs and latent CRFs of the first five on a GPU: cuda, mps.", default="cpu"),
+    option("--device NAME", "Train CRFs and latent CRFs on a GPU: cuda, mps.", default="cpu"),
 )
 def reproduce_command(o: Any) -> None:
     """Run the experiments of a paper and report their figures beside the published ones.

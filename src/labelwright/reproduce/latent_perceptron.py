@@ -151,10 +151,10 @@ def findings(work: Work) -> Findings:
     claims = [claimed(pairs, *claim) for claim in task.claims]
     figures = []
     if task.stability:
-        runs = {averaging: work.results[f"stability of {averaging}"] for averaging in ("avg", "mavg")}
-        avg, mavg = ((run["high"] - run["low"]) / 2 for run in runs.values())
+        stable = {averaging: work.results[f"stability of {averaging}"] for averaging in ("avg", "mavg")}
+        avg, mavg = ((run["high"] - run["low"]) / 2 for run in stable.values())
         claims.append(work.claim("stable", mavg < avg, avg=avg, mavg=mavg))
-        curves = {name: (range(1, 1 + len(run["scores"])), [run["scores"]]) for name, run in runs.items()}
+        curves = {name: (range(1, 1 + len(run["scores"])), [run["scores"]]) for name, run in stable.items()}
         caption = "F1 of the latent perceptron on development data after each pass (order 1)."
         figures = [Figure("stability", caption, [Panel("pass", "F1 (%)", curves)])]
     if all(name in task.systems for name in TIMED):

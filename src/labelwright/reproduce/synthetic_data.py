@@ -82,7 +82,13 @@ def _theorems(work: Work) -> Result:
     separable = builtin_corpus(50 if work.quick else 300, random_state=0)
     drawn = _drawn(HEADLINE, 0, work, **FAMILY)[0]
     for name, data, template in ((SEPARATED, separable, "default"), (NOT_SEPARATED, drawn, "U:%x[0,0]\nB")):
-        options = {"n_latent": 2, "averaging": "avg", "random_state": 0, "max_iter": 50, "all_passes": False}
+        options: dict[str, Any] = {
+            "n_latent": 2,
+            "averaging": "avg",
+            "random_state": 0,
+            "max_iter": 50,
+            "all_passes": False,
+        }
         model, seconds = trained(model_of("Lat-Perc", AS_PUBLISHED, template, **options), data)
         split, _ = trained(model_of("Lat-Perc", AS_PUBLISHED, template, **options | {"start": "split"}), data)
         found[name] = {"mistakes": model.training_["mistakes"], "seconds": seconds}
