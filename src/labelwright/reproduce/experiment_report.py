@@ -13,9 +13,9 @@ from statistics import mean
 from typing import Any
 
 import labelwright
+from labelwright.pages import html_page
 from labelwright.reproduce.work import Figure, Findings, Row, Work
 from labelwright.storage import replace_file
-from labelwright.wording import html_page
 
 TIMES = ("time", "train time")  # metrics in seconds
 EFFORT = (*TIMES, "iterations", "sequences")  # metrics that are not to be reached

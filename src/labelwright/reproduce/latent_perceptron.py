@@ -4,7 +4,6 @@ Every system is a line of a table: what it is, its settings, and the paper's fig
 development data.
 """
 
-import re
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -82,16 +81,15 @@ def _tested(name: str, seed: int, work: Work) -> Result:
         passes = 1 + scores.index(max(scores))
         if parts.whole is not parts.train:
             tagger, _ = trained(model(settings | {"max_iter": passes}, work), parts.whole)
-        seconds, run = tagger.history_[passes - 1]["seconds"], len(scores)
+        seconds = tagger.history_[passes - 1]["seconds"]
     else:
         tagger, _ = trained(model(settings, work), parts.whole)
-        passes = run = tagger.training_["iterations"]
-        seconds = tagger.history_[-1]["seconds"]
+        passes, seconds = tagger.training_["iterations"], tagger.history_[-1]["seconds"]
     labels = tagger.predict(parts.test)
     work.keep_labels(_run(name, seed), labels)
     result = scored(parts.test.y, labels)
     shown = f"F1 {result['F1']:.2f}, {counted(passes, tagger._trains_in)}"
-    effort = {"iterations": passes, "of": run, "train time": seconds, "seconds": seconds}
+    effort = {"iterations": passes, "train time": seconds, "seconds": seconds}
     return result | effort | {"settings": settings_of(tagger), "shown": shown}
 
 
@@ -129,20 +127,13 @@ def steps(work: Work) -> list[Step]:
 # -- findings ---------------------------------------------------------------------------------------------------------
 
 
-def _settings(run: Result) -> str:
-    """The settings of a system, and how many passes it had where it ended before their limit."""
-    limit = re.search(r"max_iter=(\d+)", run["settings"])
-    ended = f", ended after {run['of']}" if limit and run["of"] < int(limit[1]) else ""
-    return f"`{run['settings']}`{ended}"
-
-
 def findings(work: Work) -> Findings:
     task = work.task
     rows = []
     for name in task.systems:
         runs = [work.results[_run(name, seed)] for seed in _seeds(name, work)]
         system, paper = name.removesuffix(f", {OURS}"), dict.fromkeys(METRICS) | task.published.get(name, {})
-        rows += rows_of(task.table, system, paper, runs, _variant(name), _settings(runs[0]))
+        rows += rows_of(task.table, system, paper, runs, _variant(name), f"`{runs[0]['settings']}`")
     for name, result in work.results.items():
         if name.startswith(("k = ", "latent states")):
             variant = AS_PUBLISHED if name.startswith("k") else OURS
