@@ -58,7 +58,6 @@ def test_a_quick_run_ends_with_a_report(
     name: str, corpora: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(measured, "ABSTRACTS", 70)
-    monkeypatch.setattr(measured, "HELD_OUT", 20)
     assert main(["reproduce", name, "--corpora", str(corpora), "-o", str(tmp_path), "--quick"]) == 0
     found = json.loads((tmp_path / f"{name}.quick.results.json").read_text())
     assert found["experiment"] == name

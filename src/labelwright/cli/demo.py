@@ -184,6 +184,7 @@ CORPORA = "LABELWRIGHT_CORPORA"
     option("--corpora DIR", f"Folder with a folder for each corpus; otherwise that of {CORPORA}."),
     option("--quick", "A run of a minute or two on small parts of the data: figures mean nothing."),
     option("--fresh", "Begin anew, whatever an earlier run has left."),
+    option("--device NAME", "Train CRFs and latent CRFs on a GPU: cuda, mps.", default="cpu"),
 )
 def reproduce_command(o: Any) -> None:
     """Run the experiments of a paper and report their figures beside the published ones.
@@ -213,7 +214,7 @@ def reproduce_command(o: Any) -> None:
     except OSError as problem:
         raise OptionError(f"{o.out}: cannot make this folder: {problem.strerror}") from None
     corpora_at = None if place is None else Path(place)
-    works = [Work(each, corpora_at, folder, o.quick, say, o.fresh) for each in experiments]  # all corpora are there
+    works = [Work(each, corpora_at, folder, o.quick, say, o.fresh, o.device) for each in experiments]
     for each, work in zip(experiments, works, strict=True):
         try:
             findings = work.run()
@@ -222,5 +223,6 @@ def reproduce_command(o: Any) -> None:
             say(f"{each.name}: {done}; the same command resumes there")
             raise click.exceptions.Exit(signals.exit_status()) from None
         asked = ["labelwright", "reproduce", each.name, *(["--corpora", "CORPORA"] if each.corpora else [])]
-        line = shlex.join([*asked, "-o", "DIR", *(["--quick"] if o.quick else [])])
+        chosen = [*(["--quick"] if o.quick else []), *(["--device", o.device] if o.device != "cpu" else [])]
+        line = shlex.join([*asked, "-o", "DIR", *chosen])
         show(*map(str, write_report(work, findings, line)))

@@ -9,7 +9,10 @@ from functools import partial
 from statistics import mean
 from typing import Any
 
+import numpy as np
+
 from labelwright import Corpus
+from labelwright.reproduce import measured
 from labelwright.reproduce.measured import best, claimed, model_of, parts_of, rows_of, scored, settings_of, trained
 from labelwright.reproduce.work import AS_PUBLISHED, OURS, VARIANTS, Claim, Figure, Findings, Panel, Result, Step, Work
 
@@ -19,6 +22,8 @@ LATENT = "latent CRF"
 PAIRS = "Pairs of systems (seed 0): paired bootstrap on F1, McNemar's test on tokens"
 SWEEPS = "Sweeps on development data (F1)"
 LIMITS = "Limits on the search, on development data"
+STARTS = "Random starts, as published, on development data; the best start on the test data"
+USUAL = 0.01  # the standard deviation of the random weights
 
 
 # -- steps ------------------------------------------------------------------------------------------------------------
@@ -27,7 +32,8 @@ LIMITS = "Limits on the search, on development data"
 def _model(kind: str, variant: str, seed: int, settings: dict[str, Any], work: Work) -> Any:
     """An untrained model, as published but for these settings."""
     latent = {"n_latent": work.task.states, "random_state": seed} if kind == LATENT else {}
-    return model_of(kind, variant, **latent | work.task.settings | settings | ({"max_iter": 5} if work.quick else {}))
+    quick = {"max_iter": 5} if work.quick else {}
+    return model_of(kind, variant, device=work.device, **latent | work.task.settings | settings | quick)
 
 
 def _decoded(name: str, model: Any, test: Corpus, how: dict[str, Any], work: Work) -> Result:
@@ -78,10 +84,10 @@ def _swept(name: str, work: Work) -> Result:
     return {"F1": f1, "runs": runs, "shown": f"{shown}F1 {f1:.2f} on development data"}
 
 
-def _curves(work: Work) -> Result:
+def _curves(seed: int, work: Work) -> Result:
     """Figures 2, 4 and 5 and the alpha rule: a model of the training part, decoded on development data."""
     parts, ns = parts_of(work), work.some(work.task.steps, work.task.steps.index(100) + 1)
-    model, _ = trained(_model(LATENT, AS_PUBLISHED, 0, {}, work), parts.train)
+    model, _ = trained(_model(LATENT, AS_PUBLISHED, seed, {}, work), parts.train)
     curves: Result = {"n": {}, "alpha": {}}
     for rule, value in [*(("n", n) for n in ns), *(("alpha", a) for a in work.task.alphas)]:
         how = {"decoder": "ldi", "n": ns[-1], rule: value}
@@ -105,6 +111,31 @@ def _tested(kind: str, variant: str, seed: int, work: Work) -> Result:
     return {"systems": answers, "l2": model.l2, "settings": settings_of(model), "shown": f"F1 {shown}"}
 
 
+def _started(deviation: float, seed: int, work: Work) -> Result:
+    """A start with random weights of this standard deviation: F1 and exactitude on development data, F1 on the test
+    data of the model of the training part."""
+    parts, model = parts_of(work), _model(LATENT, AS_PUBLISHED, seed, {}, work)
+    usual = model._begun
+
+    def begun(*how: Any) -> Any:
+        start = usual(*how)
+        return start._replace(weights=start.weights * np.float32(deviation / USUAL))
+
+    model._begun = begun
+    trained(model, parts.train)
+    name, approximate = f"start {deviation:g}, seed {seed}", work.task.decoders["LDI-A"]
+    dev = _decoded(name, model, parts.dev, approximate, work)
+    one = _decoded(name, model, parts.dev, approximate | {"n": 1}, work)["exact (%)"]
+    test = _decoded(name, model, parts.test, approximate, work)["F1"]
+    shown = f"F1 {dev['F1']:.2f} on development data, {dev['exact (%)']:.0f} % exact"
+    return dev | {"exact at n = 1 (%)": one, "F1, test": test, "shown": shown}
+
+
+def _starts(work: Work) -> dict[float, list[str]]:
+    """The names of the steps of each standard deviation, one for each seed."""
+    return {d: [f"start {d:g}, seed {seed}" for seed in work.seeds] for d in work.some(work.task.deviations, 2)}
+
+
 def _compared(variant: str, work: Work) -> Result:
     """Tests between all pairs of systems, of the first seed."""
     names = {system: f"{system}, {variant}, seed 0" for system in ("CRF", *work.task.decoders)}
@@ -117,7 +148,9 @@ def steps(work: Work) -> list[Step]:
         Step(name, takes[f"our {kind}" if variant == OURS else kind], partial(_swept, name))
         for name, (kind, _, variant) in _sweeps(work).items()
     ]
-    steps.append(Step("search steps", takes["curves"], _curves))
+    steps += [Step(f"search steps, seed {seed}", takes["curves"], partial(_curves, seed)) for seed in work.seeds]
+    for deviation, names in _starts(work).items():
+        steps += [Step(name, takes["start"], partial(_started, deviation, seed)) for seed, name in enumerate(names)]
     for variant in VARIANTS:
         steps.append(Step(f"CRF, {variant}", takes["CRF test"], partial(_tested, "CRF", variant, 0)))
     for variant in VARIANTS:
@@ -151,25 +184,32 @@ def findings(work: Work) -> Findings:
     for name, (_, _, variant) in _sweeps(work).items():
         settings = work.results[name]["shown"].partition(":")[0] if variant == OURS else ""
         rows += rows_of(SWEEPS, name, {"F1": None}, work.results[name]["runs"], variant, settings)
-    search = work.results["search steps"]
+    searches = [work.results[f"search steps, seed {seed}"] for seed in work.seeds]
     for rule in ("n", "alpha"):
-        for limit, curve in search[rule].items():
+        for limit in searches[0][rule]:
             paper = dict.fromkeys(("F1", "exact (%)", "latent paths", "time"))
             paper |= task.published_curve.get(f"{rule} = {limit}", {})
-            rows += rows_of(LIMITS, f"{rule} = {limit}", paper, [curve])
+            rows += rows_of(LIMITS, f"{rule} = {limit}", paper, [search[rule][limit] for search in searches])
+    starts = {deviation: [work.results[name] for name in names] for deviation, names in _starts(work).items()}
+    for deviation, runs in starts.items():
+        metrics = dict.fromkeys(("F1", "exact (%)", "exact at n = 1 (%)"))
+        rows += rows_of(STARTS, f"standard deviation {deviation:g}", metrics, runs)
+    chosen = max((run for runs in starts.values() for run in runs), key=lambda run: run["F1"])
+    rows += rows_of(STARTS, "the best on development data", {"F1": None, "F1, test": None}, [chosen])
     published, ours = (work.results[f"{LATENT}, {variant}, seed 0"]["settings"] for variant in VARIANTS)
     notes = [note.format(published=published, ours=ours, near=NEAR) for note in task.notes]
-    return Findings(rows, [*claims, *_search_claims(search, work)], _figures(task, search), notes)
+    return Findings(rows, [*claims, *_search_claims(searches[0], work)], _figures(task, searches), notes)
 
 
 def _orders(variant: str, work: Work) -> list[Claim]:
-    """Which system is better than which: by the mean F1 over seeds, and significantly so with seed 0."""
+    """Which system is better than which: by the mean F1 over seeds, and by the test with seed 0."""
     task = work.task
     f1 = {system: mean(run["F1"] for run in _runs(system, variant, work)) for system in (*work.task.decoders, "CRF")}
     claims = []
     for a, b in task.orders:
-        claim = claimed(work.results[f"significance, {variant}"]["pairs"], a, task.relation, b, f" (F1), {variant}")
-        kept = f1[a] > f1[b] + NEAR and (claim.kept or task.relation == "better than")
+        pairs = work.results[f"significance, {variant}"]["pairs"]
+        claim, pair = claimed(pairs, a, task.relation, b, f" (F1), {variant}"), measured.difference(pairs, a, b)
+        kept = measured.verdict(f1[a] - f1[b], pair["p, F1"] if pair["F1"][0] > pair["F1"][1] else 1.0)
         claims.append(claim._replace(kept=kept, evidence=f"{f1[a]:.2f} and {f1[b]:.2f}; seed 0: {claim.evidence}"))
     a, b = f1["LDI-A"], f1["LDI-E"]
     return [*claims, work.claim("as_well", abs(a - b) < 0.1, variant=variant, approximate=a, exact=b)]
@@ -179,50 +219,53 @@ def _search_claims(search: Result, work: Work) -> list[Claim]:
     """What the paper says of choices on development data, and of the search."""
     prefix = f"{LATENT}, variance "
     variances = {name.removeprefix(prefix): result["F1"] for name, result in work.results.items() if prefix in name}
-    chosen = best(variances)
-    other = best({v: f1 for v, f1 in variances.items() if v != chosen}) if chosen == "1" else "1"
+    chosen, *others = sorted(variances, key=lambda v: -variances[v])
+    other = others[0] if chosen == "1" else "1"
     figures = {"chosen": chosen, "f1": variances[chosen], "other": other, "other_f1": variances[other]}
     claims = [work.claim("variance", chosen == "1", **figures, n=work.task.sweep)]
     curve, longest = search["n"], list(search["n"])[-1]
     one, thirty, goal = (curve[n]["F1"] for n in ("1", "30", longest))
-    gain = goal - thirty
-    claims.append(work.claim("steps", gain < 0.15, one=one, thirty=thirty, gain=gain, longest=longest))
+    figures = {"one": one, "thirty": thirty, "gain": goal - thirty, "longest": longest}
+    claims.append(work.claim("steps", goal < thirty + 0.15, **figures))
     needs = []  # of either rule: the fewest latent paths that reach the F1 of the longest search
     for rule in ("n", "alpha"):
         reached = [(each["latent paths"], limit) for limit, each in search[rule].items() if each["F1"] >= goal - NEAR]
         needs.append(min(reached, default=(float("inf"), "none")))
-    (paths, n), (more_paths, alpha) = needs
-    is_so = needs[0] < needs[1]
-    claims.append(work.claim("rules", is_so, near=NEAR, n=n, paths=paths, alpha=alpha, more_paths=more_paths))
+    (paths, n), (more, alpha) = needs
+    claims.append(work.claim("rules", paths < more, near=NEAR, n=n, paths=paths, alpha=alpha, more_paths=more))
     if work.task.mass:
-        mass, kept = search["mass"], None
-        shown = f"only {len(mass)} paths were asked for"
-        if len(mass) >= MANY:
-            kept, shown = mass[MANY - 1] >= 0.9, f"{100 * mass[MANY - 1]:.1f} % of {MANY}"
-        claims.append(work.claim("mass", kept, many=MANY, shown=shown))
+        of_many = dict(enumerate(search["mass"], 1)).get(MANY)  # in a quick run fewer paths are asked for
+        shown = "not asked for" if of_many is None else f"{100 * of_many:.1f} % of {MANY}"
+        claims.append(work.claim("mass", None if of_many is None else of_many >= 0.9, many=MANY, shown=shown))
     if "n = 30" in work.task.published_curve:
         at, published = curve["30"]["exact (%)"], work.task.published_curve["n = 30"]["exact (%)"]
         claims.append(work.claim("exact", at >= published, published=published, ours=at))
     return claims
 
 
-def _figures(task: Any, search: Result) -> list[Figure]:
-    def values(rule: str, metric: str) -> list[float]:
-        return [curve[metric] for curve in search[rule].values()]
+def _figures(task: Any, searches: list[Result]) -> list[Figure]:
+    def values(rule: str, metric: str) -> list[list[float]]:
+        return [[curve[metric] for curve in search[rule].values()] for search in searches]
 
-    f1, ns = "F1 on development data (%)", [int(n) for n in search["n"]]
+    f1, ns = "F1 on development data (%)", [int(n) for n in searches[0]["n"]]
     labels = {"F1": f1, "exact (%)": "exactitude (%)", "latent paths": "latent paths", "seconds": "seconds"}
-    panels = [Panel("n", label, {"": (ns, values("n", metric))}, log_x=True) for metric, label in labels.items()]
-    names = {"limit on n": "n", "alpha rule (0.1 to 1)": "alpha"}
-    rules = {name: (values(rule, "latent paths"), values(rule, "F1")) for name, rule in names.items()}
+    published = {limit.removeprefix("n = "): figures for limit, figures in task.published_curve.items()}
+    panels = []
+    for metric, label in labels.items():
+        points = [(int(n), figures[metric]) for n, figures in published.items() if metric in figures]
+        panels.append(Panel("n", label, {"": (ns, values("n", metric))}, log_x=True, paper={"": points}))
+    names = {"limit on n": "n", "alpha rule": "alpha"}
+    paths = {rule: np.mean(values(rule, "latent paths"), axis=0).tolist() for rule in names.values()}
+    rules = {name: (paths[rule], values(rule, "F1")) for name, rule in names.items()}
     panels.append(Panel("mean number of latent paths", f1, rules, log_x=True))
-    mass = [100 * share for share in search["mass"]]
-    masses = Panel("n", "probability mass (%)", {"": (range(1, len(mass) + 1), mass)})
+    masses = [[100 * share for share in search["mass"]] for search in searches]
+    paper = {"": [(MANY, 90.0)]} if task.mass else {}
+    mass = Panel("n", "probability mass (%)", {"": (range(1, len(masses[0]) + 1), masses)}, paper=paper)
     caption = (
         "F1, exactitude, latent paths and time against the search steps n, on development data; and both limits on the "
         "search against the paths that they visit."
     )
     return [
-        Figure("figure-2", "Probability mass of the n best latent paths, mean over development sentences.", [masses]),
+        Figure("figure-2", "Probability mass of the n best latent paths, mean over development sentences.", [mass]),
         Figure(task.figure, caption, panels),
     ]

@@ -6,7 +6,7 @@ from pathlib import Path
 from labelwright import CRF, Cascade
 from labelwright.evaluate import evaluate
 from labelwright.reproduce.measured import SIGNIFICANT, claimed, difference, read_part, rows_of, scored, trained
-from labelwright.reproduce.work import VARIANTS, Findings, Parts, Result, Step, Work
+from labelwright.reproduce.work import OURS, Findings, Parts, Result, Step, Work
 
 
 def _read(folder: Path) -> Parts:
@@ -16,12 +16,12 @@ def _read(folder: Path) -> Parts:
 
 def _tested(variant: str, system: str, work: Work) -> Result:
     """Scores of both layers on the test data, and the seconds of training."""
-    parts, passing = work.read(_read), work.task.passing[system]
-    alone, together = (10, 10) if work.quick else work.task.iterations[variant]
-    if passing != "joint":
-        alone += together
-    lower, upper = (CRF(template=template, max_iter=alone) for template in work.task.templates[variant])
-    model = Cascade([("pos", lower), ("chunk", upper)], passing, lexicon="pos", max_iter=together, random_state=0)
+    parts, table_1 = work.read(_read), work.task.templates["table_1"]
+    templates = work.task.templates[OURS] if variant == OURS else (table_1, f"{table_1}\n{work.task.above[variant]}")
+    limit, together = (10, 10) if work.quick else (None, work.task.together)
+    lower, upper = (CRF(template=template, max_iter=limit, device=work.device) for template in templates)
+    how = {setting: value for setting, value in work.task.systems[system].items() if setting != "minutes"}
+    model = Cascade([("pos", lower), ("chunk", upper)], **how, lexicon="pos", max_iter=together, random_state=0)
     model, seconds = trained(model, parts.train)
     labels = model.predict(parts.test)
     for layer, predicted in labels.items():
@@ -34,7 +34,7 @@ def _tested(variant: str, system: str, work: Work) -> Result:
 
 def _compared(variant: str, work: Work) -> Result:
     """How all pairs of systems differ in each layer."""
-    test, systems = work.read(_read).test, work.task.passing
+    test, systems = work.read(_read).test, work.task.systems
     return {
         layer: work.differences(test.column(layer), {name: f"{name}, {variant}, {layer}" for name in systems})
         for layer in ("pos", "chunk")
@@ -43,19 +43,23 @@ def _compared(variant: str, work: Work) -> Result:
 
 def steps(work: Work) -> list[Step]:
     steps = []
-    for variant in VARIANTS:
-        for system, minutes in work.task.minutes.items():
-            steps.append(Step(f"{system}, {variant}", minutes, partial(_tested, variant, system)))
+    for variant in (*work.task.above, OURS):
+        for system, how in work.task.systems.items():
+            steps.append(Step(f"{system}, {variant}", how["minutes"], partial(_tested, variant, system)))
         steps.append(Step(f"significance, {variant}", 0.3, partial(_compared, variant)))
     return steps
+
+
+# -- findings ---------------------------------------------------------------------------------------------------------
 
 
 def findings(work: Work) -> Findings:
     task = work.task
     rows, claims = [], []
-    for variant in VARIANTS:
+    for variant in (*task.above, OURS):
         pairs = work.results[f"significance, {variant}"]
-        for system, paper in task.published.items():
+        for system in task.systems:
+            paper = task.published[system.removesuffix(", jackknife")]
             rows += rows_of(task.table, system, paper, [work.results[f"{system}, {variant}"]], variant)
         claims += [claimed(pairs["chunk"], a, relation, b, f" on chunks, {variant}") for a, relation, b in task.claims]
         first, _, other = task.claims[0]

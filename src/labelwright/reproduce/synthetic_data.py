@@ -5,35 +5,28 @@ The data are drawn from a hidden Markov model, so that the accuracy of the best 
 
 from collections.abc import Sequence
 from functools import partial
+from statistics import mean
 from typing import Any
 
-import numpy as np
-
 from labelwright import Corpus
-from labelwright.corpus import synthetic_hmm
+from labelwright.corpus import builtin_corpus, synthetic_hmm
 from labelwright.reproduce.measured import averaged, model_of, rows_of, trained
 from labelwright.reproduce.work import AS_PUBLISHED, OURS, VARIANTS, Figure, Findings, Panel, Result, Step, Work
-from labelwright.taggers.true_model import all_sequences, bayes_ceiling, expected_ceiling
+from labelwright.taggers.true_model import bayes_ceiling, expected_ceiling
 
 STRENGTHS = (0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95)
 HEADLINE = 0.9
 GROWING = (0.6, 0.75, HEADLINE)  # strengths at which gaps are compared
 FAMILY: dict[str, Any] = {"length": 6, "emission": 0.1, "self_transitions": False}  # its ceiling is 84.98 at P = 0.9
-CHANGES: dict[str, dict[str, Any]] = {  # of the family, for what a CRF reaches on other data
-    "as above": {},
-    "symbols half as strong": {"emission": 0.05},
-    "symbols without information": {"emission": None},
-    "ten tokens": {"length": 10},
-    "self-transitions": {"self_transitions": True},
-    "ten tokens, self-transitions, symbols without information": {"length": 10, "emission": None}
-    | {"self_transitions": True},
-}
 EXACT = "computed"
 TABLE = f"Figure 3 at P = {HEADLINE}: label accuracy"
 POINTS = "Figure 3: label accuracy at all points"
 BEST_DECODER = "the best possible decoder, expected"
-OTHER_DATA = f"What a CRF reaches on other data, at P = {HEADLINE}"
 ACCURACY, SEPARABLE = "accuracy", "separable (%)"
+THEOREMS = "Mistakes of the latent perceptron on training data, and the bounds of theorems 1 to 3"
+SEPARATED, NOT_SEPARATED = "separable: the built-in corpus, 300 sentences", "not separable: P = 0.9, 3,000 sequences"
+PERCEPTRONS = ("Lat-Perc", "Perc")
+UNAVERAGED = ", without averaging, ten data sets"
 
 
 # -- steps ------------------------------------------------------------------------------------------------------------
@@ -72,41 +65,37 @@ def _measured(p: float, variant: str, seed: int, latent: int, work: Work) -> Res
     return result | {"shown": shown}
 
 
-def _other_data(work: Work) -> Result:
-    """A CRF where one property of the data is changed at a time."""
-    accuracies: Result = {}
-    for name, change in CHANGES.items():
-        train, _, test = _drawn(HEADLINE, 0, work, **FAMILY | change)
-        model, seconds = trained(_model("CRF", OURS, 0, 0), train)
-        ceiling = 100 * expected_ceiling(p=HEADLINE, **FAMILY | change)
-        accuracies[name] = {ACCURACY: 100 * model.score(test), "ceiling": ceiling, "seconds": seconds}
-    return accuracies
+def _unaveraged(name: str, work: Work) -> Result:
+    """A perceptron as published but for its averaging, on ten data sets."""
+    runs = []
+    for seed in work.some(range(10), 2):
+        train, dev, test = _drawn(HEADLINE, seed, work, **FAMILY)
+        model, seconds = trained(_model(name, AS_PUBLISHED, seed, 2).set_params(averaging="none"), train, dev=dev)
+        runs.append({ACCURACY: 100 * model.score(test), "seconds": seconds})
+    return {"runs": runs, "shown": ", ".join(f"{run[ACCURACY]:.1f}" for run in runs)}
 
 
-def _best_first_order(work: Work) -> Result:
-    """The most that a first-order chain over labels reaches, with the features of the CRF: the best of many random
-    weights, whose accuracy is computed exactly under the hidden Markov model."""
-    symbols, joint = all_sequences(p=HEADLINE, **FAMILY)
-    tried = np.random.default_rng(0).normal(0, 2, (200 if work.quick else 20_000, 8))
-    accuracy = max(_accuracy_of_chain(weights, symbols, joint) for weights in tried)
-    return {ACCURACY: 100 * accuracy, "shown": f"{100 * accuracy:.2f}"}
-
-
-def _accuracy_of_chain(weights: np.ndarray, symbols: np.ndarray, joint: np.ndarray) -> float:
-    """The expected accuracy of Viterbi under a chain with these weights: four of transitions, four of symbols."""
-    transition, state = weights[:4].reshape(2, 2), weights[4:].reshape(2, 2)[symbols]  # [L, L], [N, T, L]
-    n, length = symbols.shape
-    score, back = state[:, 0], []
-    for t in range(1, length):
-        options = score[:, :, None] + transition
-        back.append(options.argmax(axis=1))
-        score = options.max(axis=1) + state[:, t]
-    label, right, rows = score.argmax(axis=1), 0.0, np.arange(n)
-    for t in reversed(range(length)):
-        right += float(joint[rows, t, label].sum())
-        if t:
-            label = back[t - 1][rows, label]
-    return float(right / length)
+def _theorems(work: Work) -> Result:
+    """How many mistakes figure 1's algorithm makes, and how many the theorems allow: theorem 3 by the weights that it
+    ends with, theorems 1 and 2 by those of a plain perceptron, where that separates the data."""
+    found: Result = {}
+    separable = builtin_corpus(50 if work.quick else 300, random_state=0)
+    drawn = _drawn(HEADLINE, 0, work, **FAMILY)[0]
+    for name, data, template in ((SEPARATED, separable, "default"), (NOT_SEPARATED, drawn, "U:%x[0,0]\nB")):
+        options: dict[str, Any] = {
+            "n_latent": 2,
+            "averaging": "avg",
+            "random_state": 0,
+            "max_iter": 50,
+            "all_passes": False,
+        }
+        model, seconds = trained(model_of("Lat-Perc", AS_PUBLISHED, template, **options), data)
+        split, _ = trained(model_of("Lat-Perc", AS_PUBLISHED, template, **options | {"start": "split"}), data)
+        found[name] = {"mistakes": model.training_["mistakes"], "seconds": seconds}
+        found[name]["theorem 3"] = model.training_["convergence"]["mistake_bound"]
+        if "latent" in split.training_["convergence"]:
+            found[name]["theorems 1 and 2"] = split.training_["convergence"]["latent"]["mistake_bound"]
+    return found
 
 
 def _strengths(work: Work) -> Sequence[float]:
@@ -120,9 +109,9 @@ def steps(work: Work) -> list[Step]:
         for variant in VARIANTS
         for seed in work.seeds
     ]
-    more = Step("more latent states", 0.5, partial(_measured, HEADLINE, OURS, 0, 4))
-    steps += [more, Step("other data", 0.3, _other_data)]
-    return [*steps, Step("the best first-order chain", 0.2, _best_first_order)]
+    steps.append(Step("more latent states", 0.5, partial(_measured, HEADLINE, OURS, 0, 4)))
+    steps += [Step(name + UNAVERAGED, 1.0, partial(_unaveraged, name)) for name in PERCEPTRONS]
+    return [*steps, Step("theorems", 0.1, _theorems)]
 
 
 # -- findings ---------------------------------------------------------------------------------------------------------
@@ -141,10 +130,11 @@ def _rows(work: Work) -> list[Any]:
             runs = _runs(system, variant, work)
             separable = {SEPARABLE: None} if SEPARABLE in runs[0] else {}
             rows += rows_of(TABLE, system, {ACCURACY: published} | separable, runs, variant)
+    for name in PERCEPTRONS:
+        rows += rows_of(TABLE, name + UNAVERAGED, {ACCURACY: systems[name]}, work.results[name + UNAVERAGED]["runs"])
     computed = {
         "the model that drew the data": _runs("true model", OURS, work),
         BEST_DECODER: _runs("ceiling", OURS, work)[:1],
-        "the best first-order chain found, expected": [work.results["the best first-order chain"]],
     }
     for name, runs in computed.items():
         rows += rows_of(TABLE, name, nothing, runs, EXACT)
@@ -153,22 +143,26 @@ def _rows(work: Work) -> list[Any]:
         points += [(p, name, variant, _runs(name, variant, work, p)) for name in systems for p in _strengths(work)]
     for p, name, variant, runs in points:
         rows += [row._replace(metric=f"P = {p:g}") for row in rows_of(POINTS, name, nothing, runs, variant)]
-    for name in CHANGES:
-        rows += rows_of(OTHER_DATA, name, nothing | {"ceiling": None}, [work.results["other data"][name]])
+    for name in (SEPARATED, NOT_SEPARATED):
+        counts = work.results["theorems"][name]
+        rows += rows_of(THEOREMS, name, dict.fromkeys(metric for metric in counts if metric != "seconds"), [counts])
     return rows
 
 
 def findings(work: Work) -> Findings:
     strengths, claims, panels = _strengths(work), [], []
     for variant in VARIANTS:
-        names = {"the best possible decoder": "ceiling"} | {name: name for name in work.task.published}
-        means = {
-            shown: [averaged(_runs(name, variant, work, p), ACCURACY)[0] for p in strengths]
-            for shown, name in names.items()
+        by_p = {name: [_runs(name, variant, work, p) for p in strengths] for name in ("ceiling", *work.task.published)}
+        runs = {
+            name: [[run[ACCURACY] for run in each] for each in zip(*points, strict=True)]
+            for name, points in by_p.items()
         }
-        curves = {name: (strengths, values) for name, values in means.items()}
-        panels.append(Panel(f"P ({variant})", "label accuracy (%)", curves))
-        _, latperc, dplvm, crf, perceptron = (dict(zip(strengths, values, strict=True)) for values in means.values())
+        curves = {name: (strengths, values) for name, values in runs.items()}
+        paper = {name: [(HEADLINE, accuracy)] for name, accuracy in work.task.published.items()}
+        panels.append(Panel(f"P ({variant})", "label accuracy (%)", curves, paper=paper))
+        _, latperc, dplvm, crf, perceptron = (
+            dict(zip(strengths, map(mean, zip(*values, strict=True)), strict=True)) for values in runs.values()
+        )
         gains = {p: min(latperc[p], dplvm[p]) - max(crf[p], perceptron[p]) for p in GROWING if p in strengths}
         grows = min(gains.values()) > 0 and sorted(gains.values()) == list(gains.values())
         shown = ", ".join(f"{gain:.2f} at P = {p:g}" for p, gain in gains.items())
@@ -183,5 +177,5 @@ def findings(work: Work) -> Findings:
     claims.append(work.claim("separable", plain < 10 and share > 40, plain=plain, latent=share))
     a, b = (averaged(_runs(name, AS_PUBLISHED, work), ACCURACY)[0] for name in ("CRF", "Perc"))
     claims.append(work.claim("crf", a > b, crf=a, perceptron=b))
-    caption = "Label accuracy against the strength P of the latent dependency, mean of three seeds."
+    caption = "Label accuracy against the strength P of the latent dependency: mean and range of three seeds."
     return Findings(_rows(work), claims, [Figure("figure-3", caption, panels)])

@@ -27,9 +27,23 @@ T = TypeVar("T")
 AS_PUBLISHED, OURS = "as published", "ours"
 VARIANTS = (AS_PUBLISHED, OURS)
 QUICK = (300, 100, 100)  # sentences to train on, for development and to test on, in a quick run
-SHARED = ("work.py", "measured.py")  # files on which the results of every experiment depend
-WORDED = ("texts", "notes", "table", "figure")  # parts of a task on which no result depends
+SHARED = "measured.py"  # a file on which the results of every experiment depend, as they do on that of its steps
+TOLD = re.compile(rb"\n# -- (?:rows|findings) ")  # where that part of such a file begins which tells results
+WORDED = (
+    "texts",
+    "notes",
+    "table",
+    "figure",
+    "published",
+    "published_curve",
+    "claims",
+    "orders",
+    "relation",
+    "minutes",
+)
 ARM_CORES = {("0x41", "0xd0c"): "Neoverse N1", ("0x41", "0xd40"): "Neoverse V1", ("0x41", "0xd4f"): "Neoverse V2"}
+
+HOLDS = {True: "holds", False: "does not hold", None: "not measured"}  # what no test of a difference decides
 
 Result = dict[str, Any]  # of a step: whatever JSON holds; "shown" is what progress shows of it
 
@@ -56,13 +70,14 @@ class Row(NamedTuple):
     settings: str = ""
     seeds: Sequence[int] = (0,)  # of the runs that it is the mean of
     comparable: bool = True  # False where the data are not the paper's
+    command: str = ""  # that made the figure, if it was another one than made the others
 
 
 class Claim(NamedTuple):
     """Something a paper says about its systems, and whether it is so here."""
 
     text: str
-    kept: bool | None  # None: not measured here
+    kept: str  # a verdict: of HOLDS, or where a test decides of measured.py
     evidence: str
 
 
@@ -71,9 +86,10 @@ class Panel(NamedTuple):
 
     x_label: str
     y_label: str
-    curves: Mapping[str, tuple[Sequence[float], Sequence[float]]]  # by name: x and y
+    curves: Mapping[str, tuple[Sequence[float], Sequence[Sequence[float]]]]  # by name: x, and y of each seed
     log_x: bool = False
     points: bool = False  # a cloud of points instead of lines
+    paper: Mapping[str, Sequence[tuple[float, float]]] = {}  # points of the paper, by the names of curves
 
 
 class Figure(NamedTuple):
@@ -129,9 +145,11 @@ class Work:
         quick: bool,
         say: Callable[[str], None],
         fresh: bool = False,
+        device: str = "cpu",
     ):
         """A folder for one experiment; `fresh` forgets what an earlier run left behind."""
         self.experiment, self.corpora, self.quick, self.say, self.fresh = experiment, corpora, quick, say, fresh
+        self.device = device  # on which batch training runs
         self.task = experiment.task
         self.folder = folder / f"{experiment.name}{'.quick' if quick else ''}"
         self.results: dict[str, Result] = {}  # by the names of steps, in their order
@@ -149,7 +167,7 @@ class Work:
         steps, name = self.experiment.steps(self), self.experiment.name
         if self.fresh:
             shutil.rmtree(self.folder / "steps", ignore_errors=True)
-        for part in ("steps", "models", "labels"):
+        for part in ("steps", "labels"):
             (self.folder / part).mkdir(parents=True, exist_ok=True)
         for step in steps:
             if not self._taken_over(step):
@@ -187,7 +205,8 @@ class Work:
         return True
 
     def _keep(self, step: Step, result: Result) -> None:
-        facts: Result = {"fingerprint": self._fingerprint(), "step": step.name, "machine": machine(), "result": result}
+        by = machine() + ("" if self.device == "cpu" else f", {self.device}")
+        facts: Result = {"fingerprint": self._fingerprint(), "step": step.name, "machine": by, "result": result}
         content = json.dumps(facts, default=float)
         self.results[step.name] = json.loads(content)["result"]
         self.machines.add(facts["machine"])
@@ -200,13 +219,15 @@ class Work:
 
     @cached_property
     def _sources(self) -> bytes:
-        files = [Path(self.experiment.source), *(Path(__file__).with_name(name) for name in SHARED)]
+        code = (Path(self.experiment.source), Path(__file__).with_name(SHARED))
+        parts = [TOLD.split(path.read_bytes())[0] for path in code]
         for name in self.experiment.corpora:
-            files += sorted(path for path in Path(self.corpora or "", name).iterdir() if path.is_file())
+            files = sorted(path for path in Path(self.corpora or "", name).iterdir() if path.is_file())
+            parts += [path.read_bytes() for path in files]
         templates = {name: made(2) for name, made in BUILTIN.items()}
         settings = {name: value for name, value in vars(self.task).items() if name not in WORDED} if self.task else {}
         facts = f"{labelwright.__version__} {self.quick} {settings} {templates}"
-        return _hash([facts.encode(), *(path.read_bytes() for path in files)]).encode()
+        return _hash([facts.encode(), *parts]).encode()
 
     def _place(self, part: str, name: str, suffix: str) -> Path:
         return self.folder / part / (re.sub(r"[^\w.=-]+", "-", name) + suffix)
@@ -231,10 +252,10 @@ class Work:
         """All of these, or the first n of them in a quick run."""
         return choices[:n] if self.quick else choices
 
-    def claim(self, name: str, kept: bool | None, **figures: Any) -> Claim:
-        """A claim of the paper, its text and evidence with these figures."""
+    def claim(self, name: str, holds: bool | None, **figures: Any) -> Claim:
+        """A claim of the paper that no test decides, its text and evidence with these figures."""
         text, evidence = (form.format(**figures) for form in self.task.texts[name])
-        return Claim(text, kept, evidence)
+        return Claim(text, HOLDS[holds], evidence)
 
     # -- what steps leave for later steps ---------------------------------------------------------------------------
 
