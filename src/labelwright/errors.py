@@ -56,6 +56,10 @@ class OptionError(LabelwrightError):
     """An argument is out of range or contradicts another."""
 
 
+class ClusterError(LabelwrightError, ConnectionError):
+    """A cluster has lost its scheduler or its workers, or has workers that are of no use."""
+
+
 class NotFittedError(LabelwrightError, AttributeError):
     """The model must be trained (or loaded) before it can label; where scikit-learn is loaded, also its
     `NotFittedError`."""

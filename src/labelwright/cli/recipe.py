@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from labelwright.cli import options as usual
 from labelwright.cli.options import DATA, NOT_NEGATIVE, OUTPUT, SCHEME_NAMES, argument, changed, option
+from labelwright.cli.workers import DASK, SKIP_BAD
 from labelwright.errors import LabelwrightError, OptionError, unreadable
 from labelwright.settings import NOT_NEGATIVE as SECONDS
 from labelwright.settings import (
@@ -17,11 +18,13 @@ from labelwright.settings import (
     Bounds,
     Choice,
     Default,
+    Group,
     Help,
     Kind,
     Needs,
     NotInherited,
     NotWith,
+    OnlyWith,
     OptionOnly,
     Place,
     Setting,
@@ -158,6 +161,8 @@ OF_RUN = [  # what a run is asked beside the settings of its tagger, in the orde
         needs="memory_map",
         key=False,
     ),
+    changed(DASK, Needs("client"), Group(TRAINING)),
+    changed(SKIP_BAD, Needs("client"), OnlyWith("dask")),
     _of_run(
         "--calibrate METHOD",
         "Calibrate the model on --dev, or by cross-fitting: temperature or isotonic.",
@@ -183,7 +188,7 @@ OF_MOST = chosen(
 )
 RARE = (  # for some formats of files, or seldom asked for
     "label_names", "skip_bad_spans", "tokenizer", "characters", "token_pattern", "sentences", "arrays", "dev_arrays",
-    "learning_curve", "calibrate", "unmarked", "allowed_labels", "sentence_weight", "token_weight"
+    "learning_curve", "calibrate", "unmarked", "allowed_labels", "sentence_weight", "token_weight", "skip_bad"
 )  # fmt: skip
 MOST = ("start_from", "continue_from", "resume")  # options that not all taggers have, but most
 PLACES = {DATA: 0, FEATURES: 1, TRAINING: 2, OUTPUT: 4}  # of headings; the tagger's own is 3

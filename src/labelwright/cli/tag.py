@@ -10,16 +10,18 @@ import math
 import os
 from collections.abc import Iterator, Sequence
 from itertools import chain, islice
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from labelwright.cli import decoding as how
 from labelwright.cli import options as usual
 from labelwright.cli.files import check_target, inputs_of, is_conllu, layer_names, load_model, refuse_inputs, rows_for
-from labelwright.cli.options import DATA, OUTPUT, POSITIVE, argument, command, option
+from labelwright.cli.options import DATA, OUTPUT, POSITIVE, argument, changed, command, option
 from labelwright.cli.show import say, warn
-from labelwright.cli.tag_input import Source, ToTag, tokenizer_given, with_targets
+from labelwright.cli.tag_input import Source, ToTag, is_pattern, tokenizer_given, with_targets
+from labelwright.cli.workers import DASK, SKIP_BAD, Progress, cluster_of, say_bad
 from labelwright.errors import OptionError
-from labelwright.settings import AtLeast, AtMost, Bounds, Choice, Number
+from labelwright.settings import AtLeast, AtMost, Bounds, Choice, NotWith, Number
 from labelwright.wording import counted
 
 if TYPE_CHECKING:
@@ -66,6 +68,8 @@ FREE = "_"  # in the column of known labels: the model may choose
         shown="jsonl",
     ),
     usual.THREADS,
+    changed(DASK, NotWith("verbose")),
+    SKIP_BAD,
     option("-v --verbose", "At the end one line on stderr: how much is proven, largest gap."),
 )
 def tag_command(o: Any) -> None:
@@ -78,6 +82,7 @@ def tag_command(o: Any) -> None:
       labelwright tag latent.crf test.txt --decoder ldi --n 1000 --verbose
       labelwright tag names.crf letters/ more.txt --text -o out/
       labelwright tag names.crf letter.txt --text --to brat -o letter.ann
+      labelwright tag model.crf "in/*.xz" -o out/ --dask local:4
 
     File formats: `labelwright convert --help`. Calibrate a model before you rely on --min-confidence: `labelwright
     calibrate --help`. The documentation, in the folder docs of the source, shows what --json, --nbest and
@@ -96,12 +101,62 @@ def tag_command(o: Any) -> None:
             refuse_inputs(target, [source])
     model = how.uncalibrated(load_model(o.model, o.n_jobs, attributes=True), o.uncalibrated)
     of_text = format == "text" and not o.json and o.to != "columns"
-    tagging = Tagging(model, o, EntityWriter(model, o.to or "jsonl") if of_text else None)
+    if o.skip_bad is not None:
+        check_target(o.skip_bad, [o.model, *map(itemgetter(0), paths)])
+    job = Job(model, o, format, of_text)
+    tagging = job.tagging()
+    if any(map(is_pattern, o.input or ())):  # an interrupted run is resumed
+        missing = [(path, target) for path, target in paths if not os.path.exists(target)]
+        if len(missing) < len(paths):
+            say(f"{o.output}: {len(paths) - len(missing):,} of {counted(len(paths), 'file')} are there and stay")
+        paths = missing
+    if o.dask is not None:
+        _on_cluster(job, paths)
+        return
     how.show_progress(model, bool(o.input) and o.input != ["-"])
-    tokenizer, rows = tokenizer_given(model.tokenizer(), o), rows_for(model, o.arrays)
+    tokenizer, rows, bad = tokenizer_given(model.tokenizer(), o), rows_for(model, o.arrays), list[Any]()
     for path, target in paths:
-        _run(tagging, Source(path, format, o.columns, o.known, tokenizer, rows), target)
+        aside = None if o.skip_bad is None else bad
+        _run(tagging, Source(path, format, o.columns, o.known, tokenizer, rows, aside), target)
+    say_bad(o.skip_bad, bad)
     tagging.report()
+
+
+class Job(NamedTuple):
+    """What is asked of every file."""
+
+    model: Any
+    o: Any
+    format: str | None
+    of_text: bool  # are entities written?
+
+    def tagging(self) -> "Tagging":
+        entities = EntityWriter(self.model, self.o.to or "jsonl") if self.of_text else None
+        return Tagging(self.model, self.o, entities)
+
+
+def _on_cluster(job: Job, paths: list[tuple[str, str]]) -> None:
+    """Label files side by side, each written whole or not at all."""
+    from labelwright.scale.cluster import Cluster, Shared
+
+    o = job.o
+    if "-" in (o.input or ["-"]) or o.output == "-" or o.arrays is not None:
+        raise OptionError("--dask: labels files, without --arrays; name INPUT and -o DIR")
+    with cluster_of(o.dask, False) as client:
+        job.model.n_jobs = o.n_jobs or 1  # of each of the worker's threads
+        cluster, bad = Cluster(client, Progress(False, "file")), list[Any]()
+        absolute = [(os.path.abspath(path), os.path.abspath(target)) for path, target in paths]
+        for set_aside in cluster.each(_tag_file, absolute, Shared(job), what="tagging"):
+            bad += set_aside
+    say_bad(o.skip_bad, bad)
+
+
+def _tag_file(paths: tuple[str, str], job: Job) -> list[Any]:
+    """Label a file; returns the sentences that could not be read."""
+    (path, target), bad, o = paths, list[Any](), job.o
+    source = Source(path, job.format, o.columns, o.known, tokenizer_given(job.model.tokenizer(), o))
+    _run(job.tagging(), source if o.skip_bad is None else source._replace(bad=bad), target)
+    return bad
 
 
 def text_format(o: Any) -> str | None:

@@ -5,6 +5,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from glob import glob, has_magic
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from labelwright.cli import decoding as how
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from labelwright.corpus.file_formats import OpenFile
     from labelwright.corpus.table import Corpus
     from labelwright.corpus.tokenizer import SplitTexts, Tokenizer
+    from labelwright.scale.partitions import Bad
 
 HEADLINE = 100  # tokens
 Added = dict[str, list[Any]]  # by output: its labels [N][T], and perhaps their probabilities; or the entities of texts
@@ -45,6 +47,7 @@ class Source(NamedTuple):
     known: str | None = None  # the column of known labels
     tokenizer: "Tokenizer | None" = None  # of texts, where it is another one than that of the training data
     rows: TokenRows | None = None  # arrays beside the tokens
+    bad: "list[Bad] | None" = None  # where sentences go that cannot be read; None: they are errors
 
     def pieces(self, model: Any) -> Iterator[ToTag]:
         """The sentences, piece by piece; what a user should know about a file is told by the first, if that is no
@@ -67,9 +70,29 @@ class Source(NamedTuple):
         for file in pieces_of(self.path, format, named=self.columns is not None):
             if file.head is None:
                 open_for(model, file, None, self.columns)
-            piece = to_tag(model, file, self.columns, self.known, self.tokenizer, begin)
-            begin += sum(map(len, piece.split.texts)) if piece.split is not None else 0
-            yield piece
+            for part in self._readable(model, file):
+                piece = to_tag(model, part, self.columns, self.known, self.tokenizer, begin)
+                begin += sum(map(len, piece.split.texts)) if piece.split is not None else 0
+                yield piece
+
+    def _readable(self, model: Any, file: "OpenFile") -> "Iterator[OpenFile]":
+        """A piece of a file; with `bad`, only the sentences that can be read, in one piece or several."""
+        from labelwright.corpus.file_formats import FORMATS, OpenFile
+        from labelwright.scale.partitions import readable
+
+        def part(text: bytes, line: int) -> OpenFile:
+            head = file if file.head is None and line > file.first_line else file.head
+            return OpenFile(text, file.name, file.format, line, head, file.more)
+
+        def read(text: bytes, line: int) -> None:
+            to_tag(model, part(text, line), self.columns, self.known, self.tokenizer)
+
+        ends = FORMATS[file.format].ends
+        if self.bad is None or ends is None:
+            yield file
+            return
+        for text, line in readable(file.getvalue(), file.first_line, ends, read, self.bad):
+            yield part(text, line)
 
     def _stream(self, model: Any) -> Iterator[ToTag]:
         from labelwright.corpus import stream_columns
@@ -93,7 +116,7 @@ class Source(NamedTuple):
 
 def with_targets(inputs: list[str], output: str, format: str | None, to: str | None) -> list[tuple[str, str]]:
     """The files to be read, each with where its answer goes: in a folder, under its own name."""
-    files = [file for path in inputs for file in _files_of(path, format)]
+    files = [file for path in inputs for each in matches(path) for file in _files_of(each, format)]
     if len(inputs) == 1 and files == inputs and (files == ["-"] or not (os.path.isdir(output) or output[-1:] == "/")):
         return [(files[0], output)]
     if output == "-" or os.path.isfile(output) or "-" in files:
@@ -106,6 +129,20 @@ def with_targets(inputs: list[str], output: str, format: str | None, to: str | N
             raise OptionError(f"-o: {sources[target]} and {file} would both be written to {target}; rename one of them")
         sources[target] = file
     return [(file, target) for target, file in sources.items()]
+
+
+def matches(path: str) -> list[str]:
+    """The files that a pattern such as in/*.xz stands for; a path as it is."""
+    if not is_pattern(path):
+        return [path]
+    paths = sorted(glob(path))
+    if not paths:
+        raise CorpusError(f"{path}: no such files")
+    return paths
+
+
+def is_pattern(path: str) -> bool:
+    return has_magic(path) and not os.path.exists(path)
 
 
 def _files_of(path: str, format: str | None) -> list[str]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from labelwright.cli import recipe, train_data
+from labelwright.cli import recipe, train_data, workers
 from labelwright.cli import train_reports as reports
 from labelwright.cli import train_search as search
 from labelwright.cli.files import check_target, has_attributes, layer_names, load_model, predicted_by, refuse_inputs
@@ -23,7 +23,7 @@ from labelwright.cli.plots import check_plot, draw_training
 from labelwright.cli.recipe import RUN, TRAIN, Request
 from labelwright.cli.show import ended_by_signal, say, warn
 from labelwright.engine import choice
-from labelwright.errors import LabelwrightError, OptionError
+from labelwright.errors import ClusterError, LabelwrightError, OptionError
 from labelwright.settings import OfTheRun, Setting, check_together, settings_of
 from labelwright.taggers import registry
 from labelwright.wording import counted, did_you_mean, shown, some_of
@@ -163,11 +163,20 @@ def _train(source: str, name: str, options: dict[str, Any]) -> None:
         _train_further(source, asked)
         return
     checkpoint = _check(asked, inputs)
+    spread = None if "dask" not in asked.values else workers.partitions_of(source, asked)
+    with workers.cluster_of(asked.get("dask"), bool(asked.get("quiet")), asked.get("n_jobs")) as client:
+        _run(source, asked, checkpoint, spread, client)
+
+
+def _run(source: str, asked: Request, checkpoint: Path | None, spread: Any, client: Any) -> None:
+    """Read, search, train, write; on a cluster where there are partitions, `spread`, and a client."""
+    output = asked.values["output"]
     start, kept = recipe.start_model(asked)
     model = recipe.tagger(asked, kept)
     schemes = asked.kind._label_columns(asked.table)
     tried = search.settings_to_try(model, asked)
-    data, dev = train_data.read_data(source, asked, schemes)
+    head = None if spread is None or tried else spread.head  # a search samples all data
+    data, dev = train_data.read_data(source, asked, schemes, head)
     data, weights = train_data.weighted_data(data, asked)
     if weights is not None and asked.get("calibrate") is not None and dev is None:
         raise OptionError(f"{asked.place('calibrate')}: cross-fitting trains copies without weights; add --dev FILE")
@@ -182,13 +191,16 @@ def _train(source: str, name: str, options: dict[str, Any]) -> None:
     trials = Path(f"{output}.search")
     with asked.named():
         if tried:
-            result, record["search"] = search.searched(model, tried, data, dev, asked, trials, weights)
+            result, record["search"] = search.searched(model, tried, data, dev, asked, trials, weights, client)
             model = result.best_model()
         if "folds" in asked.values:
             record["folds"] = reports.cross_validated(model, data, asked, weights)
         curve = reports.curve_of(model, data, dev, asked, weights)
-        reports.say_beforehand(model, data, asked)
-        _fit(model, data, dev, start, checkpoint, asked, weights)
+        if spread is None:
+            reports.say_beforehand(model, data, asked)
+        _fit(model, spread or data, dev, start, checkpoint, asked, weights, client)
+    if spread is not None:
+        workers.say_bad(asked.get("skip_bad"), spread.bad, bool(asked.get("quiet")))
     if tried:
         record["seconds"] = round(time.perf_counter() - begun, 3)
         if record["search"]["stopped"] == "interrupted" or "stopped" not in model.training_:
@@ -232,11 +244,12 @@ def _fit(
     checkpoint: Path | None,
     asked: Request,
     weights: list[Any] | None = None,
+    client: Any = None,
 ) -> None:
     from labelwright.learn.monitor import checkpoint_files
 
     quiet, verbose, resume = (bool(asked.get(name)) for name in ("quiet", "verbose", "resume"))
-    given = {"sample_weight": weights, "memory_map": asked.get("memory_map")}
+    given = {"sample_weight": weights, "memory_map": asked.get("memory_map"), "client": client}
     options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     options |= {name: value for name, value in {"dev": dev, "init": start}.items() if asked.can(name)}
     if not quiet and getattr(data, "n_tokens", 0) >= choice.ENOUGH and not choice.available():
@@ -259,6 +272,10 @@ def _fit(
         if checkpoint is None or not checkpoint_files(checkpoint):
             raise
         raise ended_by_signal(f"; {_go_on()}") from None
+    except ClusterError as error:
+        if checkpoint is None or not checkpoint_files(checkpoint):
+            raise
+        raise ClusterError(f"{error}; {_go_on()}") from None
     finally:
         if options.get("progress") is not None:
             options["progress"].close()

@@ -25,9 +25,12 @@ SAMPLED = ("search", "folds", "learning_curve")  # options that train and score 
 # -- reading ----------------------------------------------------------------------------------------------------------
 
 
-def read_data(source: str, asked: Request, schemes: Mapping[str, str | None] | None) -> "tuple[Data, Data | None]":
-    """The training and the development data; `schemes` are those of the layers of a cascade."""
-    from labelwright.corpus.file_formats import TEXTS, opened
+def read_data(
+    source: str, asked: Request, schemes: Mapping[str, str | None] | None, head: "Data | None" = None
+) -> "tuple[Data, Data | None]":
+    """The training and the development data; `schemes` are those of the layers of a cascade, and `head` the first of
+    the training data where the others are on a cluster."""
+    from labelwright.corpus.file_formats import TEXTS, OpenFile, opened
     from labelwright.corpus.tokenizer import Tokenizer, shown_by
     from labelwright.inspection.warnings import hashes_of, trained_on
 
@@ -36,7 +39,8 @@ def read_data(source: str, asked: Request, schemes: Mapping[str, str | None] | N
         **{name: asked.get(name) for name in ("tokenizer", "characters", "token_pattern", "sentences")}
     )
     options = files.file_options(asked.values, tokenizer_given(Tokenizer(), splitting))
-    file = opened(source, options.format, named=columns is not None or label is not None or schemes is not None)
+    named = columns is not None or label is not None or schemes is not None
+    file = opened(source, options.format, named) if head is None else OpenFile(b"", source, "columns")
 
     def read(part: "OpenFile", names: str | None, name: str | None) -> Any:
         if schemes is not None:
@@ -45,7 +49,7 @@ def read_data(source: str, asked: Request, schemes: Mapping[str, str | None] | N
             return _read_attributes(part, asked)
         return files.read_labelled(part, names, name, scheme, options)
 
-    data: Any = read(file, columns, label)
+    data: Any = read(file, columns, label) if head is None else head
     if not has_attributes(data):
         data = replace(data, raw=None)  # the text of the file is no longer needed
         of_words = data.tokenizer or shown_by(data) or Tokenizer()

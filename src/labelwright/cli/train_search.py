@@ -205,10 +205,17 @@ def _check_choice(kind: str, value: Any, data: Any) -> None:
 
 
 def searched(
-    model: Any, settings: list[dict[str, Any]], data: Any, dev: Any, asked: Request, trials: Path, weights: Any
+    model: Any,
+    settings: list[dict[str, Any]],
+    data: Any,
+    dev: Any,
+    asked: Request,
+    trials: Path,
+    weights: Any,
+    client: Any = None,
 ) -> tuple[Any, dict[str, Any]]:
     """A search for the best of many settings, and what is worth knowing about it; `trials` is the file from which it
-    resumes where it was interrupted."""
+    resumes where it was interrupted, `client` that of a cluster on which settings are tried side by side."""
     from labelwright.search.progressive import ProgressiveSearch
 
     quiet, grid = asked.get("quiet", False), isinstance(asked.get("search"), dict) and bool(asked.get("search"))
@@ -219,7 +226,7 @@ def searched(
     if trials.exists() and not quiet:
         say(f"{trials}: left by an interrupted search; its trials are not repeated if data and settings are the same")
     progress = _say_trial(search) if lines else None
-    search.fit(data, dev=dev, progress=progress, checkpoint=trials, sample_weight=weights)
+    search.fit(data, dev=dev, progress=progress, checkpoint=trials, sample_weight=weights, client=client)
     if not quiet:
         head, *rows = search.table(SHOWN).splitlines()
         for line in (re.sub(r"__(\w+)", r".\1 ", head), *rows):  # as options name the settings of layers

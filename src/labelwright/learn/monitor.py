@@ -260,7 +260,11 @@ class Monitor:
             with self._reading():
                 return TensorReader(state).weights(KEPT, start.dtype, *start.shape)
         with self, one_blas_thread():
-            weights, place = optimise(state), self.checkpoint
+            try:
+                weights, place = optimise(state), self.checkpoint
+            except ConnectionError:  # a cluster is gone: the run can be resumed on another one
+                self._save()
+                raise
             if place is None or self.interrupted or not (place.is_written or place.due()):
                 return weights
             if self.reason != LIMIT or place.is_part:
@@ -422,10 +426,12 @@ class ProgressBar:
 
     def _start(self) -> None:
         from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+        from rich.progress import TimeElapsedColumn as Elapsed
+        from rich.progress import TimeRemainingColumn as Remaining
 
         done = [BarColumn(bar_width=24), MofNCompleteColumn()] if self._total else [TextColumn("{task.completed}")]
-        columns = TextColumn("{task.description}"), *done, TextColumn("{task.fields[note]}"), TimeElapsedColumn()
+        columns = TextColumn("{task.description}"), *done, TextColumn("{task.fields[note]}"), Elapsed(), Remaining()
         self._bar = Progress(*columns, console=Console(stderr=True))
         self._task = self._bar.add_task(self._what, total=self._total, note="")
         self._bar.start()

@@ -92,11 +92,12 @@ def of_model(
     l1: float,
     l2: float,
     l2_latent: float | None = None,
-    incidences: Mapping[str, Incidence] = MappingProxyType({}),
+    incidences: Mapping[str, Incidence | Array] = MappingProxyType({}),
     n_tokens: int = 0,
 ) -> Variables:
     """The variables of a model: weights by how often their features occur; with `l2_latent`, the states of a label
-    share theirs, and so do pairs and triples of states.  Without incidences, all have the scale 1."""
+    share theirs, and so do pairs and triples of states.  Without incidences, all have the scale 1; they may be counted
+    already: how many tokens have each feature [F]."""
     scale = _scale(parameters, incidences, n_tokens)
     group = NO_GROUPS
     ridge, l1, l2 = np.full(len(scale), float(l2)), float(l1), float(l2)  # whole numbers may be large
@@ -130,7 +131,7 @@ def joined(parts: Sequence[Variables]) -> Variables:
     return Variables(scale, l1, l2, np.concatenate(group) if sum(n_groups) else NO_GROUPS)
 
 
-def _scale(parameters: Any, incidences: Mapping[str, Incidence], n_tokens: int) -> Array:
+def _scale(parameters: Any, incidences: Mapping[str, Incidence | Array], n_tokens: int) -> Array:
     """The scale of every weight [W]; those of plain transitions have all tokens.  Of pairs and triples of states, the
     states before the last are part of the feature, in an equal share of its tokens."""
     scale = np.ones(parameters.n_weights)
@@ -138,12 +139,15 @@ def _scale(parameters: Any, incidences: Mapping[str, Incidence], n_tokens: int) 
         often: Any = n_tokens
         if name in parameters.cells:
             ptr = parameters.cells[name].ptr
-            often = np.repeat(_tokens_of(incidences[name], len(ptr) - 1), np.diff(ptr))
+            of_features = incidences[name]
+            if isinstance(of_features, Incidence):
+                of_features = tokens_of(of_features, len(ptr) - 1)
+            often = np.repeat(of_features, np.diff(ptr))
         scale[part] = np.maximum(often / parameters.n_states ** REACHES.get(name, 0), 1) ** -POWER
     return scale
 
 
-def _tokens_of(incidence: Incidence, n_features: int) -> Array:
+def tokens_of(incidence: Incidence, n_features: int) -> Array:
     """How many tokens have each feature [F], or the sum of its squared values."""
     keys, key_ptr, key_feature, _, token_feature, value = incidence
     of_keys = np.bincount(keys[keys >= 0], minlength=len(key_ptr) - 1)

@@ -1,10 +1,11 @@
 """Wrapped progressive sampling (Van den Bosch 2004): many settings on small samples, the best ones on larger."""
 
+import copy
 import reprlib
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, product
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,6 +47,19 @@ from labelwright.taggers.estimator import Estimator, is_interrupted, untrained
 Array = NDArray[Any]
 BINS = 10  # of the scores of a step
 IDLE = ("n_jobs", "verbose")  # parameters that change no score
+
+
+class Measured(NamedTuple):
+    """How a setting did."""
+
+    score: float | None
+    error: ValueError | None
+    seconds: float
+
+
+def _measured_on_worker(setting: Setting, shared: "tuple[ProgressiveSearch, list[Fold], LeftOut]") -> Measured:
+    search, parts, left_out = shared
+    return search._measured(parts, setting, left_out)
 
 
 class ProgressiveSearch(Estimator):
@@ -124,6 +138,7 @@ class ProgressiveSearch(Estimator):
         progress: Callable[[Trial, int], None] | None = None,
         checkpoint: Any = None,
         sample_weight: Any = None,
+        client: Any = None,
     ) -> Self:
         """Search on sentences X and their labels y, on a Corpus with a label column, or on rows X [N, D] and classes y.
 
@@ -135,6 +150,7 @@ class ProgressiveSearch(Estimator):
             development data stop early by it
         progress : called with every setting that was tried, and with the number of settings in this step
         checkpoint : a path; trials are kept there, and the same search resumes from it after an interruption
+        client : a Dask client, on whose workers the settings of a step are tried side by side
         """
         self._check()
         pool = list(self._settings())
@@ -148,7 +164,7 @@ class ProgressiveSearch(Estimator):
         bar = SearchBar(len(self.sizes_), self.scoring_) if progress is None and self.verbose else None
         try:
             with Monitor(1, 0.0) as monitor:  # for Ctrl-C
-                self._search(pool, data, progress or (bar.show if bar is not None else None), monitor)
+                self._search(pool, data, progress or (bar.show if bar is not None else None), monitor, client)
         finally:
             if bar is not None:
                 bar.close()
@@ -227,7 +243,7 @@ class ProgressiveSearch(Estimator):
             raise OptionError("scoring: 'f1' needs chunk labels such as B-NP; use 'accuracy' or 'sentence'")
         return self.scoring or ("accuracy" if detect_scheme(labels) is None else "f1")
 
-    def _search(self, pool: list[Setting], data: SearchData, progress: Any, monitor: Monitor) -> None:
+    def _search(self, pool: list[Setting], data: SearchData, progress: Any, monitor: Monitor, client: Any) -> None:
         """Fill the table step by step, and record why the search ended."""
         order = np.random.default_rng(self.random_state or 0).permutation(data.n)  # [N]
         left_out = LeftOut(data)
@@ -235,8 +251,9 @@ class ProgressiveSearch(Estimator):
         for step, size in enumerate(self.sizes_, 1):
             parts = parts_of(data, order[:size], int(folds[min(step, len(folds)) - 1]), self._dev)
             errors = []
+            measure = self._measuring(client, step, pool, parts, left_out)
             for setting in pool:
-                row, error = self._row(step, parts, setting, left_out, monitor)
+                row, error = self._row(step, parts, setting, measure, monitor)
                 if row is None:  # Ctrl-C cut it short
                     break
                 self.table_.append(row)
@@ -262,35 +279,53 @@ class ProgressiveSearch(Estimator):
         last = "one setting is left" if len(pool) == 1 else "all data have been used"
         self.stopped_ = "interrupted" if monitor.interrupted else last
 
-    def _row(
-        self, step: int, parts: list[Fold], setting: Setting, left_out: LeftOut, monitor: Monitor
-    ) -> tuple[Trial | None, ValueError | None]:
-        """One setting in one step, and the error where it failed; no row where training was interrupted."""
-        known = self._trials.known(step, setting)
-        if known is not None:
-            return known, None if known["error"] is None else OptionError(known["error"])
-        begun, score = time.monotonic(), None
-        error: ValueError | None = None
-        models: list[Any] = []
+    def _measuring(
+        self, client: Any, step: int, pool: list[Setting], parts: list[Fold], left_out: LeftOut
+    ) -> "Callable[[Setting], Measured]":
+        """What tries one of these settings, or waits for the worker of a cluster that does."""
+        if client is None:
+            return lambda setting: self._measured(parts, setting, left_out)
+        alone = copy.copy(self)  # the data are in the parts
+        alone._trials, alone.table_, alone.n_jobs = TrialFile(None, ""), [], self.n_jobs or 1
+        (shared,) = client.scatter([(alone, parts, left_out)], broadcast=True, hash=False)
+        new = [setting for setting in pool if self._trials.known(step, setting) is None]
+        futures = {id(setting): client.submit(_measured_on_worker, setting, shared, pure=False) for setting in new}
+        return lambda setting: futures.pop(id(setting)).result()
+
+    def _measured(self, parts: list[Fold], setting: Setting, left_out: LeftOut) -> "Measured":
+        """The score of a setting; what fails has an error, and training that was interrupted has none either."""
+        begun, models = time.monotonic(), list[Any]()
         try:
             for part in parts:
                 dev = part.test if self._dev is not None else None
                 models.append(left_out.trained(self._model(setting, part=True), part, dev))
                 if is_interrupted(models[-1]):
-                    monitor.interrupted = True  # the monitor of the model received the signal
-                    return None, None
+                    return Measured(None, None, 0.0)
             score = self._score(models, parts)
-            if not np.isfinite(score):
-                error, score = OptionError(f"scoring: expected a finite number, got {score}"), None
-        except ValueError as refused:  # a LabelwrightError is one
-            error = refused
+            if np.isfinite(score):
+                return Measured(score, None, time.monotonic() - begun)
+            raise OptionError(f"scoring: expected a finite number, got {score}")
+        except ValueError as error:  # a LabelwrightError is one
+            return Measured(None, error, time.monotonic() - begun)
+
+    def _row(
+        self, step: int, parts: list[Fold], setting: Setting, measure: "Callable[[Setting], Measured]", monitor: Monitor
+    ) -> tuple[Trial | None, ValueError | None]:
+        """One setting in one step, and the error where it failed; no row where training was interrupted."""
+        known = self._trials.known(step, setting)
+        if known is not None:
+            return known, None if known["error"] is None else OptionError(known["error"])
+        score, error, seconds = measure(setting)
+        if score is None and error is None:
+            monitor.interrupted = True  # the monitor of the model received the signal
+            return None, None
         row: Trial = {
             "step": step,
             "n_train": parts[0].n_train,
             "n_test": sum(part.n_test for part in parts),
             "setting": setting,
             "score": score,
-            "seconds": time.monotonic() - begun,
+            "seconds": seconds,
             "kept": None if error is None else False,
             "error": None if error is None else _line(error),
         }

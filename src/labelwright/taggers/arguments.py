@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from labelwright.answers.batch import Batch
 from labelwright.corpus.partial_labels import LabelCodes, check_known, label_codes
-from labelwright.corpus.schemes import SAME_AS, SCHEMES, allowed, pairs_of_codes
+from labelwright.corpus.schemes import SAME_AS, SCHEMES, allowed
 from labelwright.corpus.spans import Span
 from labelwright.corpus.table import Corpus, checked_sentences, in_lists, intern_labels
 from labelwright.corpus.tabular import table_rows
@@ -55,8 +55,29 @@ class Data(NamedTuple):
     said: Supervision = PLAIN
     more: Any = None  # what a structure needs beside that: candidates of tokens, or the labels of segments
 
+    @property
+    def sizes(self) -> dict[str, int]:
+        """What the record of training says of their size."""
+        return {"sentences": len(self.offsets) - 1, "tokens": int(self.offsets[-1])}
+
+    @property
+    def arrays(self) -> list[Array]:
+        """All numbers."""
+        said = [given for given in self.said if given is not None]
+        return [self.offsets, self.gold, *(a for x in self.incidences.values() for a in x), *said]
+
 
 # -- labels -----------------------------------------------------------------------------------------------------------
+
+
+def on_workers(X: Any, client: Any, **unused: Any) -> Any:
+    """Training data on the workers of a client, as a context; what only data on one machine can have is refused."""
+    if not hasattr(X, "on"):
+        raise OptionError(f"client: expected labelwright.scale.Partitions, got {type(X).__name__}; fit it without one")
+    for name, value in unused.items():
+        if value is not None:
+            raise OptionError(f"{name}: not for data on a cluster; leave it out")
+    return X.on(client)
 
 
 def no_labels(corpus: Corpus) -> CorpusError:
@@ -287,12 +308,13 @@ def check_paths(supervision: Supervision, gold: Array, offsets: Array, space: St
 
 
 def forbidden_codes(
-    transitions: Sequence[Any], labels: Sequence[Any], gold: Array, offsets: Array, more: bool = False
+    transitions: Sequence[Any], labels: Sequence[Any], seen: Mapping[Any, int], more: bool = False
 ) -> list[tuple[int, int]]:
-    """The pairs of labels that are impossible, as codes, after a check that the training labels [T] have none of them.
+    """The pairs of labels that are impossible, as codes, after a check that the training labels have none of them.
 
     transitions : pairs that a user forbids, and pairs that he requires: after the first label of one of these nothing
         but the second ones of all its pairs
+    seen : how often each label follows each other in the training data
     more : further labels may come later"""
     forbidden, required = ([tuple(pair) for pair in given or ()] for given in transitions)
     if not forbidden and not required:
@@ -305,7 +327,6 @@ def forbidden_codes(
             raise OptionError(f"{setting}: no label {unknown!r} in the training data, which have {named}")
     firsts = dict.fromkeys(before for before, _ in required)
     others = [(a, b) for a in firsts for b in labels if (a, b) not in required]
-    seen = pairs_of_codes(labels, gold, offsets)
     for setting, pairs in (("forbidden_transitions", forbidden), ("required_transitions", others)):
         for before, after in pairs:
             if (before, after) in seen:

@@ -41,7 +41,7 @@ from labelwright.settings import (
 )
 from labelwright.structures.passing import Passed, certain, joined, mixed, over
 from labelwright.taggers import registry
-from labelwright.taggers.arguments import Forced, labelled_pair, listed_weights
+from labelwright.taggers.arguments import Forced, labelled_pair, listed_weights, on_workers
 from labelwright.taggers.base import (
     CONFIDENCE,
     EXPLANATION,
@@ -150,7 +150,7 @@ class Cascade(Confidences, Tagger):
 
     can = _OfItsLayers()  # type: ignore[assignment]
     _training_options: ClassVar[frozenset[str]] = frozenset(
-        {"dev", "progress", "layer_progress", "checkpoint", "sample_weight", "partial_labels", "partial_fit"}
+        {"dev", "progress", "layer_progress", "checkpoint", "sample_weight", "partial_labels", "partial_fit", "client"}
     )
     layers_: dict[str, Any]
     inputs_: tuple[str, ...]  # names of the columns of input
@@ -184,6 +184,7 @@ class Cascade(Confidences, Tagger):
         progress: Callable[[Record, int], None] | None = None,
         layer_progress: Callable[[str, Any], Any] | None = None,
         sample_weight: Sequence[Any] | None = None,
+        client: Any = None,
     ) -> Self:
         """Train on sentences X and the labels of every layer: y = {name: labels}, or a Corpus with columns so named.
         For scikit-learn, which chooses among sentences, y may also have an item for each sentence: a list with a tuple
@@ -200,21 +201,27 @@ class Cascade(Confidences, Tagger):
         layer_progress : called with the name and the model of each layer before it is trained (once for each part of
             the jackknife, too), gives what is called with every iteration of it; closed afterwards if it can be
         sample_weight : a number for each sentence, or a list of numbers, one for each token; for all layers
+        client : a Dask client, whose workers read X, labelwright.scale.Partitions, and train
         """
         self._check_parameters()
+        if client is not None:
+            how: dict[str, Any] = {"checkpoint": checkpoint, "checkpoint_every": checkpoint_every, "resume": resume}
+            with on_workers(X, client, y=y, sample_weight=sample_weight) as spread:
+                return self.fit(spread, dev=dev, progress=progress, layer_progress=layer_progress, **how)
         places = Checkpoints.given(checkpoint, checkpoint_every, resume)
         expect_much()
         names = [name for name, _ in self.layers]
-        X, gold = labelled_layers(X, y, names, partial=True)
+        spread = hasattr(X, "layered")  # over the workers of a cluster, which know the labels
+        X, gold = (X.layered(self), {}) if spread else labelled_layers(X, y, names, partial=True)
         sample_weight = None if sample_weight is None else listed_weights(sample_weight)
         development = None if dev is None else labelled_layers(*labelled_pair(dev), names, "dev: ")
         for attribute in ("layers_", "before_"):
             self.__dict__.pop(attribute, None)
         begun = time.monotonic()
-        self.inputs_ = X.input_names if isinstance(X, Corpus) else ()
+        self.inputs_ = X.input_names if spread or isinstance(X, Corpus) else ()
         tokenizer = self._tokenizer_of(X)
         self.lexicon_ = None
-        source = self._input(X)
+        source = X if spread else self._input(X)
         if self.lexicon is not None:
             self.lexicon_, source = Lexicon.learn(_columns(X), gold[self.lexicon])
         run = LayerRun(self._fresh, layer_progress, sample_weight, places)
@@ -373,8 +380,13 @@ class Cascade(Confidences, Tagger):
         for k, (name, model) in enumerate(self.layers):
             if development is not None:
                 dev = read, development[1][name]
-            layer = trained[name] = run.train(name, model, inputs[k], gold[name], dev=dev)
-            if k + 1 < len(self.layers):
+            if not gold:
+                inputs[k] = inputs[k].of_layer(name)
+            layer = trained[name] = run.train(name, model, inputs[k], gold.get(name), dev=dev)
+            if k + 1 < len(self.layers) and not gold:
+                inputs.append(inputs[k].over(name, layer))
+                read = None if read is None else over(read, name, self._passed(layer, read))
+            elif k + 1 < len(self.layers):
                 passed, of_layer = self._trained_passing(run, name, layer, inputs[k], gold[name])
                 versions.append(of_layer)
                 inputs.append(over(inputs[k], name, passed))
@@ -421,6 +433,8 @@ class Cascade(Confidences, Tagger):
         variables = variables_of.joined(parts)
 
         def optimise(state: dict[str, Array] | None) -> Array:
+            if not gold:  # on the workers of a cluster
+                return minimised(inputs[0].objective(self), start, variables, monitor, workers, state)
             made = stacks(self.layers_, inputs, gold, versions, self.shares or {}, workers, sample_weight=sample_weight)
             sizes = [len(model.weights_) for model in models]
             return minimised(Joint(made, sizes), start, variables, monitor, workers, state)

@@ -2,7 +2,7 @@
 zero-order model prunes the labels of every token."""
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -120,7 +120,8 @@ class ChainStructure:
             incidences, _ = extractor.encode(corpus)
             before = Before(old.parameters, old.space, old.extractor.numbers_in(extractor))
         part = more or model._of_part or old is not None
-        scheme = _scheme_of(model, labels, gold, offsets, old)
+        pairs = pairs_of_codes(labels, gold, offsets)
+        scheme = _scheme_of(model, labels, pairs, old)
         enforced = None
         if model.constraints is not None:
             known = [] if len(sets) else cut([labels[code] for code in gold], offsets)
@@ -129,7 +130,7 @@ class ChainStructure:
         said = supervision_of(sets, gold, offsets, labels, model.class_weight, sample_weight, part, rate)
         states = model._latent_states(labels, part)
         transitions = model.forbidden_transitions, model.required_transitions
-        forbidden = forbidden_codes(transitions, labels, gold, offsets, part)
+        forbidden = forbidden_codes(transitions, labels, pairs, part)
         offsets = np.unique(offsets)  # sentences without tokens teach nothing
         data = Data(incidences, offsets, gold, said)
         share = None if old is not None else _share(model, len(labels), extractor, said)
@@ -250,8 +251,9 @@ def _checked_scheme(constraints: str, of_labels: str | None, sentences: list[lis
     return scheme
 
 
-def _scheme_of(model: Any, labels: list[Any], gold: Array, offsets: Array, old: Trained | None) -> str | None:
-    """The scheme of the labels: that of the old model, unless it had none or new labels do not fit it."""
+def _scheme_of(model: Any, labels: list[Any], pairs: Mapping[Any, int], old: Trained | None) -> str | None:
+    """The scheme of the labels: that of the old model, unless it had none or new labels do not fit it; `pairs`: how
+    often each follows each other."""
     if old is not None:
         scheme, new = old.scheme, labels[old.space.n_labels :]
         unfit = next((label for label in new if scheme is not None and not writes(scheme, label)), None)
@@ -262,7 +264,7 @@ def _scheme_of(model: Any, labels: list[Any], gold: Array, offsets: Array, old: 
             )
         if unfit is None and (scheme is not None or not new):
             return scheme
-    return detect_scheme(labels, pairs=pairs_of_codes(labels, gold, offsets))
+    return detect_scheme(labels, pairs=pairs)
 
 
 # -- pruned labels ----------------------------------------------------------------------------------------------------

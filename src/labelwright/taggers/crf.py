@@ -115,12 +115,14 @@ class Likelihood:
         """What the optimiser varies."""
         model = self.model
         penalties = model.l1, model.l2, model._l2_of_states
-        return of_model(trained.parameters, trained.space, *penalties, data.incidences, int(data.offsets[-1]))
+        return of_model(trained.parameters, trained.space, *penalties, data.incidences, data.sizes["tokens"])
 
     def problem(self, trained: Trained, data: Data, workers: Workers) -> Any:
         """What is minimised, but for penalties: the likelihood, with the term of an expected entity rate; on another
         device it has `vectors` of its own."""
         structure, rate = self.model._structure, self.model.entity_rate
+        if not isinstance(data, Data):  # on the workers of a cluster
+            return data.likelihood(trained)
         if self.model.device != "cpu":
             from labelwright.device.likelihood import TorchLikelihood
             from labelwright.device.place import Place

@@ -193,7 +193,7 @@ class LayerRun:
         name: str,
         model: Any,
         X: Any,
-        gold: Sequence[Sequence[Any]],
+        gold: Sequence[Sequence[Any]] | None,
         left_out: tuple[int, int] = (0, 0),
         dev: tuple[Any, Any] | None = None,
     ) -> Any:

@@ -41,6 +41,7 @@ from labelwright.taggers.arguments import (
     fingerprint,
     labelled_pair,
     of_this_model,
+    on_workers,
     permitted_labels,
     true_labels,
 )
@@ -245,8 +246,8 @@ class LinearTagger(Weighted, Tagger):
     can: ClassVar[frozenset[str]] = frozenset({PROBABILITY, NBEST, FORCED, RULES, EXPLANATION, LAYER, JOINT})
     decoders: ClassVar[tuple[str, ...]] = CHAIN_DECODERS
     _training_options: ClassVar[frozenset[str]] = frozenset(
-        {"dev", "init", "checkpoint", "progress", "memory_map", "sample_weight", "partial_labels", "partial_fit"}
-    )
+        ["dev", "init", "checkpoint", "progress", "memory_map", "sample_weight", "partial_labels", "partial_fit"]
+    ) | {"client"}
     _structure: ClassVar[Any] = CHAINS
     _by_paths: ClassVar[bool] = False  # is a labelling worth its best path, not the sum over its paths?
 
@@ -268,6 +269,7 @@ class LinearTagger(Weighted, Tagger):
         memory_map: Any = None,
         arrays: Sequence[Any] | None = None,
         sample_weight: Sequence[Any] | None = None,
+        client: Any = None,
     ) -> Self:
         """Train on sentences X and their labels y (or on a Corpus, whose label column is y).
 
@@ -287,8 +289,14 @@ class LinearTagger(Weighted, Tagger):
         arrays : numbers beside words and columns, an array [tokens, D] for each sentence, as predict takes them
         sample_weight : a number for each sentence, which counts so many times; or a list of numbers for each sentence,
             one for each token: how much a wrong label counts there
+        client : a Dask client, whose workers read X, labelwright.scale.Partitions, and train
         """
         self._check_parameters()
+        if client is not None:
+            how: dict[str, Any] = {"checkpoint": checkpoint, "checkpoint_every": checkpoint_every, "resume": resume}
+            one = {"y": y, "arrays": arrays, "memory_map": memory_map, "sample_weight": sample_weight}
+            with on_workers(X, client, **one) as spread:
+                return self.fit(spread, dev=dev, init=init, progress=progress, **how)
         if arrays is not None:
             X, y = with_arrays(X, arrays, listed(y)), None
         folder = None if memory_map is None else Folder(memory_map)
@@ -373,7 +381,11 @@ class LinearTagger(Weighted, Tagger):
         self, X: Any, y: Any, sample_weight: Any = None, more: bool = False, old: Trained | None = None
     ) -> tuple[Data, Trained]:
         """The training data as integers, and what is known before training."""
-        made: tuple[Data, Trained] = self._structure.prepare(self, Source(X, y, sample_weight, more, old))
+        made: tuple[Data, Trained]
+        if hasattr(X, "prepared_for"):  # on the workers of a cluster
+            made = X.prepared_for(self)
+        else:
+            made = self._structure.prepare(self, Source(X, y, sample_weight, more, old))
         return made
 
     def _latent_states(self, labels: Sequence[str], more: bool = False) -> list[int]:
@@ -435,8 +447,7 @@ class LinearTagger(Weighted, Tagger):
     ) -> None:
         """Store what was learnt, and what is worth knowing about the run, in the model file too."""
         best = best or monitors[-1]
-        sizes = {"sentences": len(data.offsets) - 1, "tokens": int(data.offsets[-1])}
-        record = record_of(trained, sizes, monitors, best, self._trains_in)
+        record = record_of(trained, data.sizes, monitors, best, self._trains_in)
         self._trained = trained
         self.history_ = [dict(record) for record in best.history if set(learner.of_iteration) <= set(record)]
         self.training_ = record | self._structure.facts(trained, data) | learner.facts
@@ -468,8 +479,7 @@ class LinearTagger(Weighted, Tagger):
         idle = {"n_jobs", "verbose", "warm_start", *IN_THE_DATA, *self._learner(self).may_change}
         idle |= {"device"} if self.device == "cpu" else set()  # other devices round in their own way
         settings = {k: v for k, v in self.get_params(deep=False).items() if k not in idle}
-        arrays = [data.offsets, data.gold, start.weights, *(a for x in data.incidences.values() for a in x)]
-        arrays += [given for given in data.said if given is not None]
+        arrays = [start.weights, *data.arrays]
         if dev is not None:
             arrays += [dev.X.offsets, *(a for x in dev.X.incidences.values() for a in x)]
         return fingerprint((settings, start.space.labels, dev and dev.y), arrays)

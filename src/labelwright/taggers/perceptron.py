@@ -114,6 +114,8 @@ class Online:
     def _passes(self, trained: Trained, data: Data, workers: Workers) -> Passes:
         model = self.model
         seed = (model.random_state or 0) if model.shuffle else None
+        if not isinstance(data, Data):  # on the workers of a cluster
+            return data.passes(trained, self.rule(), seed)
         return Passes(*data[:4], trained.space, trained.parameters, self.rule(), seed, model.batch_size, workers)
 
     def _measure(self, passes: Passes) -> None:

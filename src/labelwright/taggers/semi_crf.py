@@ -262,7 +262,7 @@ class SemiCRF(LinearTagger):
     [['B-PER', 'I-PER', 'O', 'B-PER', 'I-PER']]
     """
 
-    _training_options: ClassVar[frozenset[str]] = LinearTagger._training_options - {"init"}
+    _training_options: ClassVar[frozenset[str]] = LinearTagger._training_options - {"init", "client"}
     _structure: ClassVar[Any] = SEGMENTS
     _learner: ClassVar[Any] = Likelihood
     decoders: ClassVar[tuple[str, ...]] = DECODERS
