@@ -70,7 +70,7 @@ BUDGETS = {  # the most lines and files of each package: raising one is a decisi
     ("interchange", "compat"): (2760, 16),
     ("reproduce",): (1600, 9),
     ("serve",): (2180, 12),  # a service over HTTP, and labelling in the browser
-    ("cli",): (6410, 25),  # with `serve` and `annotate`
+    ("cli",): (6420, 25),  # with `serve` and `annotate`
     ("top level",): (2020, 9),
 }
 DEEPEST = 4  # of our classes from an estimator to `object`
