@@ -42,6 +42,7 @@ FOLDS = 5
 FEWEST = 10  # answers that are scored
 AGAIN = 1.1  # scored anew when there are so many times more answers
 CANDIDATES = 2000  # sentences that are ranked in a round, drawn from all that are left
+MEASURE = "margin"  # of few answers it learns more than by entropies, which choose the longest sentences
 TOP = 50  # of them that are handed over
 DOUBTFUL = 0.05  # answers with at most this score of doubt are looked at again,
 ENOUGH = 50  # once there are so many answers: before, a model is often wrong,
@@ -120,7 +121,7 @@ class Learner:
         if len(left) > CANDIDATES:
             left = self.rng.choice(left, CANDIDATES, replace=False).tolist()
         words = [words_of(self.task.texts[n], self.task.tokenizer) for n in left]
-        return [left[each.sentence] for each in rank(self.model, words, top=TOP, diverse=True)]
+        return [left[each.sentence] for each in rank(self.model, words, MEASURE, top=TOP)]
 
     def _sentences(self) -> tuple[list[list[str]], list[list[Any]], list[tuple[int, int]]]:
         """Words and labels of all answers, and the answer and first token that each sentence begins with."""
