@@ -124,6 +124,7 @@ def test_a_session_by_keys_alone_with_a_kill_in_the_middle(page: Any, service: S
     expect(page.locator("#count")).to_contain_text("2 of 5", timeout=30_000)  # it was sent again
     assert service.answers()[TEXTS[1]] == {"label": [[0, 5, "PER"], [11, 16, "LOC"]]}
 
+    expect(page.locator("#card")).to_have_attribute("aria-busy", "false")  # with the next sentence
     accept(page, "Control+z")  # the answer is taken back, and shown again
     assert shown(page) == TEXTS[1]
     assert list(service.answers()) == [TEXTS[0]]
