@@ -107,7 +107,11 @@ def _inlined(found: re.Match[str]) -> str:
         name = waiting.pop()
         if name in nodes and name not in wanted:
             wanted.add(name)
-            waiting += [each.id for each in ast.walk(nodes[name]) if isinstance(each, ast.Name)]
+            parts = list(ast.walk(nodes[name]))
+            read = [each for each in parts if isinstance(each, ast.Name)]
+            own = {each.id for each in read if isinstance(each.ctx, ast.Store)}  # local names, and parameters
+            own |= {each.arg for each in parts if isinstance(each, ast.arg)}
+            waiting += [each.id for each in read if each.id not in own]
     used = sorted({nodes[name].lineno: nodes[name] for name in wanted}.items())
     return "\n\n".join(str(ast.get_source_segment(source, node)) for _, node in used) + "\n"
 
