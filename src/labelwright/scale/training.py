@@ -43,8 +43,9 @@ ONE_MACHINE = {  # settings that need all sentences in one place, and the values
 
 
 class Partitions:
-    """Labelled sentences in files, to train on by the workers of a Dask cluster: `CRF().fit(Partitions("x/*.txt"),
-    client=client)`.
+    """Labelled sentences in files, to train on by the workers of a Dask cluster.
+
+    Give them to `fit`: `CRF().fit(Partitions("x/*.txt"), client=client)`.
 
     files : a path, an address of fsspec (s3://...), a glob, or a list of them; workers must reach them, too
     columns, label : names of the columns, and that of the label, as `read_columns` takes them
