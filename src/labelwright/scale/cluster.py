@@ -104,8 +104,8 @@ class Cluster:
         self.client, self.told = client, told
         self._places: dict[tuple[int, int], str] = {}  # of blocks: pieces in all, number
         self._reduced_copies = False
+        self._checked: set[str] = set()  # workers
         self.n_threads = sum(self.workers().values())
-        self.check_versions()
 
     def workers(self) -> dict[str, int]:
         """The threads of every worker that is there; waits a while for the first."""
@@ -116,14 +116,16 @@ class Cluster:
                 except TimeoutError:
                     raise ClusterError(f"dask: no worker is left at {address_of(self.client)}; start some") from None
                 found = self.client.nthreads()
+            self._check_versions([worker for worker in found if worker not in self._checked])
             return dict(sorted(found.items()))
 
-    def check_versions(self) -> None:
+    def _check_versions(self, new: list[str]) -> None:
         """Refuse workers with another labelwright, or none: they would make other models."""
-        with explained(self.client):
-            versions = self.client.run(_version, on_error="return")
+        versions = self.client.run(_version, workers=new, on_error="return") if new else {}
         for worker, version in versions.items():
-            if version != __version__:
+            if version == __version__:
+                self._checked.add(worker)
+            elif not isinstance(version, OSError):  # else it is gone already
                 got = f"none ({_line(version)})" if isinstance(version, BaseException) else version
                 raise ClusterError(f"dask: worker {worker}: expected labelwright {__version__}, got {got}; install it")
 

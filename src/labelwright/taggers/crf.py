@@ -48,13 +48,9 @@ class Likelihood:
             raise OptionError("l1: SGD has no L1 penalty; use optimizer='lbfgs'")
         if model.entity_rate is not None and model.optimizer == "sgd":
             raise OptionError("entity_rate: SGD has no term for it; use optimizer='lbfgs'")
-        if model.device != "cpu":
-            if model.optimizer == "sgd" or model.entity_rate is not None:
-                unknown = "optimizer='sgd'" if model.optimizer == "sgd" else "entity_rate"
-                raise OptionError(f"device={model.device!r}: {unknown} is trained on the CPU alone; use device='cpu'")
-            from labelwright.device.place import Place
-
-            Place(model.device)  # it must be there
+        if model.device != "cpu" and (model.optimizer == "sgd" or model.entity_rate is not None):
+            unknown = "optimizer='sgd'" if model.optimizer == "sgd" else "entity_rate"
+            raise OptionError(f"device={model.device!r}: {unknown} is trained on the CPU alone; use device='cpu'")
 
     def stopping(self, optimizer: str | None = None) -> dict[str, Any]:
         """When training stops: arguments of Monitor."""

@@ -297,6 +297,10 @@ class LinearTagger(Weighted, Tagger):
             one = {"y": y, "arrays": arrays, "memory_map": memory_map, "sample_weight": sample_weight}
             with on_workers(X, client, **one) as spread:
                 return self.fit(spread, dev=dev, init=init, progress=progress, **how)
+        if self.device != "cpu" and not hasattr(X, "prepared_for"):  # workers have devices of their own
+            from labelwright.device.place import Place
+
+            Place(self.device)  # it must be there
         if arrays is not None:
             X, y = with_arrays(X, arrays, listed(y)), None
         folder = None if memory_map is None else Folder(memory_map)
