@@ -99,7 +99,7 @@ clean:  ## remove the environment and all caches
 	rm -rf $(VENV) $(PLAIN) $(LOWEST) $(SPACY) $(GPU) $(BROWSER) build dist site docs/gallery docs/reference/commands .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-$(VENV)/.created:
+$(VENV)/.created: Makefile  # an older one may have made it, with an older pip
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
 		|| { echo "labelwright needs Python 3.11 or newer, and $(PYTHON) is not: make PYTHON=/path/to/python3.11 ..." >&2; exit 2; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) \

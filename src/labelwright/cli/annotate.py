@@ -37,7 +37,7 @@ def annotate_command(o: Any) -> None:
 
     \b
       labelwright annotate letters.txt -o letters.jsonl --labels PER,LOC
-      labelwright annotate letters.txt -o letters.jsonl --model names.crf --save better.crf
+      labelwright annotate letters.txt -o letters.jsonl --model a.crf --save b.crf
       labelwright train letters.jsonl -o names.crf --template ner
 
     Open the address that is shown. Each answer is on the disk before the next sentence is shown: whatever happens,

@@ -62,7 +62,7 @@ def _arcs(arc: Array, graph: Graph) -> tuple[Arcs, float]:
         return _kept.arcs
     (E, ET), (least, most) = np.empty((2, *arc.shape)), np.empty((2, len(arc), graph.width))
     arcs = Arcs(E, ET, np.empty(len(arc)), least, most)
-    both = arcs, float(kernels.exponentiate_arcs(arc, graph.blocks, arcs))
+    both = arcs, float(kernels.prepare_arcs(arc, graph.blocks, arcs))
     if scores:
         _kept.arcs, _kept.blocks, _kept.scores = both, graph.blocks, scores
     return both

@@ -68,7 +68,7 @@ class PrefixPool(NamedTuple):
 def bounds(psi, top, arcs, blocks, cut, beta, log_beta):
     """Fill beta [T, Q] (scaled) and log_beta [T] (log of the scale); False where a number underflowed.
 
-    psi [T, Q] = exp(node - top), and arcs as exponentiate_arcs leaves them, each block transposed: the loops run over
+    psi [T, Q] = exp(node - top), and arcs as prepare_arcs leaves them, each block transposed: the loops run over
     its sources h.  Most labels are passed over: they could not be the best ones even if the arc into each of their
     nodes were the largest, and those of another label the smallest.  That leaves 2 or 3 labels of 9 to 20."""
     T, Q = psi.shape
@@ -128,7 +128,7 @@ def bounds(psi, top, arcs, blocks, cut, beta, log_beta):
 
 
 @kernel
-def exponentiate_arcs(scores, blocks, arcs):
+def prepare_arcs(scores, blocks, arcs):
     """Fill the exponentials of every token's arcs [T or 1, A]; returns the widest difference between finite scores of
     one token.  With a row per token, the first is not used."""
     T, A = scores.shape
@@ -451,5 +451,5 @@ def solve_by_token(node, arc, blocks, contexts, offsets, labels, out):
             E, ET = np.empty((b - a, arc.shape[1])), np.empty((b - a, arc.shape[1]))
             least, most = np.empty((b - a, node.shape[1])), np.empty((b - a, node.shape[1]))
             arcs = Arcs(E, ET, np.empty(b - a), least, most)
-            widest = exponentiate_arcs(arc[a:b], blocks, arcs)
+            widest = prepare_arcs(arc[a:b], blocks, arcs)
             _solve_one(node[a:b], arcs, widest, blocks, contexts, labels[a:b], out[n])

@@ -431,7 +431,8 @@ class ProgressBar:
         from rich.progress import TimeRemainingColumn as Remaining
 
         done = [BarColumn(bar_width=24), MofNCompleteColumn()] if self._total else [TextColumn("{task.completed}")]
-        columns = TextColumn("{task.description}"), *done, TextColumn("{task.fields[note]}"), Elapsed(), Remaining()
+        left = [TextColumn("and at most"), Remaining(), TextColumn("more")] if self._total else []
+        columns = TextColumn("{task.description}"), *done, TextColumn("{task.fields[note]}"), Elapsed(), *left
         self._bar = Progress(*columns, console=Console(stderr=True))
         self._task = self._bar.add_task(self._what, total=self._total, note="")
         self._bar.start()

@@ -17,15 +17,15 @@ def _matrices(E, blocks):
         yield E[:, arc_ptr[b] : arc_ptr[b + 1]].reshape(shape)
 
 
-def exponentiate_arcs(arc, blocks, arcs):
+def prepare_arcs(scores, blocks, arcs):
     E, ET, top = arcs[:3]
-    used = slice(0 if len(arc) == 1 else 1, None)
-    high, low = arc.max(axis=1), np.where(arc > -inf, arc, inf).min(axis=1)
+    used = slice(0 if len(scores) == 1 else 1, None)
+    high, low = scores.max(axis=1), np.where(scores > -inf, scores, inf).min(axis=1)
     top[:], E[:] = 0.0, 0.0
     top[used] = high[used]
-    E[used] = np.where(high[used, None] > -inf, np.exp(arc[used] - high[used, None]), 0.0)
+    E[used] = np.where(high[used, None] > -inf, np.exp(scores[used] - high[used, None]), 0.0)
     for b, M in enumerate(_matrices(E, blocks)):
-        ET[:, blocks.arc_ptr[b] : blocks.arc_ptr[b + 1]] = M.transpose(0, 2, 1).reshape(len(arc), -1)
+        ET[:, blocks.arc_ptr[b] : blocks.arc_ptr[b + 1]] = M.transpose(0, 2, 1).reshape(len(scores), -1)
         targets = slice(*blocks.target[b : b + 2])
         arcs.least[:, targets], arcs.most[:, targets] = M.min(axis=1, initial=1.0), M.max(axis=1, initial=0.0)
     return float(np.maximum(high - low, 0)[used].max(initial=0.0))
