@@ -43,6 +43,8 @@ class Bags(NamedTuple):
 
     def sums(self, rows: Tensor) -> Tensor:
         """The sums [bags, width] of rows [n, width]."""
+        if not rows.shape[1]:  # no weights: embedding_bag refuses this on some processors
+            return rows.new_zeros(len(self.levels[-1][1]) - 1, 0)
         value = None if self.value is None else self.value.to(rows.dtype)
         for index, ptr in self.levels:
             rows = torch.embedding_bag(rows, index, ptr, False, 0, False, value, True)[0]
