@@ -72,6 +72,14 @@ def test_a_torn_last_line_is_cut_and_a_whole_one_is_kept(tmp_path):
     assert [each["text"] for each in lines_of(path)] == [ADA, THEY]
 
 
+@pytest.mark.parametrize("torn", [b"\0" * 9, b'{"te', b'{"text": "A\0\0'])
+def test_what_a_crash_leaves_of_a_line_is_cut(tmp_path, torn):
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(torn)
+    LabelledFile(str(path)).close()
+    assert path.read_bytes() == b""
+
+
 def test_fields_of_other_programs_stay(tmp_path):
     path = tmp_path / "a.jsonl"
     path.write_text(json.dumps({"id": 7, "text": ADA, "label": [], "Comments": ["?"]}) + "\n")
@@ -126,6 +134,8 @@ def test_what_cannot_be_written_is_not_acknowledged(tmp_path, monkeypatch):
         ('{"text": "a", "label": [], "unknown": [[0]]}\n', ":1: unknown: expected [start, end], got [0]"),
         ('{"tokens": ["a"], "labels": ["O"]}\n', ":1: text: expected a text, got nothing"),
         ("nonsense\n", ":1: not JSON"),
+        ("Dear Ada", ": the last line is not JSON; name another file"),
+        ('{"text": "a", "label": []}\n{"id": 7, "te', ": the last line is not JSON; name another file"),
     ],
 )
 def test_files_that_are_none_of_ours_are_refused_and_left_alone(tmp_path, content, line):

@@ -24,6 +24,8 @@ try:
 except ImportError:  # Windows, where files are not locked
     fcntl = None  # type: ignore[assignment]
 
+HEAD = b'{"text": "'  # of every line that is appended
+
 
 class Answer(NamedTuple):
     """What is known of a sentence, in characters of its text."""
@@ -115,6 +117,9 @@ class LabelledFile:
         try:
             json.loads(last)
         except ValueError:
+            torn = last.rstrip(b"\0")  # a disk may have room for a line, but not yet the line
+            if not (torn.startswith(HEAD) or HEAD.startswith(torn)):
+                raise CorpusError(f"{self.shown}: the last line is not JSON; name another file") from None
             self.notes.append(f"{self.shown}: cut the last line, an answer that was not written to its end")
             return content[:begin]
         return content + b"\n"
