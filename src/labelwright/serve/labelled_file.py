@@ -18,6 +18,7 @@ from labelwright.corpus.token_records import JsonLines, dumped, parse_json_lines
 from labelwright.errors import CorpusError, OptionError, reason_of
 from labelwright.serve.bodies import RequestError
 from labelwright.storage import replace_file, replacing
+from labelwright.wording import counted
 
 try:
     import fcntl
@@ -77,11 +78,14 @@ class LabelledFile:
         missing = next((read.place for read in texts if read.annotations is None), None)
         if missing is not None:
             raise CorpusError(f"{missing}: no label, expected answers of labelwright annotate; name another file")
-        self._lines = [lines.lines[number] for number in lines.numbers]
-        self._place = {read.text: n for n, read in enumerate(texts)}  # of a sentence that is there twice the last
-        self.answers = {read.text: answer_in(read) for read in texts}
+        last = {read.text: n for n, read in enumerate(texts)}
+        if twice := len(texts) - len(last):
+            self.notes.append(f"{self.shown}: dropped {counted(twice, 'line')} whose sentence is there again further on")
+        self._lines = [lines.lines[lines.numbers[n]] for n in sorted(last.values())]
+        self._place = {text: place for place, text in enumerate(sorted(last, key=last.__getitem__))}
+        self.answers = {text: answer_in(texts[last[text]]) for text in self._place}
         self._size = len(content)
-        if kept != content:
+        if twice or kept != content:
             self._replace()
 
     def _locked(self) -> BinaryIO:
