@@ -15,7 +15,7 @@ pytest.importorskip("httpx")
 
 from fastapi.testclient import TestClient
 
-from labelwright import CRF, Perceptron, Tokenizer, read_doccano, read_label_studio
+from labelwright import CRF, Perceptron, Tokenizer, load, read_doccano, read_label_studio
 from labelwright.errors import CorpusError, OptionError
 from labelwright.serve import labelled_file, labelling, learner
 from labelwright.serve.labelled_file import Answer, LabelledFile
@@ -78,6 +78,18 @@ def test_what_a_crash_leaves_of_a_line_is_cut(tmp_path, torn):
     path.write_bytes(torn)
     LabelledFile(str(path)).close()
     assert path.read_bytes() == b""
+
+
+def test_of_a_sentence_that_is_there_twice_the_last_answer_counts(tmp_path):
+    path = tmp_path / "a.jsonl"
+    texts = (ADA, []), (THEY, []), (ADA, NAME.label)
+    path.write_text("".join(json.dumps({"text": text, "label": label}) + "\n" for text, label in texts))
+    file = LabelledFile(str(path))
+    assert (file.answers, lines_of(path)[1]["label"]) == ({THEY: Answer([], []), ADA: NAME}, NAME.label)
+    assert file.notes == [f"{path}: dropped 1 line whose sentence is there again further on"]
+    file.write(ADA, None)
+    file.close()
+    assert [each["text"] for each in lines_of(path)] == [THEY]
 
 
 def test_fields_of_other_programs_stay(tmp_path):
@@ -190,7 +202,7 @@ def client(tmp_path, monkeypatch):
     monkeypatch.setattr(Labelling, "start", lambda self: None)  # nothing is learnt
     path = tmp_path / "answers.jsonl"
     made = Labelling([ADA, THEY, NOBODY], LabelledFile(str(path)), ["PER"], {"Paris": "LOC"})
-    with TestClient(make_labelling_app(made)) as http:
+    with TestClient(make_labelling_app(made), base_url="http://localhost") as http:
         yield Client(http, made, path)
 
 
@@ -345,6 +357,7 @@ def test_learning_ranks_scores_and_doubts(monkeypatch):
     assert judged.more is None or judged.more > 0
     (doubt,) = [each for each in judged.doubts if each["sentence"] == 7]
     assert (doubt["gold"]["label"], doubt["suggested"]["label"], wrong) == ("LOC", "PER", 0)
+    assert doubt["tag"] == work.answers[7].tag
 
 
 def test_a_given_model_is_where_learning_begins(tmp_path):
@@ -353,14 +366,13 @@ def test_a_given_model_is_where_learning_begins(tmp_path):
     y = [["U-PER", "O", "U-LOC", "O", "O", "O"]] * 20
     CRF(max_iter=10, n_jobs=1).fit(words[:20], y).save(tmp_path / "base.crf")
     base = (tmp_path / "base.crf").read_bytes()
-    work = Learner(Task(texts, base, Tokenizer(), str(tmp_path / "new.crf")))
+    work = Learner(Task(texts, base, Tokenizer(), None))
     assert work.learn().answers == 0  # what to ask first, by the model as it is
     for n in range(20, 30):
         place = texts[n].index(" in ") + 1
         work.answers[n] = Answer([*gold_of(texts[n]), [place, place + 2, "TIME"]], [])
     assert work.learn().answers == 10
     assert {"U-PER", "U-LOC", "U-TIME"} <= set(work.model.classes_)  # in its scheme
-    assert (tmp_path / "new.crf").exists()
     assert work.is_to_be_judged
 
 
@@ -373,7 +385,7 @@ def test_what_is_learnt_reaches_the_page(client, monkeypatch):
     work = Learner(Task(client.labelling.texts, None, Tokenizer(), None))
     work.answers = {0: NAME, 1: PARTLY}
     learnt = work.learn()
-    doubt = {"sentence": 0, "gold": None, "suggested": None, "probability": 0.1, "suggested_probability": 0.9}
+    doubt = {"sentence": 0, "tag": NAME.tag, "gold": None, "suggested": None, "probability": 0.1, "suggested_probability": 0.9}
     for text, answer in ((ADA, NAME), (THEY, PARTLY)):
         client.answer(text, answer.label, unknown=answer.unknown)
     reported(client, "too few", learnt, Judged(2, 0.5, 0.125, 30, [doubt]))
@@ -394,7 +406,7 @@ def test_what_is_learnt_reaches_the_page(client, monkeypatch):
 def test_second_looks_come_by_themselves_but_not_too_often(client, monkeypatch):
     monkeypatch.setattr(labelling, "SECOND_LOOKS", 1)
     client.answer(ADA, NAME.label)
-    doubt = {"sentence": 0, "gold": None, "suggested": None, "probability": 0.1, "suggested_probability": 0.9}
+    doubt = {"sentence": 0, "tag": NAME.tag, "gold": None, "suggested": None, "probability": 0.1, "suggested_probability": 0.9}
     reported(client, Judged(1, 0.5, 0.1, None, [doubt]))
     whys = []
     for _ in range(3):
@@ -404,6 +416,47 @@ def test_second_looks_come_by_themselves_but_not_too_often(client, monkeypatch):
             card["text"], card["answer"]["label"] if card["answer"] else [], base=(card["answer"] or {}).get("tag")
         )
     assert whys == ["random", "second look", "random"]
+
+
+def test_a_corrected_answer_is_no_longer_in_doubt(client):
+    tag = client.answer(ADA, NAME.label)["tag"]
+    doubt = {"sentence": 0, "tag": tag, "gold": None, "suggested": None, "probability": 0.1}
+    reported(client, Judged(1, 0.5, 0.1, None, [doubt]))
+    assert client.http.get("/state").json()["second_looks"] == 1
+    assert client.answer(ADA, [[8, 13, "LOC"]], base=tag)["state"]["second_looks"] == 0
+    assert client.next(look=True)["text"] != ADA
+
+
+def test_a_model_that_cannot_be_written_is_said_and_learning_goes_on(tmp_path):
+    work = Learner(Task([ADA], None, Tokenizer(), str(tmp_path / "none" / "a.crf")))
+    work.answers = {0: NAME}
+    learnt, problem = work.reports()
+    assert learnt.answers == 1
+    assert problem.startswith(f"--save: {tmp_path / 'none' / 'a.crf'}: cannot be written: the folder")
+
+
+def test_a_learnt_model_splits_texts_as_they_were_split_here(tmp_path):
+    tokenizer = Tokenizer(characters=True, sentences="lines")
+    path = str(tmp_path / "a.crf")
+    work = Learner(Task(["北京。"], None, tokenizer, path))
+    work.answers = {0: Answer([[0, 2, "LOC"]], [])}
+    list(work.reports())
+    assert load(path).tokenizer() == tokenizer
+    again = Learner(Task(["北京。"], (tmp_path / "a.crf").read_bytes(), Tokenizer(), path))
+    again.answers = work.answers
+    list(again.reports())
+    assert load(path).tokenizer() == Tokenizer()
+
+
+def test_seed_words_are_whole_tokens_also_without_spaces(tmp_path):
+    file = LabelledFile(str(tmp_path / "a.jsonl"))
+    for text, tokenizer, places in (
+        ("我在北京。", Tokenizer(characters=True), [(2, 4, "LOC")]),
+        ("Adam met Ada.", Tokenizer(), [(9, 12, "LOC")]),
+    ):
+        made = Labelling([text], file, seeds={"北京": "LOC", "Ada": "LOC"}, tokenizer=tokenizer)
+        assert list(made._seeds_in(text)) == places
+    file.close()
 
 
 def test_sentences_are_split_and_each_is_there_once():
@@ -455,8 +508,22 @@ def test_the_command_learns_from_what_is_answered_and_keeps_the_model(tmp_path):
     service.end(signal.SIGINT)
     assert service.process.returncode == 0
     assert service.said[-1] == "answers.jsonl: 12 answers\n"
-    from labelwright import load
-
     assert load(tmp_path / "learnt.crf").predict([["Ada", "left", "Rome", "in", "3", "."]]) == [
         ["B-PER", "O", "B-LOC", "O", "O", "O"]
     ]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.name == "nt", reason="signals")
+def test_the_command_says_at_its_end_that_the_model_could_not_be_written(tmp_path):
+    import httpx
+    from killed_labelling import Labelled
+
+    (tmp_path / "texts.txt").write_text(f"{ADA}\n{THEY}\n")
+    (tmp_path / "models").mkdir()
+    service = Labelled(tmp_path, "--save", "models/learnt.crf")
+    (tmp_path / "models").rmdir()
+    with httpx.Client(base_url=service.address, timeout=60) as http:
+        assert http.post("/answer", json={"id": id_of(ADA), "label": NAME.label}).status_code == 200
+    service.end(signal.SIGINT)
+    assert service.said[-2].startswith("labelwright: --save: models/learnt.crf: cannot be written")

@@ -69,7 +69,7 @@ class Labelling:
         self._looked_at: set[tuple[int, str]] = set()  # answers that were confirmed
         self._since_look = 0
         self._order: list[int] = []
-        self._words = re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, sorted(self.seeds, key=len)[::-1]))})(?!\w)")
+        self._words = re.compile("|".join(map(re.escape, sorted(self.seeds, key=len)[::-1])))
         self._at_first = self._first_order()
         self._learnt: Learnt | None = None
         self._judged: Judged | None = None
@@ -85,8 +85,13 @@ class Labelling:
         return sorted(order, key=lambda n: -len({kind for _, _, kind in self._seeds_in(self.texts[n])}))
 
     def _seeds_in(self, text: str) -> Iterator[tuple[int, int, str]]:
-        for match in self._words.finditer(text) if self.seeds else ():
-            yield *match.span(), self.seeds[match[0]]
+        """Seed words that are whole tokens."""
+        if not self.seeds or not self._words.search(text):
+            return
+        begins, ends = map(set, zip(*self.tokenizer.tokens(text), strict=True))
+        for match in self._words.finditer(text):
+            if match.start() in begins and match.end() in ends:
+                yield *match.span(), self.seeds[match[0]]
 
     # -- learning -----------------------------------------------------------------------------------------------------
 
@@ -97,7 +102,8 @@ class Labelling:
 
     def stop(self) -> None:
         if self._process is not None:
-            self._process.stop(120.0 if self.save else 1.0)
+            if not self._process.stop(120.0 if self.save else 1.0) and self.save:
+                self._problem = f"{self.save}: learning was not done after two minutes; the last answers are not in it"
         self.file.close()
 
     def _heard(self, report: Report) -> None:
@@ -189,7 +195,8 @@ class Labelling:
         listed = []
         for each in () if self._judged is None else self._judged.doubts:
             answer = self.file.answers.get(self.texts[each["sentence"]])
-            if answer is not None and (each["sentence"], answer.tag) not in self._looked_at:
+            is_same = answer is not None and answer.tag == each["tag"]
+            if is_same and (each["sentence"], each["tag"]) not in self._looked_at:
                 listed.append(each)
         return listed
 

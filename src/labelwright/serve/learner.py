@@ -30,7 +30,7 @@ from labelwright.corpus.annotations import AnnotatedText, corpus_of
 from labelwright.corpus.partial_labels import is_partial, left_open
 from labelwright.corpus.spans import labels_of, spans_of
 from labelwright.corpus.tokenizer import Tokenizer
-from labelwright.errors import LabelwrightError
+from labelwright.errors import LabelwrightError, reason_of
 from labelwright.evaluate.counts import count
 from labelwright.search.folds import parts
 from labelwright.serve.labelled_file import Answer
@@ -103,13 +103,21 @@ class Learner:
         """A model of all answers, and the sentences that it is least sure of."""
         if self.answers:
             self.model = self._fitted(self._sentences()[:2], self.model)
+            self.model._remember_tokenizer(self.task.tokenizer)
         else:
             self.model = copy.deepcopy(self.base)
         content = io.BytesIO()
         self.model.save(content)
-        if self.task.save is not None:
-            replace_file(Path(self.task.save), content.getvalue())
         return Learnt(content.getvalue(), len(self.answers), self._order())
+
+    def reports(self) -> Iterator[Report]:
+        """Learn, and then write the model; one that cannot be written is no reason to stop."""
+        yield (learnt := self.learn())
+        try:
+            if self.task.save is not None:
+                replace_file(Path(self.task.save), learnt.model)
+        except OSError as error:
+            yield f"--save: {self.task.save}: cannot be written: {reason_of(error)}"
 
     def _fitted(self, sentences: Sentences, before: Any = None) -> Any:
         if self.base is not None:
@@ -144,7 +152,7 @@ class Learner:
 
     def judge(self) -> Iterator[Judged | None]:
         """Cross-validate, and say so at the end; None after each model, so that learning need not wait."""
-        self.scored = len(self.answers)
+        self.scored, tags = len(self.answers), {number: answer.tag for number, answer in self.answers.items()}
         X, y, begins = self._sentences()
         complete = {n for n, labels in enumerate(y) if not any(map(is_partial, labels))}
         predicted: dict[int, list[str]] = {}
@@ -165,7 +173,7 @@ class Learner:
                 ask = partial(judged, "", gold, "span")
                 for n, held in zip(rows, model._ask_outputs(tested, ask)[""], strict=True):
                     predictions[n] = held.labels
-                    doubts += [(each.score, doubt_facts(each, *begins[n])) for each in held.doubts]
+                    doubts += [(each.score, doubt_facts(each, *begins[n], tags[begins[n][0]])) for each in held.doubts]
                 yield None
         rows = sorted(complete)
         gold = [y[n] for n in rows]
@@ -202,13 +210,13 @@ def f1_of(counts: Any) -> float:
     return 2 * correct / (gold + predicted) if gold + predicted else 1.0
 
 
-def doubt_facts(doubt: Doubt, number: int, begin: int) -> dict[str, Any]:
-    """A doubt about an answer, in tokens of its text."""
+def doubt_facts(doubt: Doubt, number: int, begin: int, tag: str) -> dict[str, Any]:
+    """A doubt about the answer of this tag, in tokens of its text."""
 
     def fact(span: Any) -> dict[str, Any] | None:
         return span and {"label": span.type, "first": begin + span.start, "last": begin + span.end - 1}
 
-    facts = {"sentence": number, "gold": fact(doubt.gold), "suggested": fact(doubt.suggested)}
+    facts = {"sentence": number, "tag": tag, "gold": fact(doubt.gold), "suggested": fact(doubt.suggested)}
     return facts | {"probability": doubt.probability, "suggested_probability": doubt.suggested_probability}
 
 
@@ -248,7 +256,8 @@ def work() -> None:
             pass
         try:
             if is_new and learner.is_learnable and (more or learner.task.save is not None):
-                tell(learner.learn())
+                for report in learner.reports():
+                    tell(report)
             is_new = False
             if more and judging is None and learner.is_to_be_judged:
                 judging = learner.judge()
@@ -280,6 +289,7 @@ class LearningProcess:
         self._process = subprocess.Popen(  # noqa: S603
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, start_new_session=True
         )
+        self._is_killed = False
         self._waiting: SimpleQueue[Any] = SimpleQueue()
         self._waiting.put(task)
         self._threads = [Thread(target=self._write, daemon=True), Thread(target=self._read, args=[heard], daemon=True)]
@@ -307,17 +317,19 @@ class LearningProcess:
                 heard(pickle.load(self._process.stdout))  # noqa: S301
         except (EOFError, OSError, pickle.UnpicklingError):
             code = self._process.wait()
-            if code:
+            if code and not self._is_killed:
                 heard(f"learning has ended (status {code}); answers are kept, start again to go on learning")
 
-    def stop(self, seconds: float) -> None:
-        """End it; with a model to save it may learn the last answers before."""
+    def stop(self, seconds: float) -> bool:
+        """End it, and say whether it has ended by itself; with a model to save it may learn the last answers before."""
         self._waiting.put(None)
         try:
             self._process.wait(seconds)
         except subprocess.TimeoutExpired:
+            self._is_killed = True
             self._process.kill()
-            self._process.wait()
+        self._threads[1].join()  # all reports are heard
+        return not self._is_killed
 
 
 def sentences_in(texts: Sequence[str], tokenizer: Tokenizer) -> list[str]:
