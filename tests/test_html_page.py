@@ -103,12 +103,13 @@ def test_spans_are_drawn_alike_in_pages_and_notebooks() -> None:
     assert of_text._repr_html_() == of_text
     assert re.fullmatch(r"<div .*?><p><mark .*?>Ada<small .*?>PER 0\.\d\d</small></mark> ran\.</p></div>", of_text)
     assert of_words.count("<mark ") == 1
+    assert show(tagger, ["Ada ran.", "he ran."]).count("<p>") == 2
     (span,) = tagger.predict_spans([["Ada", "ran", "."]])[0]
     drawn = marked_words(["Ada", "ran", "."], [span])
     assert re.findall("<mark.*</mark>", drawn) == re.findall("<mark.*</mark>", of_words)
     assert "Ada" in Entity(0, 3, "PER", "Ada", 0.5)._repr_html_()
     assert "PER" in Span(0, 1, "PER")._repr_html_()
-    with pytest.raises(OptionError, match="show: expected a text, or sentences"):
+    with pytest.raises(OptionError, match="show: expected texts, or sentences"):
         show(tagger, [{"word": "Ada"}])
 
 

@@ -304,7 +304,7 @@ label, output { font-size: .78rem; color: var(--quiet); display: grid; gap: .15r
 .interval i, .interval b { position: absolute; top: 50%; height: 4px; margin-top: -2px; border-radius: 2px;
   background: var(--link); opacity: .55; }
 .interval b { width: 8px; height: 8px; margin: -4px 0 0 -4px; border-radius: 50%; opacity: 1; }
-figure { margin: 0; min-width: 0; }
+figure { margin: 0; min-width: 0; max-width: 36rem; }
 figcaption { font-size: .87rem; margin-bottom: .3rem; } figcaption b { font-weight: 600; }
 svg { display: block; width: 100%; height: auto; font: 11px system-ui, sans-serif; fill: var(--quiet); }
 .grid { stroke: var(--line); } .line, .dashed { fill: none; stroke: var(--link); stroke-width: 2; }

@@ -478,6 +478,16 @@ def test_models_that_cannot_go_on_learning_are_refused(tmp_path, run):
     assert not (tmp_path / "a").exists()
 
 
+def test_a_model_of_the_hub_is_read_from_its_cache(tmp_path, monkeypatch):
+    from labelwright import modelfile
+    from labelwright.cli.annotate import _base
+
+    path = tmp_path / "m.crf"
+    CRF(n_jobs=1, max_iter=1).fit([["Ada", "ran"]] * 2, [["B-X", "O"]] * 2).save(path)
+    monkeypatch.setattr(modelfile, "downloaded", {"hf://ada/ner": str(path)}.__getitem__)
+    assert _base("hf://ada/ner") == (path.read_bytes(), Tokenizer())
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="signals")
 def test_nothing_is_lost_by_kills(tmp_path):

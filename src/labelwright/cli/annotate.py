@@ -19,7 +19,7 @@ MODEL = "Model"
 
 @command(
     argument("texts", "TEXTS", "Plain text, JSON lines with `text`, or Label Studio's tasks.", several=True),
-    option("-o --output FILE", "Where answers go: JSON lines, which train, doccano and Label Studio read."),
+    option("-o --output FILE", "Where answers go: JSON lines, which train and doccano read; `convert` makes Label Studio's tasks."),
     option("--labels TYPES", "The types to mark, as in PER,LOC; more can be added on the page.", DATA),
     option("--seed-words TYPE=WORDS", "Words to mark from the start: PER=Ada,Alan; repeatable.", DATA, Texts()),
     *usual.SPLITTING,
@@ -85,11 +85,14 @@ def annotate_command(o: Any) -> None:
         logging.getLogger("uvicorn.error").addHandler(logging.NullHandler())
     with suppress(KeyboardInterrupt):  # uvicorn passes the signal on once everything is answered
         run(make_labelling_app(labelling), "127.0.0.1", o.port, Limits(), ready)
+    if problem := labelling.state()["problem"]:
+        say(f"labelwright: {problem}")
     say(f"{o.output}: {counted(len(file.answers), 'answer')}")
 
 
 def _base(path: str) -> tuple[bytes, Any]:
     """The bytes of a model to begin with, and how it splits texts; one that cannot learn from answers is refused."""
+    from labelwright.modelfile import content_of
     from labelwright.taggers.arguments import check_reads_words
     from labelwright.taggers.base import PROBABILITY
 
@@ -101,8 +104,7 @@ def _base(path: str) -> tuple[bytes, Any]:
         raise OptionError(f"--model: {path}: a {type(model).__name__} {what}; use a CRF")
     if model.scheme_ is None:
         raise OptionError(f"--model: {path}: its labels mark no spans (B-PER, I-PER, O), which are labelled here")
-    with open(path, "rb") as file:
-        return file.read(), model.tokenizer()
+    return content_of(path), model.tokenizer()
 
 
 def _texts(path: str) -> list[str]:

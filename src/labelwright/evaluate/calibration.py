@@ -86,7 +86,7 @@ class CalibrationReport:
         units = {"entity": "entities", "token": "tokens"}[self.unit]
         if not self.n:
             return f"calibration: no {units} predicted"
-        rows = [(self.measure, "said", "right", "n")]
+        rows = [(self.measure, f"mean {self.measure}", "share right", "n")]
         for each in self.bins:
             rows.append((f"{each.low:.3f} to {each.high:.3f}", f"{each.said:.3f}", f"{each.right:.3f}", str(each.n)))
         rows.append((f"all {units}", f"{self.said:.3f}", f"{self.right:.3f}", str(self.n)))

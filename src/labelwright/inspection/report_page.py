@@ -134,12 +134,13 @@ def _calibration(output: Facts) -> Html | None:
     figures = f"Expected calibration error {percent(facts['ece'])}, Brier score {facts['brier']:.4f}; "
     figures += f"{facts['n']:,} predicted {units}, mean {facts['measure']} {facts['said']:.3f}, right "
     figures += f"{facts['right']:.3f}."
+    head = [facts["measure"], f"mean {facts['measure']}", "share right", "n"]
     return tag(
         "div",
         tag("p", figures, class_="quiet"),
         tag("div", *(tag("div", drawn, class_="panel") for drawn in (reliability, coverage)), class_="panels"),
         table((), demanded, class_="wraps"),
-        tag("details", tag("summary", "the bins as a table"), table([facts["measure"], "said", "right", "n"], rows)),
+        tag("details", tag("summary", "the bins as a table"), table(head, rows)),
     )
 
 

@@ -16,7 +16,7 @@ from labelwright.serve.monitoring import Metrics
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
-HOSTS = ["127.0.0.1", "localhost", "[::1]", "testserver"]
+HOSTS = ["127.0.0.1", "localhost"]
 LISTS: Schema = {"type": "array", "items": {}}  # read as lines of the file are
 NEXT: dict[str, Schema] = {"page": TEXT, "skip": TEXT, "look": BOOLEAN}
 ANSWER: dict[str, Schema] = {"id": TEXT, "base": TEXT, "label": LISTS, "unknown": LISTS}
@@ -56,7 +56,7 @@ def make_labelling_app(labelling: Labelling) -> "FastAPI":
     @app.get("/state")
     async def state() -> Response:
         """How far it is, how good the model is, and which types there are."""
-        return answer(labelling.state())
+        return answer(await run_in_threadpool(labelling.state))
 
     @app.post("/next")
     async def following(request: Request) -> Response:

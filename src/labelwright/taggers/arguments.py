@@ -484,11 +484,11 @@ def entities_in(
 
 
 def show(tagger: Any, X: Any) -> Html:
-    """A text, or sentences, with the spans that a tagger predicts in colour and their probabilities: notebooks draw it;
+    """Texts, or sentences, with the spans that a tagger predicts in colour and their probabilities: notebooks draw it;
     elsewhere it is HTML to be written to a file. Labels that make no chunks are shown at each token.
 
     tagger : a trained tagger; of a cascade each layer is shown
-    X : a text, or sentences as lists of words or of columns, or a Corpus
+    X : a text or a list of texts, or sentences as lists of words or of columns, or a Corpus
 
     >>> from labelwright import CRF, show
     >>> crf = CRF(n_jobs=1).fit([["Ada", "ran", "."], ["he", "ran", "."]], [["B-PER", "O", "O"], ["O", "O", "O"]])
@@ -496,12 +496,16 @@ def show(tagger: Any, X: Any) -> Html:
     '<div style="..."><p>he ran. <mark style="...">Ada<small ...>PER 0...</small></mark> ran.</p></div>'
     """
     tagger._check_fitted()
-    if isinstance(X, str):
-        rows = {name: [marked(X, entities[0], kind="p")] for name, entities in entities_in(tagger, [X]).items()}
+    texts = [X] if isinstance(X, str) else X
+    if isinstance(texts, list | tuple) and texts and all(isinstance(text, str) for text in texts):
+        rows = {
+            name: [marked(text, entities, kind="p") for text, entities in zip(texts, listed, strict=True)]
+            for name, listed in entities_in(tagger, texts).items()
+        }
     else:
         words = words_of(X)
         if words is None:
-            raise OptionError("show: expected a text, or sentences of words; features alone have none to show")
+            raise OptionError("show: expected texts, or sentences of words; features alone have none to show")
         rows = {
             name: [marked_words(sentence, spans, kind="p") for sentence, spans in zip(words, listed, strict=True)]
             for name, listed in spans_in(tagger, X).items()
