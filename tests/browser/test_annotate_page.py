@@ -194,6 +194,9 @@ def test_marking_by_mouse_new_types_and_corrections(page: Any, service: Service)
     page.get_by_role("button", name="Remove answer").click()
     expect(page.locator("#count")).to_contain_text("0 of 5")
     assert service.answers() == {}
+    page.click("#undo")
+    expect(page.locator("#status")).to_have_text("The answer is kept again.")
+    assert service.answers() == {TEXTS[1]: {"label": [[0, 5, "PER"], [20, 23, "TIME"]]}}
 
 
 def test_two_people_do_not_overwrite_each_other(browser: Any, page: Any, service: Service) -> None:
@@ -215,6 +218,47 @@ def test_two_people_do_not_overwrite_each_other(browser: Any, page: Any, service
     expect(other.locator("#status")).to_have_text("Kept.")
     assert service.answers()[TEXTS[1]] == {"label": [[0, 5, "LOC"]]}
     other.context.close()
+    page.click("#undo")
+    expect(page.locator("#status")).to_have_text("Somebody has changed this answer meanwhile; it is kept.")
+    assert (shown(page), marks(page)) == (TEXTS[1], ["Grace LOC"])
+    assert service.answers()[TEXTS[1]] == {"label": [[0, 5, "LOC"]]}
+    expect(page.locator("#undo")).to_be_disabled()  # nothing is left to undo
+
+
+def test_a_duplicated_tab_is_a_page_of_its_own_and_a_loaded_one_is_not(page: Any, service: Service) -> None:
+    first = shown(page)
+    accept(page)
+    second = shown(page)
+    storage = page.evaluate("({ ...sessionStorage })")
+    for _ in range(3):
+        page.reload()
+        assert shown(page) == second
+        assert page.evaluate("({ ...sessionStorage })") == storage
+    copy = page.context.new_page()
+    copy.add_init_script(f"for (const [k, v] of Object.entries({json.dumps(storage)})) sessionStorage.setItem(k, v)")
+    copy.goto(service.address)
+    assert shown(copy) not in (first, second)
+    assert copy.evaluate("sessionStorage.page") != storage["page"]
+    expect(copy.locator("#undo")).to_be_disabled()
+    copy.close()
+
+
+def test_a_page_with_an_answer_under_way_asks_before_it_is_closed(page: Any, service: Service) -> None:
+    text = shown(page)
+    service.kill()
+    page.keyboard.press("Enter")
+    expect(page.locator("#status")).to_contain_text("The service does not answer")
+    before = marks(page)
+    page.click("#line [data-token='0']")
+    page.get_by_role("button", name="LOC").click()
+    assert marks(page) == before  # the answer that is sent is the one that is shown
+    with page.expect_event("dialog") as asked:
+        page.close(run_before_unload=True)
+    assert asked.value.type == "beforeunload"
+    asked.value.dismiss()
+    service.start()
+    expect(page.locator("#count")).to_contain_text("1 of 5", timeout=30_000)
+    assert list(service.answers()) == [text]
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -14,13 +14,15 @@ const REASONS = { uncertain: "The model is least sure here.", random: "A random 
 
 const $ = (id) => document.getElementById(id);
 const line = $("line"), status = $("status");
-const page = stored("page") ?? keep("page", crypto.getRandomValues(new Uint32Array(2)).join("-"));
-const answers = JSON.parse(stored("answers") ?? "[]"); // given on this page, to be undone: {id, tag, before, given}
+let page = stored("page") ?? named();
+let answers = JSON.parse(stored("answers") ?? "[]"); // given on this page, to be undone: {id, tag, before, given}
 let state = { types: [] }, card = null, busy = false, drag = null, last = { time: -TWICE, token: null };
 let marks = [], open = new Set(), chosen = null, history = []; // chosen: {anchor, cursor}; of the sentence that is shown
 
 function stored(name) { try { return sessionStorage.getItem(name); } catch { return null; } }
 function keep(name, value) { try { sessionStorage.setItem(name, value); } catch { /* for this page only */ } return value; }
+function named() { return keep("page", crypto.getRandomValues(new Uint32Array(2)).join("-")); }
+function keepAnswers() { keep("answers", JSON.stringify(answers)); }
 const wait = (milliseconds) => new Promise((done) => { setTimeout(done, milliseconds); });
 
 // -- the sentence -----------------------------------------------------------------------------------------------------
@@ -128,6 +130,7 @@ function clear(first, last) {
 }
 
 function put(type) {
+  if (busy) return;
   const place = range();
   if (!place) return say("Choose words first: drag over them, or go there with the arrow keys.");
   const [first, last] = place;
@@ -141,6 +144,7 @@ function put(type) {
 }
 
 function remove() {
+  if (busy) return;
   const place = range();
   if (!place) return;
   change(() => { clear(...place); for (let t = place[0]; t <= place[1]; t++) open.delete(t); });
@@ -149,6 +153,7 @@ function remove() {
 
 /** Leave words open: the chosen ones, or all but the own marks. */
 function leaveOpen() {
+  if (busy) return;
   const place = range(), all = card.tokens.map((_, t) => t);
   const tokens = place ? all.slice(place[0], place[1] + 1) : all.filter((t) => !markAt(t)?.isOwn);
   const isOpen = tokens.length > 0 && tokens.every((t) => open.has(t));
@@ -210,15 +215,19 @@ async function accept(base = card.answer?.tag) {
   const given = written(), { id, answer: before } = card;
   try {
     const { tag } = await send({ id, base, ...given });
-    answers.push({ id, tag, before, given });
-    if (answers.length > MOST_UNDONE) answers.shift();
-    keep("answers", JSON.stringify(answers));
+    remember({ id, tag, before, given });
   } catch (error) {
     if (!error.answer?.card) throw error;
     return conflict(error.answer.card);
   }
   say("Kept.");
   await next();
+}
+
+function remember(answer) {
+  answers.push(answer);
+  if (answers.length > MOST_UNDONE) answers.shift();
+  keepAnswers();
 }
 
 /** Somebody else has answered the same sentence: this person decides which answer stays. */
@@ -249,16 +258,27 @@ async function undo() {
   }
   const last = answers.at(-1);
   if (!last) return say("Nothing to undo.");
-  await send({ id: last.id, base: last.tag, ...(last.before ? { label: last.before.label, unknown: last.before.unknown } : {}) });
+  let theirs = null;
+  try {
+    await send({ id: last.id, base: last.tag ?? undefined, ...(last.before ? { label: last.before.label, unknown: last.before.unknown } : {}) });
+  } catch (error) {
+    theirs = error.answer?.card;
+    if (!theirs) throw error;
+  }
   answers.pop();
-  keep("answers", JSON.stringify(answers));
+  keepAnswers();
+  if (theirs) {
+    show(theirs);
+    return say("Somebody has changed this answer meanwhile; it is kept.");
+  }
   show(await ask("sentence", { id: last.id }), last.given);
-  say("Answer taken back; here it is again.");
+  say(last.tag ? "Answer taken back; here it is again." : "The answer is kept again.");
 }
 
 async function takeBack() {
   const { id, answer: before } = card;
   await send({ id, base: before.tag });
+  remember({ id, tag: null, before, given: before });
   show(await ask("sentence", { id }));
   say("Answer removed.");
 }
@@ -396,7 +416,7 @@ const tokenOf = (node) => { const token = node?.closest?.("#line .token"); retur
 
 function pressed(event) {
   const t = tokenOf(event.target);
-  if (t === null || event.button || card?.id == null) return;
+  if (t === null || event.button || busy || card?.id == null) return;
   const isTwice = event.timeStamp - last.time < TWICE && last.token === t; // which chooses the word alone
   last = { time: event.timeStamp, token: t };
   drag = { anchor: event.shiftKey && chosen ? chosen.anchor : t };
@@ -432,6 +452,22 @@ $("search").addEventListener("input", searchSoon);
 $("which").addEventListener("change", searchSoon);
 document.querySelector(".skip").addEventListener("click", (event) => { event.preventDefault(); (line.querySelector(".token") ?? line).focus(); });
 
+addEventListener("beforeunload", (event) => { if (busy) event.preventDefault(); }); // an answer may be under way
+
+/** A tab that was duplicated has the storage of the first, which holds the lock: it gets a name of its own. */
+const identify = () => new Promise((done) => {
+  navigator.locks.request(page, { ifAvailable: true }, (lock) => {
+    if (lock) {
+      done();
+      return new Promise(() => {}); // held as long as the page is open
+    }
+    page = named();
+    answers = [];
+    keepAnswers();
+    return identify().then(done);
+  });
+});
+
 async function look() {
   try {
     showState(await ask("state"));
@@ -439,6 +475,7 @@ async function look() {
 }
 
 alone(async () => {
+  await identify();
   showState(await ask("state"));
   await next();
   setInterval(() => { if (!document.hidden && !busy) look(); }, POLL);
