@@ -385,7 +385,7 @@ def test_what_is_learnt_reaches_the_page(client, monkeypatch):
     work = Learner(Task(client.labelling.texts, None, Tokenizer(), None))
     work.answers = {0: NAME, 1: PARTLY}
     learnt = work.learn()
-    doubt = {"sentence": 0, "tag": NAME.tag, "gold": None, "suggested": None, "probability": 0.1, "suggested_probability": 0.9}
+    doubt = {"sentence": 0, "tag": NAME.tag, "gold": None, "suggested": None, "probability": 0.1}
     for text, answer in ((ADA, NAME), (THEY, PARTLY)):
         client.answer(text, answer.label, unknown=answer.unknown)
     reported(client, "too few", learnt, Judged(2, 0.5, 0.125, 30, [doubt]))
@@ -406,7 +406,7 @@ def test_what_is_learnt_reaches_the_page(client, monkeypatch):
 def test_second_looks_come_by_themselves_but_not_too_often(client, monkeypatch):
     monkeypatch.setattr(labelling, "SECOND_LOOKS", 1)
     client.answer(ADA, NAME.label)
-    doubt = {"sentence": 0, "tag": NAME.tag, "gold": None, "suggested": None, "probability": 0.1, "suggested_probability": 0.9}
+    doubt = {"sentence": 0, "tag": NAME.tag, "gold": None, "suggested": None, "probability": 0.1}
     reported(client, Judged(1, 0.5, 0.1, None, [doubt]))
     whys = []
     for _ in range(3):

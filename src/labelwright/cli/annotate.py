@@ -19,7 +19,10 @@ MODEL = "Model"
 
 @command(
     argument("texts", "TEXTS", "Plain text, JSON lines with `text`, or Label Studio's tasks.", several=True),
-    option("-o --output FILE", "Where answers go: JSON lines, which train and doccano read; `convert` makes Label Studio's tasks."),
+    option(
+        "-o --output FILE",
+        "Where answers go: JSON lines, which train and doccano read; `convert` makes Label Studio's tasks.",
+    ),
     option("--labels TYPES", "The types to mark, as in PER,LOC; more can be added on the page.", DATA),
     option("--seed-words TYPE=WORDS", "Words to mark from the start: PER=Ada,Alan; repeatable.", DATA, Texts()),
     *usual.SPLITTING,

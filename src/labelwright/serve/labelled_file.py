@@ -80,7 +80,8 @@ class LabelledFile:
             raise CorpusError(f"{missing}: no label, expected answers of labelwright annotate; name another file")
         last = {read.text: n for n, read in enumerate(texts)}
         if twice := len(texts) - len(last):
-            self.notes.append(f"{self.shown}: dropped {counted(twice, 'line')} whose sentence is there again further on")
+            dropped = counted(twice, "line")
+            self.notes.append(f"{self.shown}: dropped {dropped} whose sentence is there again further on")
         self._lines = [lines.lines[lines.numbers[n]] for n in sorted(last.values())]
         self._place = {text: place for place, text in enumerate(sorted(last, key=last.__getitem__))}
         self.answers = {text: answer_in(texts[last[text]]) for text in self._place}

@@ -101,9 +101,8 @@ class Labelling:
         self._process.tell({self.numbers[text]: answer for text, answer in self.file.answers.items()})
 
     def stop(self) -> None:
-        if self._process is not None:
-            if not self._process.stop(120.0 if self.save else 1.0) and self.save:
-                self._problem = f"{self.save}: learning was not done after two minutes; the last answers are not in it"
+        if self._process is not None and not self._process.stop(120.0 if self.save else 1.0) and self.save:
+            self._problem = f"{self.save}: learning was not done after two minutes; the last answers are not in it"
         self.file.close()
 
     def _heard(self, report: Report) -> None:

@@ -173,7 +173,7 @@ class Learner:
                 ask = partial(judged, "", gold, "span")
                 for n, held in zip(rows, model._ask_outputs(tested, ask)[""], strict=True):
                     predictions[n] = held.labels
-                    doubts += [(each.score, doubt_facts(each, *begins[n], tags[begins[n][0]])) for each in held.doubts]
+                    doubts += [(each.score, doubt_facts(each, tags[begins[n][0]], *begins[n])) for each in held.doubts]
                 yield None
         rows = sorted(complete)
         gold = [y[n] for n in rows]
@@ -210,7 +210,7 @@ def f1_of(counts: Any) -> float:
     return 2 * correct / (gold + predicted) if gold + predicted else 1.0
 
 
-def doubt_facts(doubt: Doubt, number: int, begin: int, tag: str) -> dict[str, Any]:
+def doubt_facts(doubt: Doubt, tag: str, number: int, begin: int) -> dict[str, Any]:
     """A doubt about the answer of this tag, in tokens of its text."""
 
     def fact(span: Any) -> dict[str, Any] | None:
