@@ -240,7 +240,7 @@ def test_the_command_trains_and_tags(run, files, tmp_path, monkeypatch, client):
     from contextlib import contextmanager
 
     @contextmanager
-    def connected(address, n_threads):
+    def connected(address):
         yield client
 
     monkeypatch.setattr(cluster, "connected", connected)

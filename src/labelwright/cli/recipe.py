@@ -99,7 +99,7 @@ def _of_run(
 
 
 QUIET = option("-q --quiet", "No progress, no summary.", OUTPUT)
-TRAIN = argument("train", "TRAIN", "Column file (.gz .bz2 .xz), .conllu, or -.")
+TRAIN = argument("train", "TRAIN", "Column file (.gz .bz2 .xz), .conllu, or -; with --dask also patterns, addresses.")
 OF_RUN = [  # what a run is asked beside the settings of its tagger, in the order of the help
     _of_run("--model NAME", "The tagger to train.", DATA, default="crf"),
     recipe_key(usual.COLUMNS, ColumnNames()),

@@ -9,8 +9,10 @@ import json
 import math
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from itertools import chain, islice
 from operator import itemgetter
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from labelwright.cli import decoding as how
@@ -19,7 +21,8 @@ from labelwright.cli.files import check_target, inputs_of, is_conllu, layer_name
 from labelwright.cli.options import DATA, OUTPUT, POSITIVE, argument, changed, command, option
 from labelwright.cli.show import say, warn
 from labelwright.cli.tag_input import Source, ToTag, is_pattern, tokenizer_given, with_targets
-from labelwright.cli.workers import DASK, SKIP_BAD, Progress, cluster_of, say_bad
+from labelwright.cli.workers import DASK, SKIP_BAD, Progress, cluster_of
+from labelwright.corpus.limits import max_input
 from labelwright.errors import OptionError
 from labelwright.settings import AtLeast, AtMost, Bounds, Choice, NotWith, Number
 from labelwright.wording import counted
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
     from labelwright.corpus.spans import Span
     from labelwright.corpus.table import Corpus
     from labelwright.decode import Decoding
+    from labelwright.scale.partitions import Aside
 
 FREE = "_"  # in the column of known labels: the model may choose
 
@@ -88,6 +92,8 @@ def tag_command(o: Any) -> None:
     calibrate --help`. The documentation, in the folder docs of the source, shows what --json, --nbest and
     --probabilities write, and describes plain text and decoders.
     """
+    from labelwright.scale.partitions import Aside
+
     format = text_format(o)
     if o.to is not None and format != "text":
         raise OptionError("--to: says what the entities of a text are written as; add --text")
@@ -104,21 +110,21 @@ def tag_command(o: Any) -> None:
     if o.skip_bad is not None:
         check_target(o.skip_bad, [o.model, *map(itemgetter(0), paths)])
     job = Job(model, o, format, of_text)
-    tagging = job.tagging()
+    tagging, n = job.tagging(), len(paths)
     if any(map(is_pattern, o.input or ())):  # an interrupted run is resumed
-        missing = [(path, target) for path, target in paths if not os.path.exists(target)]
-        if len(missing) < len(paths):
-            say(f"{o.output}: {len(paths) - len(missing):,} of {counted(len(paths), 'file')} are there and stay")
-        paths = missing
+        paths = [(path, target) for path, target in paths if not os.path.exists(target)]
+        if len(paths) < n:
+            say(f"{o.output}: {n - len(paths):,} of {counted(n, 'file')} are there and stay")
+    aside = Aside(o.skip_bad, len(paths) < n)
     if o.dask is not None:
-        _on_cluster(job, paths)
+        _on_cluster(job, paths, aside)
         return
     how.show_progress(model, bool(o.input) and o.input != ["-"])
-    tokenizer, rows, bad = tokenizer_given(model.tokenizer(), o), rows_for(model, o.arrays), list[Any]()
+    tokenizer, rows = tokenizer_given(model.tokenizer(), o), rows_for(model, o.arrays)
     for path, target in paths:
-        aside = None if o.skip_bad is None else bad
-        _run(tagging, Source(path, format, o.columns, o.known, tokenizer, rows, aside), target)
-    say_bad(o.skip_bad, bad)
+        bad = None if o.skip_bad is None else list[Any]()
+        _run(tagging, Source(path, format, o.columns, o.known, tokenizer, rows, bad), target, aside)
+    warn(aside.told)
     tagging.report()
 
 
@@ -135,28 +141,44 @@ class Job(NamedTuple):
         return Tagging(self.model, self.o, entities)
 
 
-def _on_cluster(job: Job, paths: list[tuple[str, str]]) -> None:
+def _on_cluster(job: Job, paths: list[tuple[str, str]], aside: "Aside") -> None:
     """Label files side by side, each written whole or not at all."""
     from labelwright.scale.cluster import Cluster, Shared
+    from labelwright.storage import remove_abandoned
 
     o = job.o
     if "-" in (o.input or ["-"]) or o.output == "-" or o.arrays is not None:
         raise OptionError("--dask: labels files, without --arrays; name INPUT and -o DIR")
-    with cluster_of(o.dask, False) as client:
-        job.model.n_jobs = o.n_jobs or 1  # of each of the worker's threads
-        cluster, bad = Cluster(client, Progress(False, "file")), list[Any]()
-        absolute = [(os.path.abspath(path), os.path.abspath(target)) for path, target in paths]
-        for set_aside in cluster.each(_tag_file, absolute, Shared(job), what="tagging"):
-            bad += set_aside
-    say_bad(o.skip_bad, bad)
+    if not paths:
+        return
+    absolute = [(os.path.abspath(path), os.path.abspath(target)) for path, target in paths]
+    try:
+        with cluster_of(o.dask, False) as client:
+            job.model.n_jobs = o.n_jobs or 1  # of each piece of work
+            cluster = Cluster(client, Progress(False, "file"))
+            done = cluster.each(_tag_file, absolute, Shared(job), what="tagging")
+            for (_, target), bad in zip(absolute, done, strict=True):
+                if o.skip_bad is not None:  # before the file appears, which nobody reads again
+                    aside.add(bad)
+                    os.replace(_held_back(target), target)
+    finally:  # what killed workers have left
+        for part in Path(absolute[0][1]).parent.glob(".*.part"):
+            remove_abandoned(part.with_name(part.name[1:-18]))
+    warn(aside.told)
+
+
+def _held_back(target: str) -> str:
+    return os.path.join(os.path.dirname(target), f".part.{os.path.basename(target)}")
 
 
 def _tag_file(paths: tuple[str, str], job: Job) -> list[Any]:
-    """Label a file; returns the sentences that could not be read."""
-    (path, target), bad, o = paths, list[Any](), job.o
-    source = Source(path, job.format, o.columns, o.known, tokenizer_given(job.model.tokenizer(), o))
-    _run(job.tagging(), source if o.skip_bad is None else source._replace(bad=bad), target)
-    return bad
+    """Label a file; returns the sentences that could not be read, with which the output is held back."""
+    (path, target), o = paths, job.o
+    bad = None if o.skip_bad is None else list[Any]()
+    source = Source(path, job.format, o.columns, o.known, tokenizer_given(job.model.tokenizer(), o), bad=bad)
+    with nullcontext() if o.max_input is None else max_input(o.max_input):
+        _run(job.tagging(), source, target if bad is None else _held_back(target))
+    return bad or []
 
 
 def text_format(o: Any) -> str | None:
@@ -166,7 +188,7 @@ def text_format(o: Any) -> str | None:
     return "text" if o.text else o.format
 
 
-def _run(tagging: "Tagging", source: Source, output: str) -> None:
+def _run(tagging: "Tagging", source: Source, output: str, aside: "Aside | None" = None) -> None:
     from labelwright.corpus.compressed import written
 
     pieces = source.pieces(tagging.model)
@@ -176,6 +198,8 @@ def _run(tagging: "Tagging", source: Source, output: str) -> None:
         for piece in pieces:
             write(tagging.written(piece, tagging.answers(piece)))
             del piece  # before the next one is read
+        if aside is not None:  # before the output appears
+            aside.add(source.bad or [])
 
 
 # -- questions and answers --------------------------------------------------------------------------------------------

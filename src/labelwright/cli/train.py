@@ -164,12 +164,14 @@ def _train(source: str, name: str, options: dict[str, Any]) -> None:
         return
     checkpoint = _check(asked, inputs)
     spread = None if "dask" not in asked.values else workers.partitions_of(source, asked)
-    with workers.cluster_of(asked.get("dask"), bool(asked.get("quiet")), asked.get("n_jobs")) as client:
+    with workers.cluster_of(asked.get("dask"), bool(asked.get("quiet"))) as client:
         _run(source, asked, checkpoint, spread, client)
 
 
 def _run(source: str, asked: Request, checkpoint: Path | None, spread: Any, client: Any) -> None:
     """Read, search, train, write; on a cluster where there are partitions, `spread`, and a client."""
+    from labelwright.scale.partitions import Aside
+
     output = asked.values["output"]
     start, kept = recipe.start_model(asked)
     model = recipe.tagger(asked, kept)
@@ -200,7 +202,13 @@ def _run(source: str, asked: Request, checkpoint: Path | None, spread: Any, clie
             reports.say_beforehand(model, data, asked)
         _fit(model, spread or data, dev, start, checkpoint, asked, weights, client)
     if spread is not None:
-        workers.say_bad(asked.get("skip_bad"), spread.bad, bool(asked.get("quiet")))
+        aside = Aside(asked.get("skip_bad"))
+        aside.add(spread.bad)
+        warn(None if asked.get("quiet") else aside.told)
+    if spread is not None and head is not None:  # all partitions have been read
+        model.training_["seen"] = "".join(spread.hashes)
+        if dev is not None:
+            train_data.warn_about_dev(dev, schemes, spread.labels.values(), spread.hashes, asked)
     if tried:
         record["seconds"] = round(time.perf_counter() - begun, 3)
         if record["search"]["stopped"] == "interrupted" or "stopped" not in model.training_:

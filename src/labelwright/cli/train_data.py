@@ -1,7 +1,7 @@
 """labelwright train: its data, with one label column or several, labels that are known in part, columns of weights, and
 rows of numbers."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from itertools import accumulate
 from types import SimpleNamespace
@@ -32,7 +32,7 @@ def read_data(
     the training data where the others are on a cluster."""
     from labelwright.corpus.file_formats import TEXTS, OpenFile, opened
     from labelwright.corpus.tokenizer import Tokenizer, shown_by
-    from labelwright.inspection.warnings import hashes_of, trained_on
+    from labelwright.inspection.warnings import hashes_of
 
     columns, label, scheme = (asked.get(name) for name in ("columns", "label", "scheme"))
     splitting = SimpleNamespace(
@@ -72,9 +72,10 @@ def read_data(
             if not weights:
                 raise
             held_out = read(dev, ",".join(name for name in names.split(",") if name not in weights), data.label)
-    check_known_labels(held_out, schemes, data)
-    if not has_attributes(held_out) and not asked.get("quiet"):
-        warn(trained_on("".join(hashes_of(data)), held_out))
+    check_known_labels(held_out, schemes)
+    if head is None:
+        hashes = [] if has_attributes(data) else hashes_of(data)
+        warn_about_dev(held_out, schemes, [values for values, _, _ in _columns(data, schemes).values()], hashes, asked)
     return data, _with_arrays(held_out, "dev_arrays", asked)
 
 
@@ -179,16 +180,24 @@ def weighted_data(data: "Data", asked: Request) -> "tuple[Data, list[Any] | None
     return weighted(data, **{WEIGHTS[named[0]]: asked.values[named[0]]})
 
 
-def check_known_labels(dev: "Data", schemes: Mapping[str, Any] | None, data: "Data | None" = None) -> None:
-    """Refuse development data with labels that are not known, since they are scored; name those that `data` lack."""
+def check_known_labels(dev: "Data", schemes: Mapping[str, Any] | None) -> None:
+    """Refuse development data with labels that are not known, since they are scored."""
     from labelwright.corpus.partial_labels import check_known
-    from labelwright.inspection.warnings import labels_unseen
 
-    learnt = [] if data is None else list(_columns(data, schemes).values())
-    for n, (name, (values, _, source)) in enumerate(_columns(dev, schemes).items()):
-        place = f"{source}: column {name}" if schemes else source
-        check_known(files.gold_of(dev, name), place)
-        warn(labels_unseen(learnt[n][0], values, place) if learnt else None)
+    for name, (_, _, source) in _columns(dev, schemes).items():
+        check_known(files.gold_of(dev, name), f"{source}: column {name}" if schemes else source)
+
+
+def warn_about_dev(
+    dev: "Data", schemes: Mapping[str, Any] | None, labels: Iterable[Any], hashes: list[str], asked: Request
+) -> None:
+    """Name labels that the training data lack, and say whether they have the same sentences."""
+    from labelwright.inspection.warnings import labels_unseen, trained_on
+
+    for learnt, (name, (values, _, source)) in zip(labels, _columns(dev, schemes).items(), strict=True):
+        warn(labels_unseen(learnt, values, f"{source}: column {name}" if schemes else source))
+    if not has_attributes(dev) and not asked.get("quiet"):
+        warn(trained_on("".join(hashes), dev))
 
 
 def opened_labels(data: "Data", asked: Request, labels: Collection[str] = ()) -> "Data":

@@ -1,20 +1,19 @@
 """--dask: the cluster on which a command works, what it tells, and sentences that are set aside."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from labelwright.cli import files
 from labelwright.cli.options import DATA, option
-from labelwright.cli.show import say, warn
+from labelwright.cli.show import say
 from labelwright.errors import OptionError
 from labelwright.wording import counted, duration
 
 if TYPE_CHECKING:
     from labelwright.cli.recipe import Request
     from labelwright.scale import Partitions
-    from labelwright.scale.partitions import Bad
 
 DASK = option("--dask ADDRESS", "Work on a Dask cluster: tcp://HOST:PORT, or local:N processes on this machine.")
 SKIP_BAD = option("--skip-bad FILE", "Set sentences that cannot be read aside in FILE, and go on.", DATA)
@@ -26,14 +25,14 @@ ONE_MACHINE = (  # options of a run that need all sentences in one place
 
 
 @contextmanager
-def cluster_of(address: str | None, quiet: bool, n_threads: int | None = None) -> Iterator[Any]:
+def cluster_of(address: str | None, quiet: bool) -> Iterator[Any]:
     """The client of a cluster; None where none is asked for."""
     if address is None:
         yield None
         return
     from labelwright.scale.cluster import connected, explained
 
-    with connected(address, n_threads or 1) as client:
+    with connected(address) as client:
         if not quiet:
             threads = client.nthreads()
             size = f"{counted(len(threads), 'worker')}, {counted(sum(threads.values()), 'thread')}"
@@ -66,6 +65,8 @@ def partitions_of(source: str, asked: "Request") -> "Partitions":
     layers = asked.kind._label_columns(asked.table)
     if layers is not None and any(layers.values()):
         raise OptionError("scheme: not in [[layers]] with --dask; rewrite labels with labelwright convert")
+    if source == "-":
+        raise OptionError("TRAIN: - is a stream, which workers cannot read; name files with --dask")
     label: Any = asked.get("label") if layers is None else False
     told, skip = Progress(bool(asked.get("quiet"))), asked.get("skip_bad") is not None
     if skip:
@@ -74,13 +75,3 @@ def partitions_of(source: str, asked: "Request") -> "Partitions":
     return Partitions(
         source, asked.get("columns"), label, asked.get("scheme"), options=options, skip_bad=skip, told=told
     )
-
-
-def say_bad(path: str | None, bad: "Sequence[Bad]", quiet: bool = False) -> None:
-    """Write sentences that were set aside, if there are any, and say so."""
-    if path is not None and bad:
-        from labelwright.scale.partitions import write_bad
-
-        line = write_bad(path, bad)
-        if not quiet:
-            warn(line)

@@ -106,23 +106,24 @@ def decoded(data: bytes, name: str, first_line: int = 1) -> str:
         raise CorpusError(f"{name}:{line}: {wrong}") from None
 
 
-def write_bytes(target: Source, data: bytes) -> None:
+def write_bytes(target: Source, data: bytes, more: bool = False) -> None:
     """Write to a path (compressed by its suffix), `-` (standard output) or a binary file object.
 
-    A path gets its new content by a rename, so that a failure leaves the old file as it was.
+    A path gets its new content by a rename, so that a failure leaves the old file as it was; or the data as `more`,
+    behind what it has.
     """
-    with written(target) as write:
+    with written(target, more) as write:
         write(data)
 
 
 @contextmanager
-def written(target: Source) -> Iterator[Callable[[bytes], None]]:
+def written(target: Source, more: bool = False) -> Iterator[Callable[[bytes], None]]:
     """What writes to a target, piece after piece, as `write_bytes` does: a path has its new content at the end."""
     name = "<stdout>" if target == "-" else name_of(target)
     if target == "-":
         file: AbstractContextManager[Any] = nullcontext(sys.stdout.buffer)
     elif isinstance(target, str | os.PathLike):
-        file = _opened_for_writing(Path(target))
+        file = _opened_for_writing(Path(target), more)
     elif hasattr(target, "write"):
         file = nullcontext(target)
     else:
@@ -158,12 +159,12 @@ def _explained(name: str) -> Iterator[None]:
 
 
 @contextmanager
-def _opened_for_writing(path: Path) -> Iterator[BinaryIO]:
+def _opened_for_writing(path: Path, more: bool) -> Iterator[BinaryIO]:
     """A regular file that appears whole or not at all, compressed by its suffix; pipes and devices are written
     directly."""
-    direct = path.exists() and not path.is_dir() and not path.is_file()
+    direct = more or (path.exists() and not path.is_dir() and not path.is_file())
     codec = CODECS.get(path.suffix)
-    opened = open(path, "wb") if direct else replacing(Path(os.path.realpath(path)))  # noqa: SIM115
+    opened = open(path, "ab" if more else "wb") if direct else replacing(Path(os.path.realpath(path)))  # noqa: SIM115
     with opened as file, nullcontext(file) if codec is None else codec.writer(file) as target:
         yield target
 

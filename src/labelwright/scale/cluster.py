@@ -20,7 +20,7 @@ from importlib.util import find_spec
 from typing import Any, TypeVar
 
 from labelwright import __version__
-from labelwright.errors import ClusterError, LabelwrightError, OptionError
+from labelwright.errors import ClusterError, LabelwrightError, OptionError, reason_of
 
 R = TypeVar("R")
 Told = Callable[[str, int, int, float], None]  # what is done, how many pieces of how many, seconds left
@@ -33,11 +33,10 @@ LOSSES = OSError, CancelledError  # what Dask raises where a connection to a wor
 
 
 @contextmanager
-def connected(address: str, n_threads: int = 1) -> Iterator[Any]:
+def connected(address: str) -> Iterator[Any]:
     """A client of the scheduler at an address, or of a cluster on this machine, which ends with it.
 
     address : tcp://HOST:PORT, or local:N for N worker processes
-    n_threads : of each worker process on this machine
     """
     if find_spec("distributed") is None:
         raise OptionError("--dask: Dask is missing; pip install 'labelwright[scale]'")
@@ -59,7 +58,7 @@ def connected(address: str, n_threads: int = 1) -> Iterator[Any]:
     with (
         LocalCluster(  # type: ignore[no-untyped-call]
             n_workers=int(number),
-            threads_per_worker=n_threads,
+            threads_per_worker=1,
             host="127.0.0.1",
             dashboard_address="127.0.0.1:0",
             memory_limit=0,
@@ -72,11 +71,12 @@ def connected(address: str, n_threads: int = 1) -> Iterator[Any]:
 
 
 def _without_signals() -> Any:
-    """A plugin of workers on this machine: Ctrl-C is for the command, which still needs them."""
+    """A plugin of workers on this machine: Ctrl-C and errors are for the command alone, which still needs them."""
     from distributed import WorkerPlugin
 
     class WithoutSignals(WorkerPlugin):
         def setup(self, worker: Any) -> None:
+            logging.getLogger("distributed.worker").setLevel(logging.CRITICAL)
             for name in ("SIGINT", "SIGHUP"):
                 if hasattr(signal, name):
                     signal.signal(getattr(signal, name), signal.SIG_IGN)
@@ -204,7 +204,7 @@ class Cluster:
     def each(self, function: Callable[..., R], items: Sequence[Any], *shared: Shared, what: str = "") -> Iterator[R]:
         """function(item, *shared) for every item, in order; what was lost with a worker is done again."""
         given, report = [value.on(self.client) for value in shared], _Report(self.told, what, len(items))
-        futures = [self.client.submit(function, item, *given, pure=False) for item in items]
+        futures = [self.client.submit(_done, function, item, *given, pure=False) for item in items]
         for future in futures:
             future.add_done_callback(report)
         for item, future in zip(items, futures, strict=True):
@@ -216,7 +216,7 @@ class Cluster:
                         raise
                     self._recover(shared)
                     given = [value.on(self.client) for value in shared]
-                    result = self.client.submit(function, item, *given, pure=False).result()
+                    result = self.client.submit(_done, function, item, *given, pure=False).result()
             yield result
 
     def _recover(self, shared: Sequence[Shared]) -> None:
@@ -229,6 +229,7 @@ class Cluster:
 @contextmanager
 def explained(client: Any) -> Iterator[None]:
     """Errors of Dask in one line."""
+    from distributed.comm import CommClosedError
     from distributed.scheduler import KilledWorker
 
     try:
@@ -239,6 +240,8 @@ def explained(client: Any) -> Iterator[None]:
     except LOSSES as error:
         if isinstance(error, LabelwrightError):
             raise
+        if client.status == "running" and not isinstance(error, CommClosedError | CancelledError):
+            raise  # of the command itself
         raise ClusterError(f"dask: the scheduler at {address_of(client)} is gone ({_line(error)})") from None
 
 
@@ -265,6 +268,16 @@ def _version() -> str:
     return __version__
 
 
+def _done(work: Callable[..., R], *arguments: Any) -> R:
+    """A piece of work, whose own errors are no losses."""
+    try:
+        return work(*arguments)
+    except OSError as error:
+        if isinstance(error, LabelwrightError):
+            raise
+        raise ClusterError(f"{error.filename or 'dask'}: {reason_of(error)}") from None
+
+
 def _line(error: object) -> str:
     return " ".join(str(error).split())[:120] or type(error).__name__
 
@@ -272,7 +285,7 @@ def _line(error: object) -> str:
 def _block(work: Any, combine: Any, begin: int, size: int, n: int, *shared: Any) -> Any:
     """The results of the pieces begin..begin+size, as far as there are such, combined along the tree."""
     if size == 1:
-        return work(begin, *shared)
+        return _done(work, begin, *shared)
     half = size // 2
     left = _block(work, combine, begin, half, n, *shared)
     if begin + half >= n:

@@ -18,6 +18,7 @@ from labelwright.errors import CorpusError
 from labelwright.features.extract import Extractor, learn
 from labelwright.features.incidence import Incidence
 from labelwright.features.sources import Given
+from labelwright.inspection.warnings import SAMPLE, hashes_of
 from labelwright.learn.joint import Joint
 from labelwright.learn.perceptron import Averaged, Passes
 from labelwright.learn.variables import tokens_of
@@ -27,7 +28,7 @@ from labelwright.scoring.parameters import REACH, Parameters, Trained, make_para
 from labelwright.structures.passing import over
 from labelwright.structures.states import StateSpace, state_space
 from labelwright.structures.supervision import Supervision
-from labelwright.taggers.arguments import Data, check_paths, no_labels, supervision_of
+from labelwright.taggers.arguments import Data, check_paths, no_labels, supervision_of, tokens_of_labels
 from labelwright.taggers.layers import Version, stacks
 
 Array = NDArray[Any]
@@ -167,9 +168,16 @@ class Here:
         incidences, offsets = source.extractor.encode(self.read(source.below))
         return incidences, np.unique(offsets), label_codes(*column, self.corpus.source, source.labels)
 
+    def kept(self) -> tuple[dict[str, Incidence], Array, LabelCodes]:
+        """The same, held; the sentences go, unless another layer reads them."""
+        encoded: tuple[dict[str, Incidence], Array, LabelCodes] = self.held("encoded", self.encoded)
+        if self.source.cascade is None:
+            self.drop(CORPUS)
+        return encoded
+
     def data(self, known: OfTagger) -> Data:
         """What it is trained on."""
-        incidences, offsets, (labels, gold, sets) = self.held("encoded", self.encoded)
+        incidences, offsets, (labels, gold, sets) = self.kept()
         said = supervision_of(sets, gold, offsets, labels, known.class_weight, None, part=True)
         check_paths(said, gold, offsets, known.space)
         return Data(incidences, offsets, gold, said)
@@ -186,6 +194,7 @@ class Read(NamedTuple):
     values: dict[str, None]  # of the labels, in order of appearance
     sizes: dict[int, tuple[int, int]]  # sentences and tokens of each partition
     bad: list[Bad]
+    hashes: list[str]  # of sentences, as a model remembers them: the lowest
 
     def plus(self, other: "Read") -> "Read":
         bad, sizes = self.bad + other.bad, self.sizes | other.sizes
@@ -195,7 +204,8 @@ class Read(NamedTuple):
         if self.names != other.names:
             raise CorpusError(f"partitions: columns {','.join(self.names)} in one, {','.join(other.names)} in another")
         extractor = self.extractor.merged(other.extractor)
-        return self._replace(extractor=extractor, values=self.values | other.values, sizes=sizes, bad=bad)
+        hashes = sorted({*self.hashes, *other.hashes})[:SAMPLE]
+        return Read(extractor, self.names, self.values | other.values, sizes, bad, hashes)
 
 
 def read(number: int, source: Source) -> Read:
@@ -203,12 +213,12 @@ def read(number: int, source: Source) -> Read:
     with Here(number, source) as here:
         corpus, bad = here.loaded
         if corpus is None or not corpus.n_tokens:
-            return Read(None, (), {}, {number: (0, 0)}, bad)
+            return Read(None, (), {}, {number: (0, 0)}, bad, [])
         given = Given(None, getattr(source.model, "clusters", None))
         extractor = learn(here.read(source.below), source.model.template, 1, may_be_empty=True, given=given)[0]
         values = dict.fromkeys(corpus.values(here.label))
         sizes = {number: (len(corpus), corpus.n_tokens)}
-        return Read(extractor, corpus.names, values, sizes, bad)
+        return Read(extractor, corpus.names, values, sizes, bad, hashes_of(corpus)[:SAMPLE])
 
 
 def seen(number: int, source: Source) -> Array:
@@ -252,14 +262,11 @@ def count(number: int, source: Source) -> Cells:
     """What a partition asks for; from here on it is encoded."""
     with Here(number, source) as here:
         assert source.extractor is not None
-        incidences, offsets, (labels, gold, sets) = here.held("encoded", here.encoded)
+        incidences, offsets, (labels, gold, sets) = here.kept()
         n, space = source.extractor.n_features, state_space(labels)
         made = make_parameters(incidences, n, gold, offsets, space, source.model.cells, sets=sets)
         often = {name: tokens_of(each, n) for name, each in incidences.items()}
-        pairs, of_labels = (
-            pairs_of_codes(labels, gold, offsets),
-            np.bincount(gold[gold < len(labels)], minlength=len(labels)),
-        )
+        pairs, of_labels = pairs_of_codes(labels, gold, offsets), tokens_of_labels(labels, gold)
         digest = hashlib.sha256()
         for array in Data(incidences, offsets, gold, Supervision(sets)).arrays:
             digest.update(np.ascontiguousarray(array).data)

@@ -5,13 +5,15 @@ cuts depend on the files alone; compressed ones and Parquet are a partition each
 """
 
 import itertools
+import os
 import re
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import PurePath
 from typing import Any, NamedTuple
 
-from labelwright.corpus.compressed import CODECS, decompressed
+from labelwright.corpus.compressed import CODECS, ByteStream, decompressed, write_bytes
 from labelwright.corpus.file_formats import (
     FORMATS,
     RECORDS,
@@ -21,6 +23,7 @@ from labelwright.corpus.file_formats import (
     format_of,
     read_corpus,
 )
+from labelwright.corpus.limits import PIECE, check_size, max_input
 from labelwright.corpus.table import Corpus
 from labelwright.errors import CorpusError, OptionError, unreadable
 from labelwright.wording import counted
@@ -53,16 +56,21 @@ class Reading(NamedTuple):
     scheme: str | None = None  # in which labels are rewritten
     options: FileOptions = FileOptions()
     skip_bad: bool = False
+    most: int | None = None  # bytes of an input (corpus.limits.max_input)
 
     def corpus(self, partition: Partition) -> tuple[Corpus | None, list[Bad]]:
         """The sentences of a partition, None where there are none, and those that cannot be read."""
-        text, head = self._text(partition)
+        with nullcontext() if self.most is None else max_input(self.most):
+            text, head = self._text(partition)
         first = OpenFile(head, partition.path, partition.format) if partition.begin else None
         bad: list[Bad] = []
         try:
             corpus = self._parsed(text, partition, 1, first)
         except CorpusError:  # once more, with the numbers of lines
-            line = 1 + _bytes(partition.path, 0, partition.begin).count(b"\n") if partition.begin else 1
+            line = 1 + sum(
+                _bytes(partition.path, at, min(at + PIECE, partition.begin)).count(b"\n")
+                for at in range(0, partition.begin, PIECE)
+            )
             ends = FORMATS[partition.format].ends
             if not self.skip_bad or ends is None:
                 self._parsed(text, partition, line, first)
@@ -116,8 +124,10 @@ def parts_of(path: str, size: int, reading: Reading) -> Iterator[Partition]:
     """The partitions of a file, of about so many bytes."""
     head, given = _head(path), reading.options.format
     squeezed = next((codec for codec in CODECS.values() if head.startswith(codec.begins)), None)
-    if squeezed is not None:
-        head = decompressed(_bytes(path), path, PurePath(path).suffix)[:HEAD] if given is None else b""
+    if squeezed is not None and given is None:
+        fs, inside = _place(path)
+        with fs.open(inside, "rb") as file:
+            head = ByteStream(file, path, PurePath(path).suffix).read(HEAD)
     named = reading.columns is not None or reading.label is not None
     format = given or format_of(path, head, named)
     if format in TEXTS or format == "crfsuite" or (format in RECORDS and format not in ("jsonl", "parquet")):
@@ -126,6 +136,7 @@ def parts_of(path: str, size: int, reading: Reading) -> Iterator[Partition]:
     if squeezed is not None or ends is None:
         yield Partition(path, 0, None, format)
         return
+    check_size(n_bytes, path, held=False)
     begin = 0
     while begin < n_bytes:
         end = _behind_sentence(path, begin + size, n_bytes, ends)
@@ -136,20 +147,27 @@ def parts_of(path: str, size: int, reading: Reading) -> Iterator[Partition]:
 def found(pattern: str) -> list[str]:
     """The files that a glob, a path or an address stands for, in order."""
     fs, path = _place(pattern)
-    if not any(c in path for c in "*?["):
-        return [pattern]
+    if not any(c in path for c in "*?[") or fs.exists(path):
+        return [os.path.abspath(path) if _is_local(fs) else pattern]
     paths = sorted(path for path in fs.glob(path) if fs.isfile(path))
     if not paths:
         raise CorpusError(f"{pattern}: no such files")
     return [path if _is_local(fs) else fs.unstrip_protocol(path) for path in paths]
 
 
-def write_bad(path: str, bad: Sequence[Bad]) -> str:
-    """Write sentences that were set aside, each behind a line with the reason; what is to be said about it."""
-    from labelwright.corpus.compressed import write_bytes
+class Aside:
+    """A file of sentences that were set aside, each behind a line with the reason; `more` keeps what it has."""
 
-    write_bytes(path, b"".join(f"# {each.reason}\n".encode() + each.text.strip(b"\r\n") + b"\n\n" for each in bad))
-    return f"{path}: {counted(len(bad), 'sentence')} that cannot be read; the first: {bad[0].reason}"
+    def __init__(self, path: str | None, more: bool = False):
+        self.path, self.more, self.told = path, more, None  # type: str | None, bool, str | None
+        self._n, self._first = 0, ""
+
+    def add(self, bad: Sequence[Bad]) -> None:
+        if bad and self.path is not None:
+            text = (f"# {each.reason}\n".encode() + each.text.strip(b"\r\n") + b"\n\n" for each in bad)
+            write_bytes(self.path, b"".join(text), self.more)
+            self.more, self._n, self._first = True, self._n + len(bad), self._first or bad[0].reason
+            self.told = f"{self.path}: {counted(self._n, 'sentence')} that cannot be read; the first: {self._first}"
 
 
 def _place(path: str) -> tuple[Any, str]:

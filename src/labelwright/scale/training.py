@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labelwright.corpus.file_formats import FileOptions
+from labelwright.corpus.limits import limit_of
 from labelwright.corpus.partial_labels import label_codes
 from labelwright.corpus.schemes import allowed, detect_scheme
 from labelwright.corpus.table import Corpus
@@ -31,7 +32,7 @@ from labelwright.scoring.parameters import Before, Parameters, Trained, make_par
 from labelwright.scoring.parameters import Cells as LabelCells
 from labelwright.structures.states import state_space
 from labelwright.structures.supervision import Supervision
-from labelwright.taggers.arguments import BALANCED, forbidden_codes, scheme_named
+from labelwright.taggers.arguments import class_weights, forbidden_codes, scheme_named
 from labelwright.taggers.chain_structure import CHAINS
 from labelwright.taggers.estimator import untrained
 
@@ -72,12 +73,17 @@ class Partitions:
         told: Told | None = None,
     ):
         given = (options or FileOptions())._replace(format=format or (options or FileOptions()).format)
-        self.reading = Reading(columns, label, scheme, given, skip_bad)
+        self.reading = Reading(columns, label, scheme, given, skip_bad, limit_of(held=False))
         self.files = [files] if isinstance(files, str) else list(files)
-        self.size, self.told, self.bad = size, told, []
+        self.size, self.told, self.bad, self.hashes = size, told, [], list[str]()
+        self.labels: dict[str, list[Any]] = {}  # by layer, once they are read
 
     def parts(self) -> list[Partition]:
         """Where every partition begins and ends."""
+        return self._parts
+
+    @computed_once
+    def _parts(self) -> list[Partition]:
         paths = [path for pattern in self.files for path in found(pattern)]
         size = self.size or max(SIZE, sum(map(size_of, paths)) // MOST)
         return [part for path in paths for part in parts_of(path, size, self.reading)]
@@ -160,7 +166,8 @@ class OnWorkers:
         found = cluster.reduced(held.read, Read.plus, len(source.parts), Shared(source), what="reading")
         if found.extractor is None:
             raise CorpusError(f"{self.partitions.files[0]}: no file there has sentences")
-        self.partitions.bad = found.bad
+        self.partitions.bad, self.partitions.hashes = found.bad, found.hashes
+        self.partitions.labels[source.label or ""] = list(found.values)
         labels = label_codes(list(found.values), np.arange(len(found.values)), str(self.partitions.files[0])).labels
         full = [number for number, size in sorted(found.sizes.items()) if size[1]]
         if len(full) < len(source.parts):  # others have other numbers from here on
@@ -236,12 +243,10 @@ def _known(model: Any, source: Source, counted: Cells) -> tuple[OfTagger, Traine
     nothing = {name: on_tokens(np.zeros(1), [], NO_VALUES) for name in of_labels}
     none, begin = np.empty(0, np.int32), np.zeros(1, np.int64)
     parameters = make_parameters(nothing, n, none, begin, space, model.cells, before)
-    weights, tokens = getattr(model, "class_weight", None), counted.of_labels
-    if weights == BALANCED:
-        balanced = tokens.sum() / (max(1, (tokens > 0).sum()) * np.maximum(tokens, 1))
-        weights = dict(zip(labels, np.where(tokens > 0, balanced, 1.0).tolist(), strict=True))
+    weights = class_weights(getattr(model, "class_weight", None), labels, counted.of_labels)
     trained = Trained(source.extractor, space, parameters, np.zeros(parameters.n_weights, np.float32), scheme)
-    return OfTagger(space, parameters, weights), trained
+    by_label = None if weights is None else dict(zip(labels, weights.tolist(), strict=True))
+    return OfTagger(space, parameters, by_label), trained
 
 
 def _check_pairs(labels: tuple[Any, ...], pairs: Any, scheme: str) -> None:
@@ -277,6 +282,7 @@ class SpreadData:
 
     def passes(self, trained: Trained, rule: UpdateRule, seed: int | None) -> "MixedPasses":
         """Passes over all partitions at once."""
+        self.sizes["mixed_partitions"] = self.n  # so that `training_` says how it was trained
         return MixedPasses(self, rule, seed)
 
 

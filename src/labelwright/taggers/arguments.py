@@ -203,7 +203,7 @@ def supervision_of(
     given = of_tokens if of_sentences is None else of_sentences
     if not part and given is not None and len(given) and not given.any():
         raise OptionError("sample_weight: all are zero; nothing is left to learn from")
-    by_label = class_weights(class_weight, labels, gold, part)
+    by_label = class_weights(class_weight, labels, tokens_of_labels(labels, gold), part)
     if by_label is not None:
         allowed = Supervision(sets).allowed(len(labels))
         by_code = allowed @ by_label / allowed.sum(axis=1)
@@ -220,7 +220,7 @@ def token_weights(
     of_sentences, of_tokens = sample_weights(sample_weight, offsets)
     if of_sentences is not None:
         of_tokens = np.repeat(of_sentences, np.diff(offsets))
-    by_label = class_weights(class_weight, labels, gold, part)
+    by_label = class_weights(class_weight, labels, tokens_of_labels(labels, gold), part)
     if by_label is not None:
         of_tokens = by_label[gold] if of_tokens is None else of_tokens * by_label[gold]
     return instance_weights(of_tokens, len(gold))
@@ -271,13 +271,17 @@ def sample_weights(given: Any, offsets: Array) -> tuple[Array | None, Array | No
     return (weights, None) if of == "sentence" else (None, weights)
 
 
-def class_weights(given: Any, labels: Sequence[Any], gold: Array, part: bool = False) -> Array | None:
-    """The weight of each label [L]; "balanced" makes all labels count alike, however frequent they are; one that occurs
+def tokens_of_labels(labels: Sequence[Any], gold: Array) -> Array:
+    """How many tokens have each label [L]."""
+    return np.bincount(gold[gold < len(labels)], minlength=len(labels))
+
+
+def class_weights(given: Any, labels: Sequence[Any], counts: Array, part: bool = False) -> Array | None:
+    """The weight of each label [L], of which there are so many; "balanced" makes all labels count alike, however frequent they are; one that occurs
     in sets alone has the weight 1.  A part of the data may lack labels that have weights."""
     if given is None:
         return None
     if isinstance(given, str):
-        counts = np.bincount(gold[gold < len(labels)], minlength=len(labels))
         seen = counts > 0
         return np.where(seen, counts.sum() / (max(1, seen.sum()) * np.maximum(counts, 1)), 1.0)
     unknown = [label for label in given if label not in labels]

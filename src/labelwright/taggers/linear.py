@@ -43,6 +43,7 @@ from labelwright.taggers.arguments import (
     of_this_model,
     on_workers,
     permitted_labels,
+    tokens_of_labels,
     true_labels,
 )
 from labelwright.taggers.base import EXPLANATION, FORCED, JOINT, LAYER, NBEST, PROBABILITY, RULES, Tagger
@@ -521,7 +522,7 @@ class LinearTagger(Weighted, Tagger):
         if self.class_weight is None:
             return None
         labels, codes, _ = codes_among(y, self._space.labels)
-        weights = class_weights(self.class_weight, labels, codes, self._of_part)
+        weights = class_weights(self.class_weight, labels, tokens_of_labels(labels, codes), self._of_part)
         return None if weights is None else dict(zip(labels, weights.tolist(), strict=True))
 
     def _weights_of(self, other: Any) -> Array:

@@ -457,6 +457,7 @@ CONVERGENCE: dict[str, Check] = {
 BEST: dict[str, Check] = {"best_dev": _best, "best_iteration": _best}
 TRAINING: dict[str, Check] = {
     **dict.fromkeys(("sentences", "tokens", "features", "weights", "arcs", "iterations", "mistakes"), whole),
+    "mixed_partitions": whole,
     "loss": maybe(loss),
     "seconds": real,
     **dict.fromkeys(("stopped", "labelwright", "imported_from", "seen"), text),
