@@ -6,7 +6,7 @@ import pytest
 from labelwright import CRF, LatentCRF, MemoryTagger, Perceptron, SemiCRF
 from labelwright.errors import OptionError
 from labelwright.search import ProgressiveSearch, cross_validate
-from labelwright.taggers.arguments import class_weights
+from labelwright.taggers.arguments import class_weights, tokens_of_labels
 
 X = [["a", "b", "c"]] * 12
 Y = [["B-R", "O", "B-Q"], *([["O", "B-P", "O"]] * 11)]  # two labels in one sentence alone
@@ -25,16 +25,16 @@ every = pytest.mark.parametrize("name", TAGGERS)
 def test_balanced_weights_of_labels():
     """The sum of the weights of its tokens is the same for every label."""
     gold = np.repeat([0, 1, 2], [6, 3, 1])
-    weights = class_weights("balanced", ["A", "B", "C"], gold)
+    weights = class_weights("balanced", ["A", "B", "C"], np.bincount(gold))
     assert (weights * np.bincount(gold)).tolist() == pytest.approx([10 / 3] * 3)
 
 
 def test_labels_that_occur_in_sets_alone_have_the_weight_one():
     """They would have a huge one as the rarest of all, and change those of the others."""
     sets = [3, 3]  # the set B|C
-    weights = class_weights("balanced", ["A", "B", "C"], np.array([0] * 50 + [1] * 50 + sets))
+    weights = class_weights("balanced", ["A", "B", "C"], tokens_of_labels("ABC", np.array([0] * 50 + [1] * 50 + sets)))
     assert weights.tolist() == [1.0, 1.0, 1.0]
-    assert class_weights("balanced", ["A", "B"], np.array([2, 2])).tolist() == [1.0, 1.0]
+    assert class_weights("balanced", ["A", "B"], tokens_of_labels("AB", np.array([2, 2]))).tolist() == [1.0, 1.0]
 
 
 # --- parts of the data ------------------------------------------------------------------------------------------------

@@ -7,17 +7,7 @@ from typing import TYPE_CHECKING, Any
 from labelwright.cli import files
 from labelwright.cli import options as usual
 from labelwright.cli.options import DATA, DECODING, NOT_NEGATIVE, OUTPUT, POSITIVE, argument, command, option
-from labelwright.cli.show import (
-    BAR,
-    HALF,
-    Heading,
-    bar,
-    named_rows,
-    report,
-    say,
-    section,
-    signed_bar,
-)
+from labelwright.cli.show import BAR, HALF, Heading, bar, named_rows, report, say, section, signed_bar
 from labelwright.cli.tag_input import ToTag, to_tag, tokenizer_given
 from labelwright.errors import CorpusError, LabelwrightError, OptionError
 from labelwright.settings import Whole

@@ -157,28 +157,26 @@ def _on_cluster(job: Job, paths: list[tuple[str, str]], aside: "Aside") -> None:
             job.model.n_jobs = o.n_jobs or 1  # of each piece of work
             cluster = Cluster(client, Progress(False, "file"))
             done = cluster.each(_tag_file, absolute, Shared(job), what="tagging")
-            for (_, target), bad in zip(absolute, done, strict=True):
-                if o.skip_bad is not None:  # before the file appears, which nobody reads again
-                    aside.add(bad)
-                    os.replace(_held_back(target), target)
+            for (_, target), (output, bad) in zip(absolute, done, strict=True):
+                aside.add(bad)  # before the output appears
+                if output != target:
+                    os.replace(output, target)
     finally:  # what killed workers have left
         for part in Path(absolute[0][1]).parent.glob(".*.part"):
             remove_abandoned(part.with_name(part.name[1:-18]))
     warn(aside.told)
 
 
-def _held_back(target: str) -> str:
-    return os.path.join(os.path.dirname(target), f".part.{os.path.basename(target)}")
-
-
-def _tag_file(paths: tuple[str, str], job: Job) -> list[Any]:
-    """Label a file; returns the sentences that could not be read, with which the output is held back."""
-    (path, target), o = paths, job.o
+def _tag_file(paths: tuple[str, str], job: Job) -> tuple[str, list[Any]]:
+    """Label a file; where the output is, beside its place with --skip-bad, and sentences that could not be read."""
+    (path, output), o = paths, job.o
     bad = None if o.skip_bad is None else list[Any]()
+    if bad is not None:
+        output = os.path.join(os.path.dirname(output), f".part.{os.path.basename(output)}")
     source = Source(path, job.format, o.columns, o.known, tokenizer_given(job.model.tokenizer(), o), bad=bad)
     with nullcontext() if o.max_input is None else max_input(o.max_input):
-        _run(job.tagging(), source, target if bad is None else _held_back(target))
-    return bad or []
+        _run(job.tagging(), source, output)
+    return output, bad or []
 
 
 def text_format(o: Any) -> str | None:

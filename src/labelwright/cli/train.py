@@ -205,9 +205,8 @@ def _run(source: str, asked: Request, checkpoint: Path | None, spread: Any, clie
         aside = Aside(asked.get("skip_bad"))
         aside.add(spread.bad)
         warn(None if asked.get("quiet") else aside.told)
-    if spread is not None and head is not None:  # all partitions have been read
         model.training_["seen"] = "".join(spread.hashes)
-        if dev is not None:
+        if head is not None and dev is not None:  # now that all partitions have been read
             train_data.warn_about_dev(dev, schemes, spread.labels.values(), spread.hashes, asked)
     if tried:
         record["seconds"] = round(time.perf_counter() - begun, 3)
@@ -245,15 +244,9 @@ def _check(asked: Request, inputs: Sequence[str]) -> Path | None:
 
 
 def _fit(
-    model: Any,
-    data: "Data",
-    dev: "Data | None",
-    start: Any,
-    checkpoint: Path | None,
-    asked: Request,
-    weights: list[Any] | None = None,
-    client: Any = None,
-) -> None:
+    model: Any, data: "Data", dev: "Data | None", start: Any, checkpoint: Path | None, asked: Request,
+    weights: list[Any] | None = None, client: Any = None,
+) -> None:  # fmt: skip
     from labelwright.learn.monitor import checkpoint_files
 
     quiet, verbose, resume = (bool(asked.get(name)) for name in ("quiet", "verbose", "resume"))
@@ -297,14 +290,9 @@ def _go_on() -> str:
 
 
 def _finish(
-    model: Any,
-    more: dict[str, Any],
-    data: "Data",
-    dev: Any,
-    checkpoint: Path | None,
-    asked: Request,
+    model: Any, more: dict[str, Any], data: "Data", dev: Any, checkpoint: Path | None, asked: Request,
     draw: Callable[[], None],
-) -> None:
+) -> None:  # fmt: skip
     """Write the model; then the checkpoint goes, unless the run was interrupted."""
     from labelwright.inspection.warnings import few_features
     from labelwright.learn.monitor import remove_checkpoints

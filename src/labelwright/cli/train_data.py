@@ -188,9 +188,7 @@ def check_known_labels(dev: "Data", schemes: Mapping[str, Any] | None) -> None:
         check_known(files.gold_of(dev, name), f"{source}: column {name}" if schemes else source)
 
 
-def warn_about_dev(
-    dev: "Data", schemes: Mapping[str, Any] | None, labels: Iterable[Any], hashes: list[str], asked: Request
-) -> None:
+def warn_about_dev(dev: "Data", schemes: Any, labels: Iterable[Any], hashes: list[str], asked: Request) -> None:
     """Name labels that the training data lack, and say whether they have the same sentences."""
     from labelwright.inspection.warnings import labels_unseen, trained_on
 

@@ -109,8 +109,7 @@ def decoded(data: bytes, name: str, first_line: int = 1) -> str:
 def write_bytes(target: Source, data: bytes, more: bool = False) -> None:
     """Write to a path (compressed by its suffix), `-` (standard output) or a binary file object.
 
-    A path gets its new content by a rename, so that a failure leaves the old file as it was; or the data as `more`,
-    behind what it has.
+    A path gets its new content by a rename, so that a failure leaves the old file as it was; `more` is appended.
     """
     with written(target, more) as write:
         write(data)

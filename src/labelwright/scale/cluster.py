@@ -46,9 +46,8 @@ def connected(address: str) -> Iterator[Any]:
         try:
             client = Client(address, timeout=10)  # type: ignore[no-untyped-call]
         except (OSError, ValueError) as error:
-            raise ClusterError(
-                f"--dask: no scheduler at {address} ({_line(error)}); start one, or use local:N"
-            ) from None
+            why = f"no scheduler at {address} ({_line(error)}); start one, or use local:N"
+            raise ClusterError(f"--dask: {why}") from None
         with client:
             yield client
         return

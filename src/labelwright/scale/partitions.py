@@ -14,15 +14,7 @@ from pathlib import PurePath
 from typing import Any, NamedTuple
 
 from labelwright.corpus.compressed import CODECS, ByteStream, decompressed, write_bytes
-from labelwright.corpus.file_formats import (
-    FORMATS,
-    RECORDS,
-    TEXTS,
-    FileOptions,
-    OpenFile,
-    format_of,
-    read_corpus,
-)
+from labelwright.corpus.file_formats import FORMATS, RECORDS, TEXTS, FileOptions, OpenFile, format_of, read_corpus
 from labelwright.corpus.limits import PIECE, check_size, max_input
 from labelwright.corpus.table import Corpus
 from labelwright.errors import CorpusError, OptionError, unreadable
@@ -67,11 +59,8 @@ class Reading(NamedTuple):
         try:
             corpus = self._parsed(text, partition, 1, first)
         except CorpusError:  # once more, with the numbers of lines
-            line = 1 + sum(
-                _bytes(partition.path, at, min(at + PIECE, partition.begin)).count(b"\n")
-                for at in range(0, partition.begin, PIECE)
-            )
-            ends = FORMATS[partition.format].ends
+            path, end, ends = partition.path, partition.begin, FORMATS[partition.format].ends
+            line = 1 + sum(_bytes(path, at, min(at + PIECE, end)).count(b"\n") for at in range(0, end, PIECE))
             if not self.skip_bad or ends is None:
                 self._parsed(text, partition, line, first)
                 raise

@@ -277,8 +277,9 @@ def tokens_of_labels(labels: Sequence[Any], gold: Array) -> Array:
 
 
 def class_weights(given: Any, labels: Sequence[Any], counts: Array, part: bool = False) -> Array | None:
-    """The weight of each label [L], of which there are so many; "balanced" makes all labels count alike, however frequent they are; one that occurs
-    in sets alone has the weight 1.  A part of the data may lack labels that have weights."""
+    """The weight of each label [L], of which there are so many; "balanced" makes all labels count alike, however
+    frequent they are; one that occurs in sets alone has the weight 1.  A part of the data may lack labels that have
+    weights."""
     if given is None:
         return None
     if isinstance(given, str):
