@@ -1,14 +1,28 @@
 """Training and labelling by partitions give what one machine gives."""
 
+import gzip
 import itertools
 import json
 import re
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from labelwright import CRF, Cascade, LatentCRF, MemoryTagger, Perceptron, ProgressiveSearch, SemiCRF, read_columns
+from labelwright import (
+    CRF,
+    Cascade,
+    LatentCRF,
+    MemoryTagger,
+    Perceptron,
+    ProgressiveSearch,
+    SemiCRF,
+    load,
+    read_columns,
+)
+from labelwright.cli import tag
+from labelwright.corpus import max_input
 from labelwright.corpus.file_formats import FileOptions
 from labelwright.errors import ClusterError, CorpusError, OptionError
 from labelwright.scale import Partitions, cluster, held
@@ -97,6 +111,7 @@ def test_a_perceptron_on_one_partition_is_that_of_one_machine(client, files):
     settings = {"max_iter": 3, "averaging": "avg", "n_jobs": 1, "calibration": False}
     model = Perceptron(**settings).fit(Partitions(f"{files}/all.txt", NAMES), client=client)
     here = Perceptron(**settings).fit(read_columns(files / "all.txt", NAMES))
+    assert model.training_["mixed_partitions"] == 1
     assert model.history_[0]["mistakes"] == here.history_[0]["mistakes"]
     np.testing.assert_allclose(model.weights_, here.weights_, atol=1e-5)
 
@@ -174,6 +189,7 @@ def test_what_needs_one_machine_is_refused(client, files):
         (SemiCRF(), "SemiCRF"),
         (Perceptron(update="arow", margin=1.0), "arow"),
         (Cascade([("chunk", CRF())], jackknife=True), "jackknife"),
+        (CRF(class_weight={"B-NPP": 2.0}), "class_weight: no label 'B-NPP'"),
     ]:
         with pytest.raises(OptionError, match=why):
             model.fit(spread, client=client)
@@ -237,13 +253,7 @@ def test_results_are_combined_in_order(client):
 
 
 def test_the_command_trains_and_tags(run, files, tmp_path, monkeypatch, client):
-    from contextlib import contextmanager
-
-    @contextmanager
-    def connected(address):
-        yield client
-
-    monkeypatch.setattr(cluster, "connected", connected)
+    monkeypatch.setattr(cluster, "connected", lambda _: nullcontext(client))
     model, out = tmp_path / "model", tmp_path / "out"
     train = ["train", f"{files}/part*.txt", "-o", model, "--columns", NAMES, "--iterations", 2, "--dask", "local:2"]
     code, _, told = run(*train, "--dev", files / "all.txt", "--threads", 1)
@@ -276,6 +286,89 @@ def test_tagging_sets_bad_sentences_aside(run, files, tmp_path):
     assert "1 sentence that cannot be read" in told
     assert f"bad.txt:{at + 1}:" in aside.read_text()
     assert len(read_columns(tmp_path / "out.txt")) == 59
+
+
+@pytest.fixture
+def bad_files(files, tmp_path, run):
+    """A model, and a folder with three files, of which two have a sentence that cannot be read."""
+    model, folder = tmp_path / "model", tmp_path / "in"
+    assert run("train", files / "all.txt", "-o", model, "--columns", NAMES, "--iterations", 1, "-q")[0] == 0
+    folder.mkdir()
+    for name, bad in {"a": b"first\n\n", "b": b"", "c": b"second\n\n"}.items():
+        (folder / f"{name}.txt").write_bytes((files / "part0.txt").read_bytes() + bad)
+    return model, folder
+
+
+def test_an_interruption_loses_no_bad_sentence(run, bad_files, tmp_path, monkeypatch):
+    (model, folder), aside, out = bad_files, tmp_path / "aside.txt", tmp_path / "out"
+    command = ["tag", model, f"{folder}/*.txt", "-o", out, "--skip-bad", aside]
+    run_file = tag._run
+
+    def interrupted(tagging, source, *rest):
+        if source.path.endswith("b.txt"):
+            raise KeyboardInterrupt
+        run_file(tagging, source, *rest)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(tag, "_run", interrupted)
+        assert run(*command)[0] != 0
+    assert [path.name for path in out.iterdir()] == ["a.txt"]
+    assert "first" in aside.read_text()
+    code, _, told = run(*command)
+    assert code == 0
+    assert "1 of 3 files are there and stay" in told
+    assert aside.read_text().count("first\n\n") == aside.read_text().count("second\n\n") == 1
+
+
+def test_a_cluster_sets_bad_sentences_aside(run, bad_files, tmp_path, monkeypatch, client):
+    (model, folder), aside, out = bad_files, tmp_path / "aside.txt", tmp_path / "out"
+    monkeypatch.setattr(cluster, "connected", lambda _: nullcontext(client))
+    (out / "sub").mkdir(parents=True)
+    (out / ".a.txt.0123456789ab.part").write_bytes(b"")  # of a run that was killed
+    code, _, told = run("tag", model, f"{folder}/*.txt", "-o", out, "--skip-bad", aside, "--dask", "local:2")
+    assert code == 0, told
+    assert sorted(path.name for path in out.iterdir()) == ["a.txt", "b.txt", "c.txt", "sub"]
+    assert re.findall("^(first|second)$", aside.read_text(), re.M) == ["first", "second"]
+
+
+def _without_space(number, shared):
+    raise OSError(28, "No space left on device", "out.txt")
+
+
+def test_an_error_of_a_piece_of_work_is_not_that_of_the_scheduler(client):
+    for started in (
+        lambda: Cluster(client).reduced(_without_space, list.__add__, 2, Shared(1)),
+        lambda: list(Cluster(client).each(_without_space, [1], Shared(1))),
+    ):
+        with pytest.raises(CorpusError, match=r"^out\.txt: no space left on device$"):
+            started()
+    with pytest.raises(FileNotFoundError), cluster.explained(client):
+        raise FileNotFoundError("model")
+
+
+def test_all_partitions_stand_for_the_training_data(run, files, tmp_path, monkeypatch, client):
+    monkeypatch.setattr(cluster, "connected", lambda _: nullcontext(client))
+    (tmp_path / "a.txt").write_text("He PRP O\n\n")
+    (tmp_path / "b.txt").write_bytes((files / "all.txt").read_bytes())
+    train = ["train", f"{tmp_path}/?.txt", "-o", tmp_path / "model", "--columns", NAMES, "--iterations", 1]
+    code, _, told = run(*train, "--dask", "local:2", "--dev", files / "part1.txt")
+    assert code == 0, told
+    assert "labels that the training data lack" not in told
+    assert "100 % of its sentences" in told
+    (tmp_path / "whole").write_bytes((tmp_path / "a.txt").read_bytes() + (tmp_path / "b.txt").read_bytes())
+    train[1:4] = [tmp_path / "whole", "-o", tmp_path / "other"]
+    assert run(*train)[0] == 0
+    assert load(tmp_path / "model").training_["seen"] == load(tmp_path / "other").training_["seen"]
+
+
+def test_limits_on_input_hold_on_workers(files, tmp_path):
+    (tmp_path / "a.gz").write_bytes(gzip.compress((files / "all.txt").read_bytes()))
+    with max_input("1K"):
+        read = Partitions(str(tmp_path / "a.gz"), NAMES).reading
+        with pytest.raises(CorpusError, match="more than 1K"):
+            Partitions(f"{files}/all.txt", NAMES).parts()
+    with pytest.raises(CorpusError, match="more than 1K"):
+        read.corpus(Partition(str(tmp_path / "a.gz"), 0, None, "columns"))
 
 
 def test_formats_that_have_no_partitions_are_refused(tmp_path):

@@ -155,8 +155,7 @@ def _on_cluster(job: Job, paths: list[tuple[str, str]], aside: "Aside") -> None:
     try:
         with cluster_of(o.dask, False) as client:
             job.model.n_jobs = o.n_jobs or 1  # of each piece of work
-            cluster = Cluster(client, Progress(False, "file"))
-            done = cluster.each(_tag_file, absolute, Shared(job), what="tagging")
+            done = Cluster(client, Progress(False, "file")).each(_tag_file, absolute, Shared(job), what="tagging")
             for (_, target), (output, bad) in zip(absolute, done, strict=True):
                 aside.add(bad)  # before the output appears
                 if output != target:

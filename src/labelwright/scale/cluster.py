@@ -20,7 +20,7 @@ from importlib.util import find_spec
 from typing import Any, TypeVar
 
 from labelwright import __version__
-from labelwright.errors import ClusterError, LabelwrightError, OptionError, reason_of
+from labelwright.errors import ClusterError, CorpusError, LabelwrightError, OptionError, reason_of
 
 R = TypeVar("R")
 Told = Callable[[str, int, int, float], None]  # what is done, how many pieces of how many, seconds left
@@ -274,7 +274,7 @@ def _done(work: Callable[..., R], *arguments: Any) -> R:
     except OSError as error:
         if isinstance(error, LabelwrightError):
             raise
-        raise ClusterError(f"{error.filename or 'dask'}: {reason_of(error)}") from None
+        raise CorpusError(f"{error.filename or 'dask'}: {reason_of(error)}") from None
 
 
 def _line(error: object) -> str:
