@@ -192,7 +192,7 @@ def warn_about_dev(dev: "Data", schemes: Any, labels: Iterable[Any], hashes: lis
     """Name labels that the training data lack, and say whether they have the same sentences."""
     from labelwright.inspection.warnings import labels_unseen, trained_on
 
-    for learnt, (name, (values, _, source)) in zip(labels, _columns(dev, schemes).items(), strict=True):
+    for learnt, (name, (values, _, source)) in zip(labels, _columns(dev, schemes).items(), strict=False):
         warn(labels_unseen(learnt, values, f"{source}: column {name}" if schemes else source))
     if not has_attributes(dev) and not asked.get("quiet"):
         warn(trained_on("".join(hashes), dev))

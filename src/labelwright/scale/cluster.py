@@ -228,7 +228,7 @@ class Cluster:
 @contextmanager
 def explained(client: Any) -> Iterator[None]:
     """Errors of Dask in one line."""
-    from distributed.comm import CommClosedError
+    from distributed.comm.core import CommClosedError
     from distributed.scheduler import KilledWorker
 
     try:
