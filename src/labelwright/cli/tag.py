@@ -163,6 +163,8 @@ def _on_cluster(job: Job, paths: list[tuple[str, str]], aside: "Aside") -> None:
     finally:  # what killed workers have left
         for part in Path(absolute[0][1]).parent.glob(".*.part"):
             remove_abandoned(part.with_name(part.name[1:-18]))
+        for _, target in absolute:
+            Path(target).with_name(f".part.{os.path.basename(target)}").unlink(missing_ok=True)
     warn(aside.told)
 
 

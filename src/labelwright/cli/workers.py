@@ -72,6 +72,4 @@ def partitions_of(source: str, asked: "Request") -> "Partitions":
     if skip:
         files.check_target(asked.values["skip_bad"], [source, asked.values["output"]])
     options = files.file_options(asked.values)
-    return Partitions(
-        source, asked.get("columns"), label, asked.get("scheme"), options=options, skip_bad=skip, told=told
-    )
+    return Partitions(source, asked.get("columns"), label, asked.get("scheme"), None, options, None, skip, told)
