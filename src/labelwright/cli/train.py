@@ -202,9 +202,8 @@ def _run(source: str, asked: Request, checkpoint: Path | None, spread: Any, clie
             reports.say_beforehand(model, data, asked)
         _fit(model, spread or data, dev, start, checkpoint, asked, weights, client)
     if spread is not None:
-        aside = Aside(asked.get("skip_bad"))
-        aside.add(spread.bad)
-        warn(None if asked.get("quiet") else aside.told)
+        told = Aside(asked.get("skip_bad")).add(spread.bad)
+        warn(None if asked.get("quiet") else told)
         model.training_["seen"] = "".join(spread.hashes)
         if head is not None and dev is not None:  # now that all partitions have been read
             train_data.warn_about_dev(dev, schemes, spread.labels.values(), spread.hashes, asked)

@@ -25,9 +25,7 @@ SAMPLED = ("search", "folds", "learning_curve")  # options that train and score 
 # -- reading ----------------------------------------------------------------------------------------------------------
 
 
-def read_data(
-    source: str, asked: Request, schemes: Mapping[str, str | None] | None, head: "Data | None" = None
-) -> "tuple[Data, Data | None]":
+def read_data(source: str, asked: Request, schemes: Any, head: "Data | None" = None) -> "tuple[Data, Data | None]":
     """The training and the development data; `schemes` are those of the layers of a cascade, and `head` the first of
     the training data where the others are on a cluster."""
     from labelwright.corpus.file_formats import TEXTS, OpenFile, opened
@@ -246,9 +244,7 @@ def set_rate(model: Any, dev: "Data | None", asked: Request) -> None:
         say(line)
 
 
-def say_known(
-    data: "Data", schemes: Mapping[str, Any] | None, asked: Request, labels: Mapping[str, Collection[str]] | None = None
-) -> None:
+def say_known(data: "Data", schemes: Any, asked: Request, labels: Mapping[str, Collection[str]] | None = None) -> None:
     """One line on each label column that is known in part; what cannot be done with it is refused.
 
     labels : those that a model has already, by its output"""

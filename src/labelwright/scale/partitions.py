@@ -148,15 +148,15 @@ class Aside:
     """A file of sentences that were set aside, each behind a line with the reason; `more` keeps what it has."""
 
     def __init__(self, path: str | None, more: bool = False):
-        self.path, self.more, self.told = path, more, None  # type: str | None, bool, str | None
-        self._n, self._first = 0, ""
+        self.path, self.more, self._n, self._first, self.told = path, more, 0, "", None  # type: Any, bool, int, str, str | None
 
-    def add(self, bad: Sequence[Bad]) -> None:
+    def add(self, bad: Sequence[Bad]) -> str | None:
         if bad and self.path is not None:
             text = (f"# {each.reason}\n".encode() + each.text.strip(b"\r\n") + b"\n\n" for each in bad)
             write_bytes(self.path, b"".join(text), self.more)
             self.more, self._n, self._first = True, self._n + len(bad), self._first or bad[0].reason
             self.told = f"{self.path}: {counted(self._n, 'sentence')} that cannot be read; the first: {self._first}"
+        return self.told
 
 
 def _place(path: str) -> tuple[Any, str]:
