@@ -21,7 +21,7 @@ from labelwright.cli.files import check_target, inputs_of, is_conllu, layer_name
 from labelwright.cli.options import DATA, OUTPUT, POSITIVE, argument, changed, command, option
 from labelwright.cli.show import say, warn
 from labelwright.cli.tag_input import Source, ToTag, is_pattern, tokenizer_given, with_targets
-from labelwright.cli.workers import DASK, SKIP_BAD, Progress, cluster_of
+from labelwright.cli.workers import DASK, SKIP_BAD, Aside, Progress, cluster_of
 from labelwright.corpus.limits import max_input
 from labelwright.errors import OptionError
 from labelwright.settings import AtLeast, AtMost, Bounds, Choice, NotWith, Number
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from labelwright.corpus.spans import Span
     from labelwright.corpus.table import Corpus
     from labelwright.decode import Decoding
-    from labelwright.scale.partitions import Aside
-
 FREE = "_"  # in the column of known labels: the model may choose
 
 
@@ -92,8 +90,6 @@ def tag_command(o: Any) -> None:
     calibrate --help`. The documentation, in the folder docs of the source, shows what --json, --nbest and
     --probabilities write, and describes plain text and decoders.
     """
-    from labelwright.scale.partitions import Aside
-
     format = text_format(o)
     if o.to is not None and format != "text":
         raise OptionError("--to: says what the entities of a text are written as; add --text")
@@ -141,7 +137,7 @@ class Job(NamedTuple):
         return Tagging(self.model, self.o, entities)
 
 
-def _on_cluster(job: Job, paths: list[tuple[str, str]], aside: "Aside") -> None:
+def _on_cluster(job: Job, paths: list[tuple[str, str]], aside: Aside) -> None:
     """Label files side by side, each written whole or not at all."""
     from labelwright.scale.cluster import Cluster, Shared
     from labelwright.storage import remove_abandoned
@@ -187,7 +183,7 @@ def text_format(o: Any) -> str | None:
     return "text" if o.text else o.format
 
 
-def _run(tagging: "Tagging", source: Source, output: str, aside: "Aside | None" = None) -> None:
+def _run(tagging: "Tagging", source: Source, output: str, aside: Aside | None = None) -> None:
     from labelwright.corpus.compressed import written
 
     pieces = source.pieces(tagging.model)

@@ -78,7 +78,6 @@ class Source(NamedTuple):
     def _readable(self, model: Any, file: "OpenFile") -> "Iterator[OpenFile]":
         """A piece of a file; with `bad`, only the sentences that can be read, in one piece or several."""
         from labelwright.corpus.file_formats import FORMATS, OpenFile
-        from labelwright.scale.partitions import readable
 
         def part(text: bytes, line: int) -> OpenFile:
             head = file if file.head is None and line > file.first_line else file.head
@@ -91,6 +90,8 @@ class Source(NamedTuple):
         if self.bad is None or ends is None:
             yield file
             return
+        from labelwright.scale.partitions import readable
+
         for text, line in readable(file.getvalue(), file.first_line, ends, read, self.bad):
             yield part(text, line)
 

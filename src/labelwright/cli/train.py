@@ -170,8 +170,6 @@ def _train(source: str, name: str, options: dict[str, Any]) -> None:
 
 def _run(source: str, asked: Request, checkpoint: Path | None, spread: Any, client: Any) -> None:
     """Read, search, train, write; on a cluster where there are partitions, `spread`, and a client."""
-    from labelwright.scale.partitions import Aside
-
     output = asked.values["output"]
     start, kept = recipe.start_model(asked)
     model = recipe.tagger(asked, kept)
@@ -202,7 +200,7 @@ def _run(source: str, asked: Request, checkpoint: Path | None, spread: Any, clie
             reports.say_beforehand(model, data, asked)
         _fit(model, spread or data, dev, start, checkpoint, asked, weights, client)
     if spread is not None:
-        told = Aside(asked.get("skip_bad")).add(spread.bad)
+        told = workers.Aside(asked.get("skip_bad")).add(spread.bad)
         warn(None if asked.get("quiet") else told)
         model.training_["seen"] = "".join(spread.hashes)
         if head is not None and dev is not None:  # now that all partitions have been read

@@ -1,7 +1,7 @@
 """--dask: the cluster on which a command works, what it tells, and sentences that are set aside."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ from labelwright.wording import counted, duration
 if TYPE_CHECKING:
     from labelwright.cli.recipe import Request
     from labelwright.scale import Partitions
+    from labelwright.scale.partitions import Bad
 
 DASK = option("--dask ADDRESS", "Work on a Dask cluster: tcp://HOST:PORT, or local:N processes on this machine.")
 SKIP_BAD = option("--skip-bad FILE", "Set sentences that cannot be read aside in FILE, and go on.", DATA)
@@ -51,6 +52,23 @@ class Progress:
         if not self.quiet and time.monotonic() - self._last >= EVERY:
             self._last = time.monotonic()
             say(f"{what}: {done:,} of {counted(n, self.unit)}, about {duration(left)} left")
+
+
+class Aside:
+    """A file of sentences that were set aside, each behind a line with the reason; `more` keeps what it has."""
+
+    def __init__(self, path: str | None, more: bool = False):
+        self.path, self.more, self._n, self._first, self.told = path, more, 0, "", None  # type: Any, bool, int, str, str | None
+
+    def add(self, bad: "Sequence[Bad]") -> str | None:
+        from labelwright.corpus.compressed import write_bytes
+
+        if bad and self.path is not None:
+            text = (f"# {each.reason}\n".encode() + each.text.strip(b"\r\n") + b"\n\n" for each in bad)
+            write_bytes(self.path, b"".join(text), self.more)
+            self.more, self._n, self._first = True, self._n + len(bad), self._first or bad[0].reason
+            self.told = f"{self.path}: {counted(self._n, 'sentence')} that cannot be read; the first: {self._first}"
+        return self.told
 
 
 def partitions_of(source: str, asked: "Request") -> "Partitions":

@@ -13,12 +13,11 @@ from dataclasses import replace
 from pathlib import PurePath
 from typing import Any, NamedTuple
 
-from labelwright.corpus.compressed import CODECS, ByteStream, decompressed, write_bytes
+from labelwright.corpus.compressed import CODECS, ByteStream, decompressed
 from labelwright.corpus.file_formats import FORMATS, RECORDS, TEXTS, FileOptions, OpenFile, format_of, read_corpus
 from labelwright.corpus.limits import PIECE, check_size, max_input
 from labelwright.corpus.table import Corpus
 from labelwright.errors import CorpusError, OptionError, unreadable
-from labelwright.wording import counted
 
 HEAD = 1 << 16  # bytes that tell the format and the columns of a file
 WINDOW = 1 << 16  # bytes in which the end of a sentence is looked for
@@ -142,21 +141,6 @@ def found(pattern: str) -> list[str]:
     if not paths:
         raise CorpusError(f"{pattern}: no such files")
     return [path if _is_local(fs) else fs.unstrip_protocol(path) for path in paths]
-
-
-class Aside:
-    """A file of sentences that were set aside, each behind a line with the reason; `more` keeps what it has."""
-
-    def __init__(self, path: str | None, more: bool = False):
-        self.path, self.more, self._n, self._first, self.told = path, more, 0, "", None  # type: Any, bool, int, str, str | None
-
-    def add(self, bad: Sequence[Bad]) -> str | None:
-        if bad and self.path is not None:
-            text = (f"# {each.reason}\n".encode() + each.text.strip(b"\r\n") + b"\n\n" for each in bad)
-            write_bytes(self.path, b"".join(text), self.more)
-            self.more, self._n, self._first = True, self._n + len(bad), self._first or bad[0].reason
-            self.told = f"{self.path}: {counted(self._n, 'sentence')} that cannot be read; the first: {self._first}"
-        return self.told
 
 
 def _place(path: str) -> tuple[Any, str]:
