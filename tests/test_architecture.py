@@ -57,7 +57,7 @@ BUDGETS = {  # the most lines and files of each package: raising one is a decisi
     ("corpus",): (5050, 20),  # with annotated texts that are known in part
     ("features",): (4680, 15),  # with dicts that are appended one by one and read many at once
     ("structures",): (3160, 11),
-    ("kernels", "engine"): (8560, 32),  # with loops for bounds of pruned labels (10 times as fast) and few labels (2.8)
+    ("kernels", "engine"): (8570, 32),  # with loops for bounds of pruned labels (10 times as fast) and few labels (2.8)
     ("scoring",): (1220, 6),
     ("memory",): (1470, 7),
     ("answers", "decode"): (3080, 14),
@@ -70,7 +70,7 @@ BUDGETS = {  # the most lines and files of each package: raising one is a decisi
     ("interchange", "compat"): (3350, 18),  # with programs of one file (and 411 lines of JavaScript and HTML)
     ("reproduce",): (1710, 9),  # with seeds, starts, theorems, verdicts by tests and bands in figures
     ("serve",): (2210, 12),  # a service over HTTP, and labelling in the browser
-    ("scale",): (1190, 7),  # training and labelling on a cluster
+    ("scale",): (1200, 7),  # training and labelling on a cluster
     ("cli",): (6710, 26),  # with `serve`, `annotate`, `report`, `--dask`
     ("top level",): (2460, 11),  # with the builder of pages, models on the Hub
 }

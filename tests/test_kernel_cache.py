@@ -5,11 +5,13 @@ import subprocess
 import sys
 import tempfile
 
+import numpy as np
 import pytest
 
 from labelwright.engine import cache
 
 pytest.importorskip("numba")
+
 pytestmark = pytest.mark.skipif(not hasattr(os, "getuid"), reason="owners and permissions are those of POSIX")
 
 PROGRAM = """
@@ -242,3 +244,20 @@ def test_somebody_at_a_prompt_is_told_once_that_kernels_are_compiled(places, set
             [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False
         )
         assert (done.returncode, done.stderr) == (0, f"{COMPILING}\n" * lines)
+
+
+def test_a_kernel_has_copies_of_its_own_of_those_that_it_calls(places):
+    """Else the copy that a process loads first serves all, and the last bits of sums depend on which that is."""
+    from llvmlite.binding import Linkage
+
+    from labelwright.engine import machine
+    from labelwright.kernels import chain
+
+    kernel, numbers = chain.messages_by_step, np.ones((2, 4), np.float32)
+    _ = kernel.dispatcher  # from here on Numba knows what kernels are
+    made = machine.dispatcher(kernel.function, kernel.fast, kernel.options)
+    messages, scale = (numbers.copy() for _ in range(3)), (np.ones(2, np.float32) for _ in range(2))
+    made(numbers, np.ones((1, 16), np.float32), np.array([0, 2]), *messages, *scale)
+    (overload,) = made.overloads.values()
+    functions = [each for each in overload.library._final_module.functions if not each.is_declaration]
+    assert not [each.name for each in functions if each.linkage == Linkage.linkonce_odr]

@@ -16,8 +16,10 @@ from typing import Any
 
 import numba
 from llvmlite import ir
+from llvmlite.binding import Linkage
 from numba._dispatcher import compute_fingerprint
 from numba.core import caching, cgutils, config, types
+from numba.core.compiler import Compiler
 from numba.core.compiler_lock import global_compiler_lock
 from numba.extending import intrinsic, typeof_impl
 
@@ -61,9 +63,31 @@ def _fetch_ahead(array, *place):  # type: ignore[no-untyped-def]
     _instruction(array, place)
 
 
+class _Compiler(Compiler):  # type: ignore[misc]
+    """Gives each kernel copies of its own of the kernels that it calls.
+
+    Numba shares them between all machine code that is loaded, by their names: the first copy serves.  But copies were
+    optimised in different surroundings, and so add in different orders: the last bits of a sum would depend on which
+    kernel this process happened to load first."""
+
+    def __init__(self, typing: Any, target: Any, library: Any, *rest: Any):
+        library = library or target.codegen().create_library("kernel")
+        library.enable_object_caching()
+        optimise = library._optimize_final_module
+
+        def optimise_alone() -> None:
+            for function in library._final_module.functions:
+                if not function.is_declaration and function.linkage == Linkage.linkonce_odr:
+                    function.linkage = Linkage.internal
+            optimise()
+
+        library._optimize_final_module = optimise_alone
+        super().__init__(typing, target, library, *rest)
+
+
 def dispatcher(function: Callable[..., Any], fast: set[str], options: dict[str, Any]) -> Any:
     """`function` as Numba compiles it, with its cache."""
-    options = {"nogil": True, "fastmath": fast or False, "error_model": "numpy", **options}
+    options = {"nogil": True, "fastmath": fast or False, "error_model": "numpy", "pipeline_class": _Compiler, **options}
     if not OWN_CACHE:
         return numba.njit(cache=True, **options)(function)
     made = numba.njit(**options)(function)
