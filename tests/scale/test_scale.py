@@ -98,6 +98,13 @@ def test_the_bits_do_not_depend_on_the_number_of_workers(client, files):
     assert train(1).tobytes() == train(8).tobytes()
 
 
+def test_what_a_killed_client_left_goes_with_the_next_run(client, files):
+    held._held["Client-gone/0", 0, held.CORPUS] = held._held[f"{client.id}/0", 0, held.CORPUS] = "sentences"
+    CRF(max_iter=1, n_jobs=1).fit(Partitions(f"{files}/all.txt", NAMES), client=client)
+    assert [*held._held] == [(f"{client.id}/0", 0, held.CORPUS)]  # of another run of a client that is there
+    held._held.clear()
+
+
 @pytest.mark.slow
 def test_mixed_perceptrons_learn(client, files):
     for averaging in ("none", "avg", "mavg"):
@@ -317,6 +324,8 @@ def test_an_interruption_loses_no_bad_sentence(run, bad_files, tmp_path, monkeyp
     code, _, told = run(*command)
     assert code == 0
     assert "1 of 3 files are there and stay" in told
+    (out / "c.txt").unlink()  # as if it had been killed when the list was written and the output was not
+    assert run(*command)[0] == 0
     assert aside.read_text().count("first\n\n") == aside.read_text().count("second\n\n") == 1
 
 

@@ -1,5 +1,6 @@
 """--dask: the cluster on which a command works, what it tells, and sentences that are set aside."""
 
+import os
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -58,14 +59,19 @@ class Aside:
     """A file of sentences that were set aside, each behind a line with the reason; `more` keeps what it has."""
 
     def __init__(self, path: str | None, more: bool = False):
+        from labelwright.corpus.compressed import read_bytes
+
         self.path, self.more, self._n, self._first, self.told = path, more, 0, "", None  # type: Any, bool, int, str, str | None
+        kept = read_bytes(path) if more and path is not None and os.path.exists(path) else b""
+        self._listed = {line for line in kept.split(b"\n") if line.startswith(b"# ")}  # of a run that was killed
 
     def add(self, bad: "Sequence[Bad]") -> str | None:
         from labelwright.corpus.compressed import write_bytes
 
         if bad and self.path is not None:
-            text = (f"# {each.reason}\n".encode() + each.text.strip(b"\r\n") + b"\n\n" for each in bad)
-            write_bytes(self.path, b"".join(text), self.more)
+            text = ((f"# {each.reason}".encode(), each.text.strip(b"\r\n")) for each in bad)
+            new = b"".join(b"%b\n%b\n\n" % pair for pair in text if pair[0] not in self._listed)
+            write_bytes(self.path, new, self.more)
             self.more, self._n, self._first = True, self._n + len(bad), self._first or bad[0].reason
             self.told = f"{self.path}: {counted(self._n, 'sentence')} that cannot be read; the first: {self._first}"
         return self.told

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
+from itertools import chain, repeat
 from typing import Any, TypeVar
 
 from labelwright import __version__
@@ -102,7 +103,6 @@ class Cluster:
     def __init__(self, client: Any, told: Told | None = None):
         self.client, self.told = client, told
         self._places: dict[tuple[int, int], str] = {}  # of blocks: pieces in all, number
-        self._reduced_copies = False
         self._checked: set[str] = set()  # workers
         self.n_threads = sum(self.workers().values())
 
@@ -137,17 +137,7 @@ class Cluster:
         what: str = "",
     ) -> Any:
         """combine(...) of work(number, *shared) for the n pieces, along the tree; `what` is told while it goes on."""
-        lost: BaseException | None = None
-        for _ in range(ATTEMPTS):
-            with explained(self.client):
-                try:
-                    return self._reduced(work, combine, n, shared, what)
-                except LOSSES as error:  # all copies of something were on workers that are gone
-                    if isinstance(error, LabelwrightError):
-                        raise
-                    lost = error
-                    self._recover(shared)
-        raise ClusterError(f"dask: workers were lost {ATTEMPTS} times in a row ({_line(lost)}); see their logs")
+        return self._in_spite_of_losses(shared, lambda: self._reduced(work, combine, n, shared, what))
 
     def _reduced(self, work: Any, combine: Any, n: int, shared: Sequence[Shared], what: str) -> Any:
         given = [value.on(self.client) for value in shared]
@@ -186,13 +176,19 @@ class Cluster:
         return [self._places[n, number] for number in range(n_blocks)]
 
     def keep_copies(self, keep: bool) -> None:
-        """Let Dask leave alone what every worker has a copy of, or as before reduce copies to save memory."""
+        """Let Dask leave alone what every worker has a copy of, or again do as it is configured to."""
+        import dask
+
         with suppress(*LOSSES):
             if keep:
-                self._reduced_copies = self.client.amm.running()
                 self.client.amm.stop()
-            elif self._reduced_copies:
+            elif dask.config.get("distributed.scheduler.active-memory-manager.start"):
                 self.client.amm.start()
+
+    def clients(self) -> list[str]:
+        """The names of all clients that the scheduler has."""
+        with explained(self.client):
+            return list(self.client.run_on_scheduler(_clients))
 
     def everywhere(self, function: Callable[..., Any], *arguments: Any) -> None:
         """Call a function on every worker that is there; what cannot be reached has nothing to do."""
@@ -202,27 +198,34 @@ class Cluster:
 
     def each(self, function: Callable[..., R], items: Sequence[Any], *shared: Shared, what: str = "") -> Iterator[R]:
         """function(item, *shared) for every item, in order; what was lost with a worker is done again."""
-        given, report = [value.on(self.client) for value in shared], _Report(self.told, what, len(items))
-        futures = [self.client.submit(_done, function, item, *given, pure=False) for item in items]
+        report = _Report(self.told, what, len(items))
+
+        def submitted(item: Any) -> Any:
+            given = [value.on(self.client) for value in shared]
+            return self.client.submit(_done, function, item, *given, pure=False)
+
+        futures = [submitted(item) for item in items]
         for future in futures:
             future.add_done_callback(report)
         for item, future in zip(items, futures, strict=True):
+            attempts = chain([future], map(submitted, repeat(item)))
+            yield self._in_spite_of_losses(shared, lambda given=attempts: next(given).result())
+
+    def _in_spite_of_losses(self, shared: Sequence[Shared], attempt: Callable[[], R]) -> R:
+        """What an attempt returns; after a loss, wait for workers, share values anew, and try again."""
+        lost: BaseException | None = None
+        for _ in range(ATTEMPTS):
             with explained(self.client):
                 try:
-                    result = future.result()
-                except LOSSES as error:
+                    return attempt()
+                except LOSSES as error:  # all copies of something were on workers that are gone
                     if isinstance(error, LabelwrightError):
                         raise
-                    self._recover(shared)
-                    given = [value.on(self.client) for value in shared]
-                    result = self.client.submit(_done, function, item, *given, pure=False).result()
-            yield result
-
-    def _recover(self, shared: Sequence[Shared]) -> None:
-        """After a loss: wait for workers, and share values anew; an error where the scheduler is gone."""
-        self.workers()
-        for value in shared:
-            value.future = None
+                    lost = error
+                    self.workers()
+                    for value in shared:
+                        value.future = None
+        raise ClusterError(f"dask: workers were lost {ATTEMPTS} times in a row ({_line(lost)}); see their logs")
 
 
 @contextmanager
@@ -265,6 +268,10 @@ class _Report:
 
 def _version() -> str:
     return __version__
+
+
+def _clients(dask_scheduler: Any) -> list[str]:
+    return list(dask_scheduler.clients)
 
 
 def _done(work: Callable[..., R], *arguments: Any) -> R:

@@ -45,6 +45,13 @@ def forget(run: str, but: str = "") -> None:
         _held.pop(key, None)
 
 
+def forget_runs(clients: Sequence[str]) -> None:
+    """Drop what is held of the runs of clients that are not among these: they were killed."""
+    for held in (_held, _locks):
+        for key in [key for key in held if key[0].partition("/")[0] not in clients]:
+            held.pop(key, None)  # type: ignore[attr-defined]
+
+
 def inputs_of(corpus: Corpus, apart: Sequence[str]) -> list[str]:
     """The columns that are no labels."""
     return [name for name in corpus.names if name not in apart and name != corpus.label]

@@ -113,9 +113,11 @@ class OnWorkers:
 
     def __init__(self, partitions: Partitions, parts: list[Partition], cluster: Cluster):
         self.partitions, self.cluster = partitions, cluster
-        self._source = Source(secrets.token_hex(8), tuple(parts), partitions.reading, None, (), (), None, None)
+        run = f"{cluster.client.id}/{secrets.token_hex(8)}"
+        self._source = Source(run, tuple(parts), partitions.reading, None, (), (), None, None)
 
     def __enter__(self) -> "OnWorkers":
+        self.cluster.everywhere(held.forget_runs, self.cluster.clients())
         self.cluster.keep_copies(True)
         return self
 
@@ -254,12 +256,12 @@ def _check_pairs(labels: tuple[Any, ...], pairs: Any, scheme: str) -> None:
     rules, code = allowed(labels, scheme), {label: i for i, label in enumerate(labels)}
     for (before, after), n in pairs.items():
         if before is None:
-            fits = after is None or rules.start[code[after]]
+            fits, what = rules.start[code[after]], f"{after} begins a sentence"
+        elif after is None:
+            fits, what = rules.end[code[before]], f"{before} ends a sentence"
         else:
-            fits = rules.end[code[before]] if after is None else rules.arc[code[before], code[after]]
+            fits, what = rules.arc[code[before], code[after]], f"{after} follows {before}"
         if not fits:
-            where = "begins a sentence" if before is None else f"follows {before}"
-            what = f"{before} ends a sentence" if after is None else f"{after} {where}"
             raise CorpusError(
                 f"training labels: {what} in {n:,} places, which {scheme} does not allow; repair them (labelwright "
                 "convert --repair) or train without constraints"
