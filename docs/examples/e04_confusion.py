@@ -20,8 +20,9 @@ matrix = report.confusion()
 print(f"accuracy {report.token_accuracy:.3f}")
 
 # %%
-# Each row is a gold tag, with the share of its tokens that get each tag. Correct ones are left white.
-order = np.argsort(-matrix.counts[:-1, :-1].sum(axis=1), kind="stable")  # the most frequent first; no tag is missed
+# Each row is a gold tag, the most frequent first, with the share of its tokens that get each tag. Correct ones are left
+# white.
+order = np.argsort(-matrix.counts[:-1, :-1].sum(axis=1), kind="stable")
 tags, counts = [matrix.types[i] for i in order], matrix.counts[np.ix_(order, order)]
 shares = counts / np.maximum(1, counts.sum(axis=1, keepdims=True))
 np.fill_diagonal(shares, 0)
