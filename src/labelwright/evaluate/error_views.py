@@ -269,29 +269,42 @@ def _part(analysis: Facts) -> Html:
 
 
 def _confusion(analysis: Facts) -> Html | None:
-    """The confusion matrix as a coloured table whose cells choose errors."""
-    types = analysis["per_type"]
+    """The confusion matrix as a coloured table whose cells choose errors; what is right but for its boundaries has a
+    column of its own."""
+    types, chunks = analysis["per_type"], analysis["unit"] == "chunk"
     if not any(types) or len(types) < 2:
         return None
     names, counts = confusion_matrix(analysis).shown(IN_PAGE)
-    rows = [tag("tr", *(tag("th", name, scope="col") for name in ("gold \\ predicted", *names)))]
+    last, apart = len(names) - (NONE in names), {_named(name): of.get("boundary", 0) for name, of in types.items()}
+    heads = [*names[:last], *(["boundary"] if chunks else []), *(["missed"] if NONE in names else [])]
+    rows = [tag("tr", *(tag("th", name, scope="col") for name in ("gold \\ predicted", *heads)))]
     for gold, row in zip(names, counts, strict=True):
-        drawn = [_count(n, n / max(1, sum(row)), gold, of) for n, of in zip(row, names, strict=True)]
-        rows.append(tag("tr", tag("th", gold, scope="row"), *drawn))
+        own = apart.get(gold, 0)
+        parts = [(n - own * (gold == of), _pick(gold, of)) for n, of in zip(row, names, strict=True)]
+        if chunks:
+            parts.insert(last, (own, {"gold": gold, "kind": "boundary"}))
+        drawn = [_count(n, n / max(1, sum(row)), pick) for n, pick in parts]
+        rows.append(tag("tr", tag("th", "invented" if gold == NONE else gold, scope="row"), *drawn))
     note = f"The {IN_PAGE} with the most errors. " if len(types) > IN_PAGE else ""
-    note += "Boundaries do not count. " if analysis["unit"] == "chunk" else ""
     note += "The darker, the larger its share of the row; a click on a wrong count shows these errors."
     matrix = tag("div", tag("table", *rows, class_="confusion"), class_="scroll")
     return tag("div", tag("h3", "Confusion matrix"), matrix, tag("p", note, class_="quiet"), class_="panel wide")
 
 
-def _count(n: int, share: float, gold: str, predicted: str) -> Html:
+def _pick(gold: str, predicted: str) -> dict[str, str] | None:
+    """What chooses the errors of a cell; nothing where several types are one, None where it is right."""
+    if gold == predicted:
+        return None
+    sides = {side: name for side, name in zip(SIDES, (gold, predicted), strict=True) if name != NONE}
+    kind = {} if len(sides) == 2 else {"kind": "missed" if "gold" in sides else "invented"}
+    return {} if OTHERS in sides.values() else sides | kind
+
+
+def _count(n: int, share: float, pick: Mapping[str, str] | None) -> Html:
     if not n:
         return tag("td", "·", class_="quiet")
-    given: dict[str, Any] = {"class_": "right" if gold == predicted else "wrong", "style": f"--share:{share:.3f}"}
-    if gold != predicted and OTHERS not in (gold, predicted):
-        sides = {side: name for side, name in zip(SIDES, (gold, predicted), strict=True) if name != NONE}
-        pick = sides | ({} if len(sides) == 2 else {"kind": "missed" if "gold" in sides else "invented"})
+    given: dict[str, Any] = {"class_": "right" if pick is None else "wrong", "style": f"--share:{share:.3f}"}
+    if pick:
         given |= {"class_": "wrong pick", "tabindex": 0} | {f"data_{key}": value for key, value in pick.items()}
     return tag("td", f"{n:,}", title=f"{100 * share:.1f} % of the row", **given)
 
