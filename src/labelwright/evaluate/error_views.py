@@ -123,24 +123,20 @@ class ConfusionMatrix:
         """Return the types and the rows of counts as lists."""
         return {"types": self.types, "counts": self.counts.tolist()}
 
-    def shown(self, most: int) -> tuple[list[str], list[list[int]]]:
-        """The names and the counts of the types with the most errors, all others as one, and none where it counts.
-
-        most : types by themselves
-        """
-        n = len(self.types)
-        wrong = self.counts.sum(axis=0) + self.counts.sum(axis=1) - 2 * self.counts.diagonal()
-        alone = np.sort(np.argsort(-wrong[:n], kind="stable")[:most]).tolist()
-        groups = {_named(self.types[i]): [i] for i in alone} | {OTHERS: sorted({*range(n)} - {*alone}), NONE: [n]}
-        groups = {name: at for name, at in groups.items() if self.counts[at].any() or self.counts[:, at].any()}
-        return list(groups), [
-            [int(self.counts[np.ix_(rows, columns)].sum()) for columns in groups.values()] for rows in groups.values()
-        ]
-
     def __str__(self) -> str:
-        names, counts = self.shown(IN_TEXT)
+        names, counts = _grouped(self, IN_TEXT)
         rows = [(name, *(str(n or "") for n in row)) for name, row in zip(names, counts, strict=True)]
         return "\n".join(align([("gold \\ predicted", *names), *rows]))
+
+
+def _grouped(matrix: ConfusionMatrix, most: int) -> tuple[list[str], list[list[int]]]:
+    """The names and the counts of so many types with the most errors, of all others as one, and of none."""
+    n, counts = len(matrix.types), matrix.counts
+    wrong = counts.sum(axis=0) + counts.sum(axis=1) - 2 * counts.diagonal()
+    alone = np.sort(np.argsort(-wrong[:n], kind="stable")[:most]).tolist()
+    groups = {_named(matrix.types[i]): [i] for i in alone} | {OTHERS: sorted({*range(n)} - {*alone}), NONE: [n]}
+    groups = {name: at for name, at in groups.items() if counts[at].any() or counts[:, at].any()}
+    return list(groups), [[int(counts[np.ix_(a, b)].sum()) for b in groups.values()] for a in groups.values()]
 
 
 def confusion_matrix(analysis: Facts) -> ConfusionMatrix:
@@ -274,7 +270,7 @@ def _confusion(analysis: Facts) -> Html | None:
     types, chunks = analysis["per_type"], analysis["unit"] == "chunk"
     if not any(types) or len(types) < 2:
         return None
-    names, counts = confusion_matrix(analysis).shown(IN_PAGE)
+    names, counts = _grouped(confusion_matrix(analysis), IN_PAGE)
     last, apart = len(names) - (NONE in names), {_named(name): of.get("boundary", 0) for name, of in types.items()}
     heads = [*names[:last], *(["boundary"] if chunks else []), *(["missed"] if NONE in names else [])]
     rows = [tag("tr", *(tag("th", name, scope="col") for name in ("gold \\ predicted", *heads)))]
