@@ -123,6 +123,7 @@ def originals(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("default::labelwright.features.sources.DictionaryWarning")  # ner.md tells of it
 @pytest.mark.usefixtures("folder", "originals")
 @pytest.mark.parametrize(
     "page", [page for page in PAGES if blocks_of(page)], ids=lambda page: page.relative_to(ROOT).as_posix()

@@ -83,7 +83,8 @@ def test_the_rows_of_a_confusion_matrix_add_up() -> None:
     rows = re.findall(r'<tr><th scope="row">(.*?)</th>(.*?)</tr>', page)
     counts = {name: [int(n) for n in re.findall(r">(\d+)</td>", cells)] for name, cells in rows}
     assert {name: sum(row) for name, row in counts.items()} == {"LOC": 1, "ORG": 1, "PER": 3, "invented": 1}
-    assert 'data-predicted="ORG" data-gold="LOC"' in page
+    assert 'data-gold="LOC" data-predicted="ORG"' in page
+    assert 'data-predicted="PER" data-kind="invented"' in page
 
 
 def test_a_chart_stays_within_its_frame() -> None:

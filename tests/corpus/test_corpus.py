@@ -311,7 +311,10 @@ def test_take_split_select_and_rename():
     assert (len(left), len(right)) == (6, 14)
     assert left.X == corpus.split(0.3, random_state=1)[0].X
     assert corpus.X[10:] == corpus.split(0.5, None)[1].X
-    assert corpus.select(["word", "chunk"]).X[0] == ["He", "ran"]
+    selected, written = corpus.select(["word", "chunk"]), io.BytesIO()
+    assert selected.X[0] == ["He", "ran"]
+    write_columns(selected, written)  # no longer the text of the file, with all its columns
+    assert written.getvalue().startswith(b"He B-NP\nran B-VP\n")
     assert corpus.renamed(["a", "b", "c"], label="b").y[0] == ["PRP", "VBD"]
     with pytest.raises(CorpusError, match="no column 'lemma', expected one of word, pos, chunk"):
         corpus.column("lemma")

@@ -77,7 +77,7 @@ def convert_command(o: Any) -> None:
         corpus = _relabelled(corpus, o.from_scheme, o.to_scheme, o.repair)
         changed = sum(a != b for a, b in zip(before, corpus.tokens(str(corpus.label)), strict=True))
     if o.keep is not None:
-        corpus = replace(corpus.select(split_names(o.keep)), raw=None)
+        corpus = corpus.select(split_names(o.keep))
     elif file.format == "conllu" and not is_conllu(o.target):
         corpus = replace(corpus, raw=None)  # without comments, ranges and empty nodes
     write = write_conllu if is_conllu(o.target) else write_columns

@@ -239,9 +239,7 @@ def _evaluated(test: "Data", name: str, labels: list[list[str]], o: Any, tagger:
 # -- labelwright errors -----------------------------------------------------------------------------------------------
 
 CHOICE = "Which examples"
-
-
-@command(
+TESTED = (  # what errors and report look at
     argument("gold", "MODEL|GOLD", "A model file, or the true labels."),
     argument("predicted", "TEST|PREDICTED", "The true labels, or predictions."),
     *usual.LABELLED,
@@ -249,6 +247,11 @@ CHOICE = "Which examples"
     option("--train FILE", "Training data: tokens not in them are unseen.", DATA, shown="what the model knows"),
     usual.MAX_INPUT,
     *usual.STRICT,
+)
+
+
+@command(
+    *TESTED,
     option("--kind NAMES", "missed, invented, type, boundary, type+boundary; several by commas.", CHOICE),
     option("--type NAMES", "Errors that concern these types or labels.", CHOICE),
     option("--search TEXT", "Errors whose phrase has this text.", CHOICE, default=""),
@@ -306,13 +309,7 @@ EXPLAINED = 8  # sentences
 
 
 @command(
-    argument("gold", "MODEL|GOLD", "A model file, or the true labels."),
-    argument("predicted", "TEST|PREDICTED", "The true labels, or predictions."),
-    *usual.LABELLED,
-    usual.ARRAYS,
-    option("--train FILE", "Training data: tokens not in them are unseen.", DATA, shown="what the model knows"),
-    usual.MAX_INPUT,
-    *usual.STRICT,
+    *TESTED,
     *how.OPTIONS,
     option("-o --output FILE", "The page to write; - is standard output.", OUTPUT, default="-"),
     option("--top N", "Features, words, transitions of each label or state.", OUTPUT, NOT_NEGATIVE, 8),

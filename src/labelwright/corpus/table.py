@@ -239,7 +239,7 @@ class Corpus:
         label = label or self.label
         if label not in names:
             label = None
-        return replace(self, names=tuple(names), columns=columns, label=label)
+        return replace(self, names=tuple(names), columns=columns, label=label, raw=None)
 
     def renamed(self, names: Sequence[str], label: str | None) -> "Corpus":
         """Return the corpus under other column names; `label` names the label column, None for none.

@@ -2,8 +2,9 @@
 
 from labelwright.evaluate.calibration import CalibrationReport, calibration_report
 from labelwright.evaluate.counts import READINGS, Counts, Score, count
+from labelwright.evaluate.error_views import ConfusionMatrix
 from labelwright.evaluate.errors import Error, ErrorAnalysis
-from labelwright.evaluate.matches import ConfusionMatrix, DocumentScore, PartialScore
+from labelwright.evaluate.matches import DocumentScore, PartialScore
 from labelwright.evaluate.report import Macro, Report, evaluate, report_of
 from labelwright.evaluate.significance import (
     Bootstrap,

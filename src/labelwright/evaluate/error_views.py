@@ -1,8 +1,12 @@
-"""The analysis of errors as text, and as a page for a browser: the same tables, and errors in their sentences."""
+"""The analysis of errors as text, as a matrix, and as a page for a browser: tables, and errors in their sentences."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from labelwright import pages
 from labelwright.corpus.spans import Span
@@ -13,7 +17,8 @@ from labelwright.wording import align, shortened
 CONTEXT = 6  # words on each side of an example
 WIDEST = 40  # letters of a phrase in a table
 ON_A_PAGE = 200  # rows of a table
-MATRIX = 20  # types of a confusion matrix
+IN_TEXT, IN_PAGE = 12, 20  # types of a confusion matrix
+OTHERS, NONE = "(others)", "(none)"
 SIDES = "gold", "predicted"
 SEEN = "an unseen one", "all seen"
 Facts = Mapping[str, Any]  # what ErrorAnalysis.as_dict returns
@@ -102,6 +107,48 @@ def _vocabulary(analysis: Facts) -> Table | None:
     if chunks:
         return Table(("", "gold", "predicted", "correct", "precision", "recall", "f1"), rows, [], cut=False)
     return Table(("", "gold", "correct", "accuracy"), [(r[0], r[1], r[3], r[4]) for r in rows], [], cut=False)
+
+
+# -- confusion --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ConfusionMatrix:
+    """How often a type (or label) was predicted for each gold one; `str(matrix)` is a table."""
+
+    types: list[str]  #: [C]  chunk types, or labels where there are no chunks
+    counts: NDArray[np.int64]  #: [C + 1, C + 1]  gold by predicted; the last row: invented, the last column: missed
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the types and the rows of counts as lists."""
+        return {"types": self.types, "counts": self.counts.tolist()}
+
+    def __str__(self) -> str:
+        names, counts = _grouped(self, IN_TEXT)
+        rows = [(name, *(str(n or "") for n in row)) for name, row in zip(names, counts, strict=True)]
+        return "\n".join(align([("gold \\ predicted", *names), *rows]))
+
+
+def _grouped(matrix: ConfusionMatrix, most: int) -> tuple[list[str], list[list[int]]]:
+    """The names and the counts of so many types with the most errors, of all others as one, and of none."""
+    n, counts = len(matrix.types), matrix.counts
+    wrong = counts.sum(axis=0) + counts.sum(axis=1) - 2 * counts.diagonal()
+    alone = np.sort(np.argsort(-wrong[:n], kind="stable")[:most]).tolist()
+    groups = {_named(matrix.types[i]): [i] for i in alone} | {OTHERS: sorted({*range(n)} - {*alone}), NONE: [n]}
+    groups = {name: at for name, at in groups.items() if counts[at].any() or counts[:, at].any()}
+    return list(groups), [[int(counts[np.ix_(a, b)].sum()) for b in groups.values()] for a in groups.values()]
+
+
+def confusion_matrix(analysis: Facts) -> ConfusionMatrix:
+    """Pairs of chunks by their types, whatever their boundaries; or tokens by their labels."""
+    place = {name: i for i, name in enumerate(analysis["per_type"])}
+    counts = np.zeros((len(place) + 1, len(place) + 1), np.int64)
+    for i, of in enumerate(analysis["per_type"].values()):
+        counts[i, i] = of["correct"] + of.get("boundary", 0)
+        counts[i, -1], counts[-1, i] = of.get("missed", 0), of.get("invented", 0)
+    for pair in analysis["confusions"]:
+        counts[place[pair["gold"]], place[pair["predicted"]]] = pair["n"]
+    return ConfusionMatrix(list(place), counts)
 
 
 # -- text -------------------------------------------------------------------------------------------------------------
@@ -218,38 +265,43 @@ def _part(analysis: Facts) -> Html:
 
 
 def _confusion(analysis: Facts) -> Html | None:
-    """What was predicted of each gold type, as a coloured table whose cells choose errors; each row adds up to the gold
-    chunks (or tokens)."""
+    """The confusion matrix as a coloured table whose cells choose errors; what is right but for its boundaries has a
+    column of its own."""
     types, chunks = analysis["per_type"], analysis["unit"] == "chunk"
     if not any(types) or len(types) < 2:
         return None
-    most = sorted(types, key=lambda name: -sum(types[name][kind] for kind in analysis["kinds"]))[:MATRIX]
-    names, pairs = sorted(most), {(each["gold"], each["predicted"]): each["n"] for each in analysis["confusions"]}
-    kinds = ("boundary", "missed") if chunks else ()
-    rows = [tag("tr", *(tag("th", name, scope="col") for name in ("gold \\ predicted", *map(_named, names), *kinds)))]
-    for gold in [*names, *([None] if chunks else [])]:
-        counts: list[tuple[int, bool, dict[str, str]]] = []
-        for predicted in names:
-            pick = {"predicted": _named(predicted)} | ({"kind": "invented"} if gold is None else {"gold": _named(gold)})
-            n = types[predicted]["invented"] if gold is None else pairs.get((gold, predicted), 0)
-            counts.append((types[gold]["correct"], True, {}) if gold == predicted else (n, False, pick))
-        for kind in kinds if gold is not None else ():
-            counts.append((types[gold][kind], False, {"gold": _named(gold), "kind": kind}))
-        whole = max(1, types[gold]["gold"] if gold is not None else sum(n for n, _, _ in counts))
-        heading = tag("th", "invented" if gold is None else _named(gold), scope="row")
-        rows.append(tag("tr", heading, *(_count(n, n / whole, is_right, pick) for n, is_right, pick in counts)))
-    note = f"The {MATRIX} with the most errors. " if len(types) > MATRIX else ""
+    names, counts = _grouped(confusion_matrix(analysis), IN_PAGE)
+    last, apart = len(names) - (NONE in names), {_named(name): of.get("boundary", 0) for name, of in types.items()}
+    heads = [*names[:last], *(["boundary"] if chunks else []), *(["missed"] if NONE in names else [])]
+    rows = [tag("tr", *(tag("th", name, scope="col") for name in ("gold \\ predicted", *heads)))]
+    for gold, row in zip(names, counts, strict=True):
+        own = apart.get(gold, 0)
+        parts = [(n - own * (gold == of), _pick(gold, of)) for n, of in zip(row, names, strict=True)]
+        if chunks:
+            parts.insert(last, (own, {"gold": gold, "kind": "boundary"}))
+        drawn = [_count(n, n / max(1, sum(row)), pick) for n, pick in parts]
+        rows.append(tag("tr", tag("th", "invented" if gold == NONE else gold, scope="row"), *drawn))
+    note = f"The {IN_PAGE} with the most errors. " if len(types) > IN_PAGE else ""
     note += "The darker, the larger its share of the row; a click on a wrong count shows these errors."
     matrix = tag("div", tag("table", *rows, class_="confusion"), class_="scroll")
     return tag("div", tag("h3", "Confusion matrix"), matrix, tag("p", note, class_="quiet"), class_="panel wide")
 
 
-def _count(n: int, share: float, is_right: bool, pick: Mapping[str, str]) -> Html:
+def _pick(gold: str, predicted: str) -> dict[str, str] | None:
+    """What chooses the errors of a cell; nothing where several types are one, None where it is right."""
+    if gold == predicted:
+        return None
+    sides = {side: name for side, name in zip(SIDES, (gold, predicted), strict=True) if name != NONE}
+    kind = {} if len(sides) == 2 else {"kind": "missed" if "gold" in sides else "invented"}
+    return {} if OTHERS in sides.values() else sides | kind
+
+
+def _count(n: int, share: float, pick: Mapping[str, str] | None) -> Html:
     if not n:
         return tag("td", "·", class_="quiet")
-    given: dict[str, Any] = {"class_": "right" if is_right else "wrong pick", "style": f"--share:{share:.3f}"}
-    if not is_right:
-        given |= {"tabindex": 0} | {f"data_{key}": value for key, value in pick.items()}
+    given: dict[str, Any] = {"class_": "right" if pick is None else "wrong", "style": f"--share:{share:.3f}"}
+    if pick:
+        given |= {"class_": "wrong pick", "tabindex": 0} | {f"data_{key}": value for key, value in pick.items()}
     return tag("td", f"{n:,}", title=f"{100 * share:.1f} % of the row", **given)
 
 

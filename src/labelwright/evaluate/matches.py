@@ -1,4 +1,4 @@
-"""Further scores of one prediction: partial matches, the confusion matrix, and every document by itself.
+"""Further scores of one prediction: partial matches, and every document by itself.
 
 Chunks are paired as `errors` pairs them: each with one at most, first those with the same boundaries, then those of the
 same type, then those that share the most tokens.  The kinds of errors are all that partial scores need:
@@ -11,19 +11,13 @@ same type, then those that share the most tokens.  The kinds of errors are all t
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, NamedTuple
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import NamedTuple
 
 from labelwright.errors import OptionError
 from labelwright.evaluate.counts import Rules, Score, Tokens, count_system, score_of
 from labelwright.evaluate.errors import ErrorAnalysis
 from labelwright.wording import align
-
-MOST_SHOWN = 12  # types in a table for people
 
 
 class PartialScore(NamedTuple):
@@ -49,30 +43,6 @@ class DocumentScore(NamedTuple):
     token_accuracy: float  #: share of tokens with the correct label
 
 
-@dataclass(frozen=True, slots=True)
-class ConfusionMatrix:
-    """How often a type (or label) was predicted for each gold one; `str(matrix)` is a table."""
-
-    types: list[str]  #: [C]  chunk types, or labels where there are no chunks
-    counts: NDArray[np.int64]  #: [C + 1, C + 1]  gold by predicted; the last row: invented, the last column: missed
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the types and the rows of counts as lists."""
-        return {"types": self.types, "counts": self.counts.tolist()}
-
-    def __str__(self) -> str:
-        n = len(self.types)
-        wrong = self.counts.sum(axis=0) + self.counts.sum(axis=1) - 2 * self.counts.diagonal()
-        shown = np.sort(np.argsort(-wrong[:n], kind="stable")[:MOST_SHOWN])
-        groups = [*([i] for i in shown.tolist()), [i for i in range(n) if i not in shown], [n]]
-        names = [*(self.types[i] for i in shown), "(others)", "(none)"]
-        cells = [[int(self.counts[np.ix_(rows, columns)].sum()) for columns in groups] for rows in groups]
-        has_none = bool(self.counts[n].any() or self.counts[:, n].any())
-        kept = [i for i, group in enumerate(groups) if group and (group != [n] or has_none)]
-        rows = [(names[i], *(str(cells[i][j] or "") for j in kept)) for i in kept]
-        return "\n".join(align([("gold \\ predicted", *(names[i] for i in kept)), *rows]))
-
-
 def partial_scores(analysis: ErrorAnalysis) -> dict[str, PartialScore]:
     """The scores strict, exact (boundaries alone), partial (other boundaries count half) and type (any overlap)."""
     if analysis.unit != "chunk":
@@ -92,17 +62,6 @@ def partial_scores(analysis: ErrorAnalysis) -> dict[str, PartialScore]:
         counts = correct, incorrect, partial, kinds["missed"], kinds["invented"]
         scores[name] = PartialScore(*score[:3], *counts)
     return scores
-
-
-def confusion_matrix(analysis: ErrorAnalysis) -> ConfusionMatrix:
-    """Pairs of chunks by their types, whatever their boundaries; or tokens by their labels."""
-    types = list(analysis.per_type)
-    place = {name: i for i, name in enumerate(types)}
-    counts = np.diag(np.array([*(row["correct"] for row in analysis.per_type.values()), 0], np.int64))
-    for error in analysis.errors:
-        gold, predicted = (len(types) if span is None else place[span.type] for span in (error.gold, error.predicted))
-        counts[gold, predicted] += 1
-    return ConfusionMatrix(types, counts)
 
 
 def document_scores(tokens: Tokens, rules: Rules, documents: Sequence[int]) -> list[DocumentScore]:

@@ -6,15 +6,9 @@ from typing import Any, NamedTuple
 from labelwright import __version__
 from labelwright.errors import OptionError
 from labelwright.evaluate.counts import Counts, Labels, Rules, Score, Tokens, count_system, intern, rules_for, score_of
+from labelwright.evaluate.error_views import ConfusionMatrix, confusion_matrix
 from labelwright.evaluate.errors import ErrorAnalysis, analysis_of
-from labelwright.evaluate.matches import (
-    ConfusionMatrix,
-    DocumentScore,
-    PartialScore,
-    confusion_matrix,
-    document_scores,
-    partial_scores,
-)
+from labelwright.evaluate.matches import DocumentScore, PartialScore, document_scores, partial_scores
 from labelwright.wording import align, plain
 
 
@@ -73,7 +67,7 @@ class Report:
 
     def confusion(self) -> ConfusionMatrix:
         """How often each type was predicted for each gold one; of labels where there are no chunks."""
-        return confusion_matrix(analysis_of(*self._labels("confusion")))
+        return confusion_matrix(analysis_of(*self._labels("confusion")).as_dict())
 
     def by_document(self, documents: Any) -> list[DocumentScore]:
         """The scores of every document.

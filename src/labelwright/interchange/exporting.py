@@ -31,13 +31,13 @@ from labelwright.features.extract import ColumnFeatures
 from labelwright.features.template import REGEX_READERS
 from labelwright.features.vocabulary import patterns_of, table_of
 from labelwright.interchange.chains import checked
+from labelwright.interchange.exported_tagger import READERS
 from labelwright.kernels.common import ranges
 from labelwright.scoring.parameters import Trained
 
 HERE = "labelwright.interchange"
 SUFFIXES = {".py": ".py", ".js": ".js", ".mjs": ".js", ".html": ".js"}  # of files -> of the program in them
 HOLDS = "latent states", "features on pairs of labels", "forbidden transitions"
-READERS = "value", "lower", "prefix", "suffix", "shape", "short_shape", "match", "lower_match", "test"
 FORMS = {"int8": "b", "float16": "e", "float32": "f", "float64": "d"}
 PLACE = "@DATA@"
 
