@@ -8,7 +8,9 @@ from hypothesis import strategies as st
 from problems import ARCS, LABELS, ORDERS, STATES, TRIPLES, Problem, bioes, dicts, words
 
 from labelwright import CRF, LatentCRF, load
+from labelwright.corpus import builtin_corpus, write_columns
 from labelwright.errors import LabelwrightError, OptionError
+from labelwright.scale import Partitions
 from labelwright.scoring.parameters import Trained
 from labelwright.structures.supervision import PLAIN, Supervision
 
@@ -229,3 +231,17 @@ def test_refusals(monkeypatch):
     monkeypatch.setattr(place, "torch", None)
     with pytest.raises(OptionError, match=r"PyTorch is missing; pip install 'labelwright\[gpu\]', or use device='cpu'"):
         CRF(device="cuda").fit(X, y)
+
+
+def test_workers_of_a_cluster_train_on_theirs(tmp_path):
+    distributed = pytest.importorskip("distributed")
+    corpus = builtin_corpus(40, random_state=3, columns=["word", "pos", "chunk"])
+    write_columns(corpus, tmp_path / "train.txt")
+    settings = {"max_iter": 300, "tol": 0, "l2": 10.0, "n_jobs": 1}
+    here = CRF(**settings).fit(corpus)
+    quiet = {"dashboard_address": None, "memory_limit": 0, "processes": False}
+    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, **quiet) as cluster, cluster.get_client() as c:
+        parts = Partitions(str(tmp_path / "train.txt"), "word,pos,chunk", size=1000)
+        there = CRF(device=WHERE, **settings).fit(parts, client=c)
+    assert len(parts.parts()) > 2
+    assert there.training_["loss"] == pytest.approx(here.training_["loss"], rel=1e-8)

@@ -4,15 +4,18 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from contextlib import contextmanager
 
+import dask
 import pytest
 
 from labelwright import CRF
 from labelwright.cli import tag
 from labelwright.errors import ClusterError
-from labelwright.scale import Partitions, connected
+from labelwright.scale import Partitions, cluster, connected
+from labelwright.scale.cluster import Cluster, Shared
 
 pytestmark = pytest.mark.slow
 NAMES = "word,pos,chunk"
@@ -49,7 +52,22 @@ def test_all_workers_killed_at_once_are_waited_for(processes, files):
 
     data = Partitions(f"{files}/all.txt", NAMES, size=3000)
     model = CRF(max_iter=3, n_jobs=1).fit(data, client=processes, progress=progress)
-    assert model.training_["iterations"] == 3
+    assert model.weights_.tobytes() == CRF(max_iter=3, n_jobs=1).fit(data, client=processes).weights_.tobytes()
+
+
+def _number(number, shared):
+    return [number + len(shared)]
+
+
+def test_a_worker_lost_while_a_value_is_sent_is_done_without(monkeypatch):
+    monkeypatch.setattr(cluster, "BROADCAST", 8.0)
+    with dask.config.set({"distributed.comm.timeouts.connect": "2s"}), connected("local:3") as client:
+        spread, (*_, lost) = Cluster(client), client.run(os.getpid).values()
+        os.kill(lost, signal.SIGSTOP)
+        killing = threading.Timer(2, os.kill, (lost, signal.SIGKILL))
+        killing.start()
+        assert spread.reduced(_number, list.__add__, 4, Shared([0])) == [1, 2, 3, 4]
+        killing.join()
 
 
 def test_a_worker_killed_in_tagging_changes_no_file(processes, files, run, tmp_path, monkeypatch):
@@ -57,13 +75,15 @@ def test_a_worker_killed_in_tagging_changes_no_file(processes, files, run, tmp_p
     def cluster_of(address, quiet):
         yield processes
 
+    killed = []
+
     class Killing:
         def __init__(self, *_):
-            self.done = False
+            pass
 
         def __call__(self, what, done, n, left):
-            if not self.done:
-                self.done = True
+            if not killed:
+                killed.append(what)
                 kill_one(processes)
 
     model, out = tmp_path / "model", tmp_path / "out"
@@ -78,6 +98,7 @@ def test_a_worker_killed_in_tagging_changes_no_file(processes, files, run, tmp_p
     monkeypatch.setattr(tag, "Progress", Killing)
     code, _, told = run(*names, out, "--dask", "local:2")
     assert code == 0, told
+    assert killed
     assert sorted(os.listdir(out)) == [f"{n}.txt" for n in range(6)]  # and nothing half-written
     for path in out.iterdir():
         assert path.read_bytes() == (tmp_path / "here" / path.name).read_bytes()
@@ -104,7 +125,6 @@ def test_a_lost_scheduler_leaves_a_checkpoint(files, tmp_path, client):
             assert scheduler.poll() is None
             time.sleep(0.1)
         with started("worker", *where, "--nthreads", 1, "--scheduler-file", found, "--no-dashboard"):
-            import dask
             from distributed import Client
 
             def progress(record, most):

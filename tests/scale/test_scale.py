@@ -1,14 +1,17 @@
 """Training and labelling by partitions give what one machine gives."""
 
+import gc
 import gzip
 import itertools
 import json
 import re
+from collections import Counter
 from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
 import pytest
+from distributed import get_worker
 
 from labelwright import (
     CRF,
@@ -184,6 +187,9 @@ def test_workers_of_another_version_are_refused(client, monkeypatch):
     monkeypatch.setattr(cluster, "_version", lambda: "0.0.2")
     with pytest.raises(ClusterError, match=r"expected labelwright 0\.0\.1, got 0\.0\.2"):
         Cluster(client)
+    search = ProgressiveSearch(CRF(), {"max_iter": [1, 2]}, n_jobs=1)
+    with pytest.raises(ClusterError, match=r"expected labelwright 0\.0\.1, got 0\.0\.2"):
+        search.fit([["a"], ["b"]] * 9, [["A"], ["B"]] * 9, client=client)
 
 
 def test_what_needs_one_machine_is_refused(client, files):
@@ -206,10 +212,17 @@ def test_what_needs_one_machine_is_refused(client, files):
         CRF().fit(spread, client=client, sample_weight=[1.0])
     with pytest.raises(CorpusError, match="no such files"):
         CRF().fit(Partitions(f"{files}/none*.txt"), client=client)
-    assert not hasattr(MemoryTagger, "client")
+    assert "client" not in MemoryTagger._training_options
 
 
-def test_a_search_tries_settings_on_workers(client, files):
+def test_a_search_tries_settings_on_workers(client, files, monkeypatch):
+    tried, each = [], Cluster.each
+
+    def noted(self, function, items, *shared):
+        tried.extend(items)
+        return each(self, function, items, *shared)
+
+    monkeypatch.setattr(Cluster, "each", noted)
     corpus = read_columns(files / "all.txt", NAMES)
     search = {
         "settings": {"max_iter": [1, 3], "l2": [0.1, 100.0]},
@@ -219,6 +232,7 @@ def test_a_search_tries_settings_on_workers(client, files):
         "n_jobs": 1,
     }
     there = ProgressiveSearch(CRF(), **search).fit(corpus, client=client)
+    assert len(tried) == len(there.table_)
     here = ProgressiveSearch(CRF(), **search).fit(corpus)
     assert there.best_params_ == here.best_params_
     assert [row["score"] for row in there.table_] == [row["score"] for row in here.table_]
@@ -259,6 +273,48 @@ def test_results_are_combined_in_order(client):
     assert list(spread.each(_number, [3, 1, 2], Shared(1))) == [[3], [1], [2]]
 
 
+def _worker(number):
+    return [get_worker().address]
+
+
+def test_workers_have_equal_shares_and_keep_them(client):
+    spread = Cluster(client)
+    first = spread.reduced(_worker, list.__add__, 33)
+    assert sorted(Counter(first).values()) == [16, 17]
+    assert spread.reduced(_worker, list.__add__, 33) == first
+
+
+def test_shares_of_lost_workers_go_to_those_that_have_few(client, monkeypatch):
+    spread = Cluster(client)
+    monkeypatch.setattr(spread, "n_threads", 4)
+
+    def places(*workers):
+        monkeypatch.setattr(spread, "workers", lambda: dict.fromkeys(workers, 1))
+        return spread._dealt(8)[1]
+
+    assert "".join(places(*"abcd")) == "aabbccdd"
+    assert sorted(places(*"abc")) == [*"aaabbbcc"]
+    assert sorted(Counter(places(*"abce")).values()) == [2, 2, 2, 2]  # another has come
+    assert sorted(Counter(places(*"ab")).values()) == [4, 4]
+
+
+def _in_memory(dask_scheduler):
+    return sum(task.state == "memory" for task in dask_scheduler.tasks.values())
+
+
+def test_results_of_earlier_iterations_are_not_kept(client, files):
+    kept = []
+    data = Partitions(f"{files}/all.txt", NAMES, size=500)
+
+    def progress(*_):
+        kept.append(client.run_on_scheduler(_in_memory))
+
+    gc.collect()  # what other tests have left
+    CRF(max_iter=8, tol=0, n_jobs=1).fit(data, client=client, progress=progress)
+    assert len(data.parts()) > 10
+    assert max(kept) - min(kept) <= 6  # weights, sums; the newest may still be on their way out
+
+
 def test_the_command_trains_and_tags(run, files, tmp_path, monkeypatch, client):
     monkeypatch.setattr(cluster, "connected", lambda _: nullcontext(client))
     model, out = tmp_path / "model", tmp_path / "out"
@@ -269,6 +325,7 @@ def test_the_command_trains_and_tags(run, files, tmp_path, monkeypatch, client):
     assert "60 sentences" in told
     code, _, told = run("tag", model, f"{files}/part*.txt", "-o", out, "--columns", NAMES, "--dask", "local:2")
     assert code == 0, told
+    assert "dask: 2 workers, 2 threads" in told
     there = {path.name: path.read_bytes() for path in out.iterdir()}
     assert sorted(there) == ["part0.txt", "part1.txt", "part2.txt"]
     (out / "part1.txt").unlink()
@@ -276,6 +333,9 @@ def test_the_command_trains_and_tags(run, files, tmp_path, monkeypatch, client):
     assert code == 0, told
     assert "2 of 3 files are there and stay" in told
     assert {path.name: path.read_bytes() for path in out.iterdir()} == there
+    code, _, told = run("train", files / "all.txt", "-o", tmp_path / "more", "--continue", model, "--dask", "local:2")
+    assert code != 0
+    assert "--dask" in told
 
 
 def test_tagging_sets_bad_sentences_aside(run, files, tmp_path):
@@ -384,4 +444,3 @@ def test_formats_that_have_no_partitions_are_refused(tmp_path):
     (tmp_path / "a.txt").write_text("He ran.\n")
     with pytest.raises(CorpusError, match="one machine"):
         Partitions(str(tmp_path / "a.txt"), options=FileOptions("text")).parts()
-    assert Partition("a", 0, None, "columns").end is None

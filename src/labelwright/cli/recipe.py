@@ -161,7 +161,7 @@ OF_RUN = [  # what a run is asked beside the settings of its tagger, in the orde
         needs="memory_map",
         key=False,
     ),
-    changed(DASK, Needs("client"), Group(TRAINING)),
+    changed(DASK, Needs("client"), Group(TRAINING), NotWith("continue_from")),
     changed(SKIP_BAD, Needs("client"), OnlyWith("dask")),
     _of_run(
         "--calibrate METHOD",

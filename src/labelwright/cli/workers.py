@@ -21,7 +21,7 @@ DASK = option("--dask ADDRESS", "Work on a Dask cluster: tcp://HOST:PORT, or loc
 SKIP_BAD = option("--skip-bad FILE", "Set sentences that cannot be read aside in FILE, and go on.", DATA)
 EVERY = 2.0  # seconds between two lines
 ONE_MACHINE = (  # options of a run that need all sentences in one place
-    "arrays", "dev_arrays", "folds", "learning_curve", "continue_from", "memory_map", "sentence_weight", "token_weight",
+    "arrays", "dev_arrays", "folds", "learning_curve", "memory_map", "sentence_weight", "token_weight",
     "unmarked", "allowed_labels", "tokenizer", "characters", "token_pattern", "sentences", "skip_bad_spans",
 )  # fmt: skip
 

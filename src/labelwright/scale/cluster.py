@@ -1,24 +1,28 @@
 """A Dask cluster: its workers, pieces of work whose results are combined in a fixed order, and what becomes of losses.
 
 The pieces 0..n-1 are the leaves of a binary tree that depends on n alone, and results are combined along it: the same
-bits for any number of workers, whoever does a piece.  A *block* is a subtree whose pieces one task does; blocks have
-their places on workers, where the pieces find what they left there.
+bits for any number of workers, whoever does a piece.  The pieces are cut into equal shares, which keep their workers:
+there the pieces find what they left behind.  A *block* is a subtree whose pieces are in one share; one task does it.
 
-    pieces   0   1   2   3   4        a task each for the blocks 0..1, 2..3 and 4, which stand on workers,
-             └─+─┘   └─+─┘   │        then the two sums of blocks, on the worker that has one of the two already
-               └───+───┘     │
-                   └────+────┘
+    pieces   0   1   2   3   4        two shares, 0..2 and 3..4: a task each for the blocks 0..1, 2, 3 and 4,
+             └─┬─┘   └─┬─┘   │        then the sum of 2 and 3, and so on, each on the worker that has the left one
+               └───┬───┘     │
+                   └────┬────┘
 """
 
 import logging
+import secrets
 import signal
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import contextmanager, suppress
+from functools import partial
 from importlib.util import find_spec
-from itertools import chain, repeat
 from typing import Any, TypeVar
+
+import numpy as np
 
 from labelwright import __version__
 from labelwright.errors import ClusterError, CorpusError, LabelwrightError, OptionError, reason_of
@@ -27,9 +31,10 @@ R = TypeVar("R")
 Told = Callable[[str, int, int, float], None]  # what is done, how many pieces of how many, seconds left
 
 LOCAL = "local:"  # with a number of workers in place of the address of a scheduler
-BLOCKS = 2  # for each thread of the cluster, at least, so that the work of a lost worker can be shared
+SHARES = 2  # of the pieces for each thread of the cluster, so that those of a lost worker can go to two others
 ATTEMPTS = 5  # of work for which all copies of something were lost
 PATIENCE = 60.0  # seconds without any worker
+BROADCAST = 300.0  # seconds for a value to reach all workers
 LOSSES = OSError, CancelledError  # what Dask raises where a connection to a worker or to the scheduler has ended
 
 
@@ -92,8 +97,17 @@ class Shared:
 
     def on(self, client: Any) -> Any:
         """The copies, made where there are none."""
-        if self.future is None or self.future.cancelled():
-            (self.future,) = client.scatter([self.value], broadcast=True, hash=False)
+        from distributed import Future
+
+        if self.future is None:
+            key = f"labelwright-{secrets.token_hex(8)}"
+            send = partial(client.scatter, {key: self.value}, broadcast=True, hash=False, asynchronous=True)
+            try:
+                client.sync(send, callback_timeout=BROADCAST)
+            except TimeoutError:  # Dask tries a worker that died meanwhile again and again, unless the value is gone
+                Future(key, client).cancel()  # type: ignore[no-untyped-call]
+                raise
+            self.future = Future(key, client)
         return self.future
 
 
@@ -102,7 +116,7 @@ class Cluster:
 
     def __init__(self, client: Any, told: Told | None = None):
         self.client, self.told = client, told
-        self._places: dict[tuple[int, int], str] = {}  # of blocks: pieces in all, number
+        self._places: dict[int, list[str]] = {}  # of shares, by the number of pieces
         self._checked: set[str] = set()  # workers
         self.n_threads = sum(self.workers().values())
 
@@ -128,52 +142,43 @@ class Cluster:
                 got = f"none ({_line(version)})" if isinstance(version, BaseException) else version
                 raise ClusterError(f"dask: worker {worker}: expected labelwright {__version__}, got {got}; install it")
 
-    def reduced(
-        self,
-        work: Callable[..., R],
-        combine: Callable[[R, R], R],
-        n: int,
-        *shared: Shared,
-        what: str = "",
-    ) -> Any:
+    def reduced(self, work: Any, combine: Callable[[R, R], R], n: int, *shared: Shared, what: str = "") -> Any:
         """combine(...) of work(number, *shared) for the n pieces, along the tree; `what` is told while it goes on."""
         return self._in_spite_of_losses(shared, lambda: self._reduced(work, combine, n, shared, what))
 
     def _reduced(self, work: Any, combine: Any, n: int, shared: Sequence[Shared], what: str) -> Any:
-        given = [value.on(self.client) for value in shared]
-        size = self.block_size(n)
-        places, report = self._placed(-(-n // size), n), _Report(self.told, what, -(-n // size))
-        parts = []
-        for number, place in enumerate(places):
-            parts.append(
-                self.client.submit(
-                    _block, work, combine, number * size, size, n, *given,
-                    workers=[place], allow_other_workers=True, pure=False,
-                )
-            )  # fmt: skip
-            parts[-1].add_done_callback(report)
-        while len(parts) > 1:
-            odd = parts[len(parts) - len(parts) % 2 :]
-            pairs = zip(parts[::2], parts[1::2], places[::2], strict=False)
-            here: dict[str, Any] = {"allow_other_workers": True, "pure": False}
-            parts = [self.client.submit(combine, a, b, workers=[place], **here) for a, b, place in pairs] + odd
-            places = places[::2]
-        return parts[0].result()
+        given, blocks = [value.on(self.client) for value in shared], list[Any]()
+        share_of, places = self._dealt(n)
 
-    def block_size(self, n: int) -> int:
-        """The pieces of a block: as many as leave BLOCKS of them for each thread, a power of two."""
-        size = 1
-        while -(-n // (2 * size)) >= BLOCKS * self.n_threads:
-            size *= 2
-        return size
+        def submit(begin: int, function: Any, *arguments: Any) -> Any:
+            place = [places[share_of[begin]]]
+            return self.client.submit(function, *arguments, workers=place, allow_other_workers=True, pure=False)
 
-    def _placed(self, n_blocks: int, n: int) -> list[str]:
-        """The worker of every block: neighbours stand together, and stay while their worker is there."""
-        workers = [worker for worker, threads in self.workers().items() for _ in range(threads)]
-        for number in range(n_blocks):
-            if self._places.get((n, number)) not in workers:
-                self._places[n, number] = workers[number * len(workers) // n_blocks]
-        return [self._places[n, number] for number in range(n_blocks)]
+        def block(begin: int, size: int) -> Any:
+            if len(set(share_of[begin : begin + size])) > 1:
+                return None
+            blocks.append(submit(begin, _block, work, combine, begin, size, n, *given))
+            return blocks[-1]
+
+        root = _along_tree(0, 1 << (n - 1).bit_length(), n, block, lambda at, *two: submit(at, combine, *two))
+        report = _Report(self.told, what, len(blocks))
+        while blocks:  # whose results go once they are added
+            blocks.pop().add_done_callback(report)
+        return root.result()
+
+    def _dealt(self, n: int) -> tuple[list[int], list[str]]:
+        """The share of every piece, and the worker of every share, which keeps it unless workers come or go."""
+        workers, n_shares = self.workers(), SHARES * self.n_threads
+        threads = [worker for worker, count in workers.items() for _ in range(count)]
+        places = self._places.setdefault(n, [threads[i * len(threads) // n_shares] for i in range(n_shares)])
+        while True:
+            load = Counter(places)
+            left = {worker: (load[worker] - 1) / workers[worker] if worker in workers else np.inf for worker in load}
+            more = {worker: (load[worker] + 1) / count for worker, count in workers.items()}
+            fullest, emptiest = max(left, key=left.__getitem__), min(more, key=more.__getitem__)
+            if left[fullest] < more[emptiest]:
+                return [number * n_shares // n for number in range(n)], places
+            places[places.index(fullest)] = emptiest
 
     def keep_copies(self, keep: bool) -> None:
         """Let Dask leave alone what every worker has a copy of, or again do as it is configured to."""
@@ -188,7 +193,7 @@ class Cluster:
     def clients(self) -> list[str]:
         """The names of all clients that the scheduler has."""
         with explained(self.client):
-            return list(self.client.run_on_scheduler(_clients))
+            return list(self.client.run_on_scheduler(lambda dask_scheduler: [*dask_scheduler.clients]))
 
     def everywhere(self, function: Callable[..., Any], *arguments: Any) -> None:
         """Call a function on every worker that is there; what cannot be reached has nothing to do."""
@@ -207,9 +212,15 @@ class Cluster:
         futures = [submitted(item) for item in items]
         for future in futures:
             future.add_done_callback(report)
-        for item, future in zip(items, futures, strict=True):
-            attempts = chain([future], map(submitted, repeat(item)))
-            yield self._in_spite_of_losses(shared, lambda given=attempts: next(given).result())
+
+        def result(number: int) -> R:
+            if futures[number].cancelled():  # with others
+                left = zip(items[number:], futures[number:], strict=True)
+                futures[number:] = [submitted(item) if each.cancelled() else each for item, each in left]
+            return futures[number].result()  # type: ignore[no-any-return]
+
+        for number in range(len(items)):
+            yield self._in_spite_of_losses(shared, partial(result, number))
 
     def _in_spite_of_losses(self, shared: Sequence[Shared], attempt: Callable[[], R]) -> R:
         """What an attempt returns; after a loss, wait for workers, share values anew, and try again."""
@@ -270,10 +281,6 @@ def _version() -> str:
     return __version__
 
 
-def _clients(dask_scheduler: Any) -> list[str]:
-    return list(dask_scheduler.clients)
-
-
 def _done(work: Callable[..., R], *arguments: Any) -> R:
     """A piece of work, whose own errors are no losses."""
     try:
@@ -288,12 +295,21 @@ def _line(error: object) -> str:
     return " ".join(str(error).split())[:120] or type(error).__name__
 
 
-def _block(work: Any, combine: Any, begin: int, size: int, n: int, *shared: Any) -> Any:
-    """The results of the pieces begin..begin+size, as far as there are such, combined along the tree."""
-    if size == 1:
-        return _done(work, begin, *shared)
+def _along_tree(begin: int, size: int, n: int, leaf: Any, combine: Any) -> Any:
+    """What becomes of the pieces begin..begin+size, as far as there are such: of leaves, combined along the tree."""
+    if (result := leaf(begin, size)) is not None:
+        return result
     half = size // 2
-    left = _block(work, combine, begin, half, n, *shared)
+    left = _along_tree(begin, half, n, leaf, combine)
     if begin + half >= n:
         return left
-    return combine(left, _block(work, combine, begin + half, half, n, *shared))
+    return combine(begin, left, _along_tree(begin + half, half, n, leaf, combine))
+
+
+def _block(work: Any, combine: Any, begin: int, size: int, n: int, *shared: Any) -> Any:
+    """The results of a block, combined along the tree."""
+
+    def piece(number: int, size: int) -> Any:
+        return _done(work, number, *shared) if size == 1 else None
+
+    return _along_tree(begin, size, n, piece, lambda _, *two: combine(*two))

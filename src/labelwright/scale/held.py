@@ -37,6 +37,7 @@ CORPUS = "corpus"  # stays while layers above are trained on it
 _held: dict[tuple[str, int, str], Any] = {}  # by run, partition and what it is
 _locks: dict[tuple[str, int], RLock] = {}
 _making = Lock()
+_ended: set[str] = set()  # runs; what is left of their work leaves nothing here
 
 
 def forget(run: str, but: str = "") -> None:
@@ -45,11 +46,17 @@ def forget(run: str, but: str = "") -> None:
         _held.pop(key, None)
 
 
+def end(run: str) -> None:
+    """Drop all that is held of a run, for good."""
+    _ended.add(run)
+    forget(run)
+
+
 def forget_runs(clients: Sequence[str]) -> None:
     """Drop what is held of the runs of clients that are not among these: they were killed."""
-    for held in (_held, _locks):
-        for key in [key for key in held if key[0].partition("/")[0] not in clients]:
-            held.pop(key, None)  # type: ignore[attr-defined]
+    for run in {key[0] for key in [*_held]}:
+        if run.partition("/")[0] not in clients:
+            end(run)
 
 
 def inputs_of(corpus: Corpus, apart: Sequence[str]) -> list[str]:
@@ -128,9 +135,10 @@ class Here:
 
     def held(self, name: str, make: Callable[[], Any]) -> Any:
         key = self.source.run, self.number, name
-        if key not in _held:
-            _held[key] = make()
-        return _held[key]
+        value = _held[key] if key in _held else make()
+        if key[0] not in _ended:
+            _held[key] = value
+        return value
 
     def drop(self, name: str) -> None:
         _held.pop((self.source.run, self.number, name), None)

@@ -7,6 +7,7 @@ weights -> all workers -> loss and gradient of each partition, added along a tre
 import secrets
 from collections.abc import Sequence
 from copy import copy
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -104,9 +105,6 @@ class Partitions:
             raise CorpusError(f"{self.files[0]}: no file there has sentences")
         return OnWorkers(self, parts, Cluster(client, self.told))
 
-    def __repr__(self) -> str:
-        return f"<Partitions {', '.join(self.files):.60}>"
-
 
 class OnWorkers:
     """Labelled sentences on the workers of a cluster, as X of `fit`; a context, which leaves nothing behind."""
@@ -122,7 +120,7 @@ class OnWorkers:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.cluster.everywhere(held.forget, self._source.run)
+        self.cluster.everywhere(held.end, self._source.run)
         self.cluster.keep_copies(False)
 
     # -- as the layers of a cascade read them --------------------------------------------------------------------------
@@ -302,22 +300,12 @@ class SpreadObjective:
         return loss
 
     def precise(self) -> "SpreadObjective | None":
-        """The same in float64; None where it is in float64 already."""
-        if self.dtype == np.float64:
+        """The same in float64; None where it is in float64 already, or the device has none."""
+        if self.dtype == np.float64 or getattr(self.source.value.model, "device", None) == "mps":
             return None
         made = copy(self)
         made.dtype = np.float64
         return made
-
-
-class _AsTheyAre:
-    """Weights in the order of the model."""
-
-    @staticmethod
-    def laid_out(weights: Array) -> Array:
-        return weights
-
-    taken_back = laid_out
 
 
 class MixedPasses:
@@ -325,7 +313,7 @@ class MixedPasses:
     and their mean, by the number of their sentences, is where the next begins.  An automatic margin is that of each
     partition."""
 
-    layout = _AsTheyAre
+    layout = SimpleNamespace(laid_out=np.asarray, taken_back=np.asarray)  # weights in the order of the model
 
     def __init__(self, data: SpreadData, rule: UpdateRule, seed: int | None):
         self.data, self.rule, self.seed, self.n = data, rule, seed, data.sizes["sentences"]

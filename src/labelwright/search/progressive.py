@@ -285,12 +285,13 @@ class ProgressiveSearch(Estimator):
         """What tries one of these settings, or waits for the worker of a cluster that does."""
         if client is None:
             return lambda setting: self._measured(parts, setting, left_out)
+        from labelwright.scale.cluster import Cluster, Shared
+
         alone = copy.copy(self)  # the data are in the parts
         alone._trials, alone.table_, alone.n_jobs = TrialFile(None, ""), [], self.n_jobs or 1
-        (shared,) = client.scatter([(alone, parts, left_out)], broadcast=True, hash=False)
         new = [setting for setting in pool if self._trials.known(step, setting) is None]
-        futures = {id(setting): client.submit(_measured_on_worker, setting, shared, pure=False) for setting in new}
-        return lambda setting: futures.pop(id(setting)).result()
+        measured = Cluster(client).each(_measured_on_worker, new, Shared((alone, parts, left_out)))
+        return lambda _: next(measured)  # in the order of the pool
 
     def _measured(self, parts: list[Fold], setting: Setting, left_out: LeftOut) -> "Measured":
         """The score of a setting; what fails has an error, and training that was interrupted has none either."""
