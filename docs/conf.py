@@ -31,6 +31,8 @@ include_patterns = ["*.md", "docs/**.md", "docs/gallery/**.rst"]
 exclude_patterns = ["README.md", "docs/examples"]
 html_theme, html_title = "furo", "labelwright"
 html_static_path, html_css_files = ["static"], ["site.css"]
+html_favicon = "static/favicon.svg"
+pygments_dark_style = "monokai"  # Furo's own underlines names of modules and classes, as links are
 html_theme_options = {"navigation_with_keys": True}
 html_show_sourcelink = False
 html_copy_source = False
@@ -141,6 +143,7 @@ def add_first_page(app: Any, _error: Exception | None) -> None:
     first = f"{root_doc}.html"
     if (Path(app.outdir) / first).exists():
         text = f'<!doctype html><meta charset="utf-8"><title>{project}</title>'
+        text += '<link rel="icon" href="_static/favicon.svg">'
         text += f'<meta http-equiv="refresh" content="0; url={first}"><a href="{first}">{project}</a>\n'
         (Path(app.outdir) / "index.html").write_text(text, encoding="utf-8")
 

@@ -14,7 +14,8 @@ from labelwright import CRF, read_doccano
 from labelwright.evaluate import evaluate
 
 corpora = files("labelwright.corpus")
-train, dev = (read_doccano(corpora / name) for name in ("lives.jsonl", "lives-dev.jsonl"))
+names = "lives.jsonl", "lives-dev.jsonl"
+train, dev = (read_doccano(corpora / name) for name in names)
 tagger = CRF(template="ner").fit(train)
 errors = evaluate(dev.y, tagger.predict(dev)).errors(dev, model=tagger)
 print(errors)
@@ -25,12 +26,12 @@ kinds = ["correct", *errors.kinds]
 types = list(errors.per_type)
 left = [0] * len(types)
 fig, axes = plt.subplots(figsize=(7, 2.8), layout="constrained")
-for kind in kinds:
+for kind, colour in zip(kinds, plt.get_cmap("Set2").colors):
     counts = [errors.per_type[type_][kind] for type_ in types]
-    axes.barh(types, counts, left=left, label=kind)
+    axes.barh(types, counts, left=left, label=kind, color=colour)
     left = [a + b for a, b in zip(left, counts)]
 axes.set_xlabel("names")
-axes.legend()
+axes.legend(loc="upper left", bbox_to_anchor=(1, 1))
 plt.show()
 
 # %%
@@ -39,7 +40,8 @@ plt.show()
 
 class Page:
     def _repr_html_(self):
-        return f'<iframe srcdoc="{escape(errors.html())}" width="100%" height="500"></iframe>'
+        style = "border: 0; width: 100%; height: 500px"
+        return f'<iframe srcdoc="{escape(errors.html())}" style="{style}"></iframe>'
 
 
 Page()

@@ -2,7 +2,8 @@
 Why this label?
 ===============
 
-The contributions of features to one decision. They add up to the log-odds of the label and its runner-up.
+The contributions of features to one decision. They add up to the log-odds of the
+label against its runner-up.
 """
 
 from importlib.resources import files
@@ -11,19 +12,30 @@ import matplotlib.pyplot as plt
 
 from labelwright import CRF, read_doccano
 
-tagger = CRF(template="ner").fit(read_doccano(files("labelwright.corpus") / "lives.jsonl"))
+template = r"""
+U1:%x[0,0]
+U2:%x[-1,0]
+U3:%x[1,0]
+U4:%short_shape[0,0]
+U5:%prefix[0,0,2]
+U6:%suffix[0,0,2]
+"""
+train = read_doccano(files("labelwright.corpus") / "lives.jsonl")
+tagger = CRF(template=template).fit(train)
 words = "Edward Lorenz worked at MIT .".split()
 (why,) = tagger.explain([(word,) for word in words], token=4)
-print(f"{words[4]}: {why.label} ({why.probability:.2f}), runner-up {why.runner_up}, log-odds {why.log_odds:.2f}")
-print("without one of these it has another label:", [flip.name for flip in why.flips])
+print(f"{words[4]}: {why.label}, probability {why.probability:.2f}")
+print(f"runner-up {why.runner_up}, log-odds {why.log_odds:.2f}")
+for flip in why.flips:
+    print(f"without {flip.name}: {flip.label}")
 
 # %%
-# Positive weights speak for the label, negative ones for the runner-up.
-shown, rest = why.contributions[:12], why.contributions[12:]
-names = [f"{c.name} at {words[c.token]!r}" for c in shown] + [f"{len(rest)} more"]
-values = [c.value for c in shown] + [sum(c.value for c in rest)]
-fig, axes = plt.subplots(figsize=(11, 4.2), layout="constrained")
-axes.barh(names, values, color=["#2a78b8" if value > 0 else "#d1603d" for value in values])
+# Positive contributions speak for the label, negative ones for the runner-up.
+names = [f"{c.name} at {words[c.token]!r}" for c in why.contributions]
+values = [c.value for c in why.contributions]
+fig, axes = plt.subplots(figsize=(6, 4), layout="constrained")
+colours = ["#2a78b8" if value > 0 else "#d1603d" for value in values]
+axes.barh(names, values, color=colours)
 axes.invert_yaxis()
-axes.set_xlabel(f"contribution to the log-odds of {why.label} against {why.runner_up}")
+axes.set_xlabel(f"log-odds of {why.label} against {why.runner_up}")
 plt.show()

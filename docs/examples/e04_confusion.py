@@ -20,10 +20,11 @@ matrix = report.confusion()
 print(f"accuracy {report.token_accuracy:.3f}")
 
 # %%
-# Each row is a gold tag, the most frequent first, with the share of its tokens that get each tag. Correct ones are left
-# white.
+# Each row is a gold tag, the most frequent first, with the share of its tokens that
+# get each tag. Correct ones are left out.
 order = np.argsort(-matrix.counts[:-1, :-1].sum(axis=1), kind="stable")
-tags, counts = [matrix.types[i] for i in order], matrix.counts[np.ix_(order, order)]
+tags = [matrix.types[i] for i in order]
+counts = matrix.counts[np.ix_(order, order)]
 shares = counts / np.maximum(1, counts.sum(axis=1, keepdims=True))
 np.fill_diagonal(shares, 0)
 fig, axes = plt.subplots(figsize=(7, 6), layout="constrained")

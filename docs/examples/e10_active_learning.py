@@ -29,11 +29,13 @@ def curve(choose):
 
 
 def uncertain(tagger, rest):
-    return [rest[chosen.sentence] for chosen in rank(tagger, pool.take(rest).X, diverse=True, top=20)]
+    ranked = rank(tagger, pool.take(rest).X, diverse=True, top=20)
+    return [rest[chosen.sentence] for chosen in ranked]
 
 
 curves = {"uncertain and diverse": curve(uncertain)}
-curves["random"] = curve(lambda _, rest, draw=random.Random(0): draw.sample(rest, 20))
+draw = random.Random(0)
+curves["random"] = curve(lambda _, rest: draw.sample(rest, 20))
 
 # %%
 fig, axes = plt.subplots(figsize=(6.5, 4), layout="constrained")

@@ -213,6 +213,9 @@ def test_columns_and_texts_on_the_command_line(tmp_path):
         [*run, "--text", tmp_path / "letter.txt"], capture_output=True, text=True, check=True
     ).stdout
     assert output == "Ada\tB-X\nran\tO\n\n"
+    refused = subprocess.run(run, input="Ada ran off", capture_output=True, text=True)
+    assert refused.returncode
+    assert refused.stderr == "line 1: expected word, got 3 columns; for running text add --text\n"
 
 
 @pytest.mark.parametrize("language", LANGUAGES[:2])

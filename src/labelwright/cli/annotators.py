@@ -122,7 +122,7 @@ def rank_command(o: Any) -> None:
             write_bytes(o.rest, b"")
     if o.output is not None and o.output != "-":
         tokens = counted(sum(len(each.labels) for each in ranked), "token")
-        scores = f", by {o.by} from {ranked[0].score:.4g} to {ranked[-1].score:.4g}" if ranked else ""
+        scores = f", {o.by} {ranked[0].score:.4g} to {ranked[-1].score:.4g}" if ranked else ""
         say(f"{o.output}: {len(ranked):,} of {counted(len(pool.rows), 'sentence')}, {tokens}{scores}")
 
 

@@ -291,6 +291,9 @@ class Tagger:
 
 
 def main(arguments: list[str]) -> None:
+    if {"-h", "--help"} & {*arguments}:
+        sys.stdout.write(str(__doc__))
+        return
     tagger, paths = Tagger(), [each for each in arguments if each != "--text"]
     with open(paths[0] if paths else 0, encoding="utf-8") as file:
         content = file.read()
@@ -300,6 +303,10 @@ def main(arguments: list[str]) -> None:
             write("".join(f"{content[a:b]}\t{y}\n" for a, b, y in sentence) + "\n")
         return
     rows = [line.split() for line in content.splitlines()]
+    wrong = next((i for i, row in enumerate(rows, 1) if row and len(row) not in (n, n + 1)), None)
+    if wrong is not None:
+        names = ", ".join(tagger.columns)
+        sys.exit(f"line {wrong}: expected {names}, got {len(rows[wrong - 1])} columns; for running text add --text")
     for has_tokens, block in groupby(rows, bool):
         tokens = list(block)
         labels = tagger.tag([tuple(row[:n]) if n > 1 else row[0] for row in tokens]) if has_tokens else []

@@ -101,8 +101,8 @@ function proof(sentence) {
   const p = probability == null ? null : ` P\u00a0=\u00a0${chance(log == null ? probability : Math.exp(log))}.`;
   let words, state;
   if (!sentence.tokens.length) [state, words] = ["none", "No tokens here."];
-  else if (exact && p) [state, words] = ["proven", "Proven: no other labelling is more probable."];
-  else if (exact) [state, words] = ["proven", "Proven: no other labelling has a higher score."];
+  else if (exact && p) [state, words] = ["proven", "Proven: of all labellings, the model finds this the most probable."];
+  else if (exact) [state, words] = ["proven", "Proven: of all labellings, this has the highest score."];
   else if (gap != null) {
     [state, words] = ["bounded", `Not proven: another labelling may be more probable, by at most ${atMost(gap)}.`];
   } else [state, words] = ["open", p ? "Not proven: a more probable labelling may exist." : "No proof for this kind of model."];
