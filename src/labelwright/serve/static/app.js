@@ -173,13 +173,19 @@ async function explain(at) {
   hideTip();
   why.scrollTop = 0;
   why.focus({ preventScroll: true });
-  const covers = getComputedStyle(why).position === "fixed"; // on narrow screens the reasons lie over the sentences
-  if (covers && node.getBoundingClientRect().bottom > why.getBoundingClientRect().top) node.scrollIntoView({ block: "start" });
+  const uncover = () => { // on narrow screens the reasons lie over the sentences
+    const covers = getComputedStyle(why).position === "fixed";
+    if (covers && node.getBoundingClientRect().bottom > why.getBoundingClientRect().top) node.scrollIntoView({ block: "start" });
+  };
+  uncover();
   try {
     const asked = { model: column.model.name, text: column.asked, sentence: at.sentence, token: at.token };
     const hidden = column.model.latent ? inDetail(column, sentence, "states").catch(() => null) : null;
     const [facts, states] = await Promise.all([api.explain(asked), hidden]);
-    if (explained === at) body.replaceChildren(...reasons(facts, states?.[at.token], sentence.labels));
+    if (explained === at) {
+      body.replaceChildren(...reasons(facts, states?.[at.token], sentence.labels));
+      uncover(); // they are taller now
+    }
   } catch (error) {
     refused(error);
     if (explained === at) body.replaceChildren(el("p", { class: "error", role: "alert" }, error.message));
