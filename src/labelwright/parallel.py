@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 MOST_THREADS = 1024  # of one run: more would only take memory
+_processes = [1]  # of ours at work on the cores, side by side
 CGROUPS, MEMBERSHIP = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")  # of Linux
 
 
@@ -75,13 +76,19 @@ class computed_once(Generic[R]):  # noqa: N801  like a property
 
 
 def available_cores() -> int:
-    """The cores that this process may use: its affinity, and the CPU quota of its control groups rounded down."""
+    """The cores that this process may use: its affinity, and the CPU quota of its control groups rounded down; a part
+    of them beside other processes of ours."""
     if hasattr(os, "process_cpu_count"):  # Python 3.13 and later
         cores = os.process_cpu_count() or 1
     else:
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     quota = cpu_quota()
-    return cores if quota is None else max(1, min(cores, int(quota)))
+    return max(1, (cores if quota is None else min(cores, int(quota))) // _processes[0])
+
+
+def share_cores(n: int) -> None:
+    """Say that n processes, this one among them, share the cores."""
+    _processes[0] = n
 
 
 @cache

@@ -41,7 +41,7 @@ def small(calls: list[str], fails: bool = False) -> Experiment:
             rows, [Claim("a > b", "kept", "93 and 90")], [Figure("figure-1", "A figure.", [panel])], ["Note."]
         )
 
-    steps = [Step("first", 1, first), Step("second", 1, second)]
+    steps = [Step("first", 1, first), Step("second", 1, second, 1)]
     readings, remarks = ["Read so."], ["It was checked."]
     return Experiment(
         "small", "A title", "Who 2009", [], lambda work: steps, findings, __file__, None, readings, remarks
@@ -258,6 +258,12 @@ def test_a_whole_experiment_runs_and_resumes(tmp_path: Path, capsys: pytest.Capt
     assert main(command) == 0
     assert "steps are done; resuming" in capsys.readouterr().err
     assert json.loads((tmp_path / "latperc-synthetic.quick.results.json").read_text()) == first
+    assert main([*command[:2], "-o", str(tmp_path / "jobs"), "--quick", "--jobs", "2"]) == 0
+    beside = json.loads((tmp_path / "jobs" / "latperc-synthetic.quick.results.json").read_text())
+    assert [(row["system"], row["ours"]) for row in beside["rows"]] == [
+        (row["system"], row["ours"]) for row in first["rows"]
+    ]
+    assert "2 steps at once" in beside["machine"]
     systems = {
         row["system"]: row["ours"] for row in first["rows"] if row["variant"] == "ours" and row["metric"] == "accuracy"
     }

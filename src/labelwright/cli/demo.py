@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from labelwright import signals
-from labelwright.cli.options import OUTPUT, argument, command, option
+from labelwright.cli.options import OTHER, OUTPUT, POSITIVE, argument, command, option
 from labelwright.cli.show import Heading, say, show
 from labelwright.engine import choice
 from labelwright.errors import OptionError
@@ -185,6 +185,7 @@ CORPORA = "LABELWRIGHT_CORPORA"
     option("--quick", "A run of a minute or two on small parts of the data: figures mean nothing."),
     option("--fresh", "Begin anew, whatever an earlier run has left."),
     option("--device NAME", "Train CRFs and latent CRFs on a GPU: cuda, mps.", default="cpu"),
+    option("--jobs N", "Run N steps side by side, in processes, which share the cores.", OTHER, POSITIVE, 1),
 )
 def reproduce_command(o: Any) -> None:
     """Run the experiments of a paper and report their figures beside the published ones.
@@ -214,7 +215,7 @@ def reproduce_command(o: Any) -> None:
     except OSError as problem:
         raise OptionError(f"{o.out}: cannot make this folder: {problem.strerror}") from None
     corpora_at = None if place is None else Path(place)
-    works = [Work(each, corpora_at, folder, o.quick, say, o.fresh, o.device) for each in experiments]
+    works = [Work(each, corpora_at, folder, o.quick, say, o.fresh, o.device, o.jobs) for each in experiments]
     for each, work in zip(experiments, works, strict=True):
         try:
             findings = work.run()
@@ -224,5 +225,6 @@ def reproduce_command(o: Any) -> None:
             raise click.exceptions.Exit(signals.exit_status()) from None
         asked = ["labelwright", "reproduce", each.name, *(["--corpora", "CORPORA"] if each.corpora else [])]
         chosen = [*(["--quick"] if o.quick else []), *(["--device", o.device] if o.device != "cpu" else [])]
+        chosen += ["--jobs", str(o.jobs)] if o.jobs > 1 else []
         line = shlex.join([*asked, "-o", "DIR", *chosen])
         show(*map(str, write_report(work, findings, line)))

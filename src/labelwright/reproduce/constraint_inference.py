@@ -188,8 +188,8 @@ def steps(work: Work) -> list[Step]:
         minutes = work.task.corpora[name]["minutes"]
         for row in (TRIGRAMS, *work.task.systems):
             steps.append(Step(f"{name}: search for {row}", minutes / 2, partial(_searched, name, row)))
-        steps.append(Step(f"{name}: test", minutes / 8, partial(_tested, name)))
-        steps.append(Step(f"{name}: {OURS}", minutes / 8, partial(_ours, name)))
+        steps.append(Step(f"{name}: test", minutes / 8, partial(_tested, name), 1))
+        steps.append(Step(f"{name}: {OURS}", minutes / 8, partial(_ours, name), 1))
     return [*steps, Step("figures 1 and 2", 2, _curve)]
 
 

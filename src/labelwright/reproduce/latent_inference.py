@@ -152,12 +152,12 @@ def steps(work: Work) -> list[Step]:
     for deviation, names in _starts(work).items():
         steps += [Step(name, takes["start"], partial(_started, deviation, seed)) for seed, name in enumerate(names)]
     for variant in VARIANTS:
-        steps.append(Step(f"CRF, {variant}", takes["CRF test"], partial(_tested, "CRF", variant, 0)))
+        steps.append(Step(f"CRF, {variant}", takes["CRF test"], partial(_tested, "CRF", variant, 0), 1))
     for variant in VARIANTS:
         for seed in work.seeds:
             name = f"{LATENT}, {variant}, seed {seed}"
-            steps.append(Step(name, takes[variant], partial(_tested, LATENT, variant, seed)))
-    return [*steps, *(Step(f"significance, {variant}", 0.5, partial(_compared, variant)) for variant in VARIANTS)]
+            steps.append(Step(name, takes[variant], partial(_tested, LATENT, variant, seed), 1))
+    return [*steps, *(Step(f"significance, {variant}", 0.5, partial(_compared, variant), 2) for variant in VARIANTS)]
 
 
 # -- findings ---------------------------------------------------------------------------------------------------------

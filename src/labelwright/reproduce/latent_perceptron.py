@@ -104,6 +104,12 @@ def _stability(averaging: str, work: Work) -> Result:
     return {"scores": scores, "low": min(late), "high": max(late), "seconds": seconds, "shown": shown}
 
 
+def _compared(work: Work) -> Result:
+    """Tests between all pairs of systems, of the first seed."""
+    names = {name: _run(name, 0) for name in work.task.systems}
+    return {"pairs": work.differences(parts_of(work).test.y, names)}
+
+
 def steps(work: Work) -> list[Step]:
     task = work.task
     steps = [
@@ -113,15 +119,13 @@ def steps(work: Work) -> list[Step]:
     for n in work.some(task.states):
         steps.append(Step(f"latent states {n}", task.tuning_minutes, partial(_tuned, OURS, {"n_latent": n})))
     steps += [
-        Step(_run(name, seed), system["minutes"], partial(_tested, name, seed))
+        Step(_run(name, seed), system["minutes"], partial(_tested, name, seed), 1)
         for name, system in task.systems.items()
         for seed in _seeds(name, work)
     ]
     for averaging in ("avg", "mavg") if task.stability else ():
-        steps.append(Step(f"stability of {averaging}", task.tuning_minutes * 10, partial(_stability, averaging)))
-    names = {name: _run(name, 0) for name in task.systems}
-    compared = Step("significance", 1.5, lambda work: {"pairs": work.differences(parts_of(work).test.y, names)})
-    return [*steps, compared]
+        steps.append(Step(f"stability of {averaging}", task.tuning_minutes * 10, partial(_stability, averaging), 1))
+    return [*steps, Step("significance", 1.5, _compared, 2)]
 
 
 # -- findings ---------------------------------------------------------------------------------------------------------

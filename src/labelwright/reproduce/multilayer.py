@@ -46,7 +46,7 @@ def steps(work: Work) -> list[Step]:
     for variant in (*work.task.above, OURS):
         for system, how in work.task.systems.items():
             steps.append(Step(f"{system}, {variant}", how["minutes"], partial(_tested, variant, system)))
-        steps.append(Step(f"significance, {variant}", 0.3, partial(_compared, variant)))
+        steps.append(Step(f"significance, {variant}", 0.3, partial(_compared, variant), 1))
     return steps
 
 

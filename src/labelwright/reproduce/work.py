@@ -8,10 +8,14 @@ import platform
 import re
 import shutil
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations
+from itertools import combinations, groupby
+from multiprocessing import get_context
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -20,6 +24,7 @@ from labelwright import Corpus
 from labelwright.errors import OptionError
 from labelwright.evaluate import compare
 from labelwright.features.builtin import BUILTIN
+from labelwright.parallel import share_cores
 from labelwright.storage import replace_file
 from labelwright.wording import counted, duration
 
@@ -54,6 +59,7 @@ class Step(NamedTuple):
     name: str  # unique in its experiment, as progress and files show it
     minutes: float  # that a full run of it takes on two cores: an estimate, for the time left
     run: Callable[["Work"], Result]
+    round: int = 0  # it reads results of steps of lower rounds alone
 
 
 class Row(NamedTuple):
@@ -146,13 +152,15 @@ class Work:
         say: Callable[[str], None],
         fresh: bool = False,
         device: str = "cpu",
+        jobs: int = 1,
     ):
         """A folder for one experiment; `fresh` forgets what an earlier run left behind."""
         self.experiment, self.corpora, self.quick, self.say, self.fresh = experiment, corpora, quick, say, fresh
-        self.device = device  # on which batch training runs
+        self.device, self.jobs = device, jobs  # on which batch training runs; steps at once
         self.task = experiment.task
         self.folder = folder / f"{experiment.name}{'.quick' if quick else ''}"
         self.results: dict[str, Result] = {}  # by the names of steps, in their order
+        self._rounds: dict[str, int] = {}  # of the steps
         self.machines: set[str] = set()  # that ran the steps
         self._data: dict[Any, Parts] = {}
         for name in experiment.corpora:
@@ -169,10 +177,10 @@ class Work:
             shutil.rmtree(self.folder / "steps", ignore_errors=True)
         for part in ("steps", "labels"):
             (self.folder / part).mkdir(parents=True, exist_ok=True)
-        for step in steps:
-            if not self._taken_over(step):
-                break
-        todo = steps[len(self.results) :]
+        self._rounds = {step.name: step.round for step in steps}
+        for step in sorted(steps, key=attrgetter("round")):
+            self._take_over(step)
+        todo = [step for step in sorted(steps, key=attrgetter("round")) if step.name not in self.results]
         if self.results:
             self.say(f"{name}: {len(self.results)} of {len(steps)} steps are done; resuming")
         left = sum(step.minutes for step in todo)
@@ -180,42 +188,59 @@ class Work:
             time_needed = "" if self.quick else f", about {duration(60 * left)} on two cores"
             self.say(f"{name}: {counted(len(todo), 'step')} to run{time_needed}; first: {todo[0].name}")
         begun, spent = time.perf_counter(), 0.0
-        for step in todo:
-            started = time.perf_counter()
-            result = step.run(self)
-            now = time.perf_counter()
-            self._keep(step, result | {"step_seconds": round(now - started, 2)})
+        for step, result in self._ran(todo):
+            self._keep(step, result)
             spent, left = spent + step.minutes, left - step.minutes
             shown = f": {result['shown']}" if "shown" in result else ""
-            time_left = f", about {duration(left * (now - begun) / spent)} left" if step is not todo[-1] else ""
+            left_over = left * (time.perf_counter() - begun) / spent
+            time_left = f", about {duration(left_over)} left" if len(self.results) < len(steps) else ""
             done = f"[{len(self.results):>{len(str(len(steps)))}}/{len(steps)}]"
-            self.say(f"{done} {step.name}{shown} ({duration(now - started)}{time_left})")
+            self.say(f"{done} {step.name}{shown} ({duration(result['step_seconds'])}{time_left})")
+        self.results = {step.name: self.results[step.name] for step in steps}
         return self.experiment.findings(self)
 
-    def _taken_over(self, step: Step) -> bool:
-        """Whether the result of a step is there, made by this version of the experiment from the results before it."""
+    def _ran(self, todo: Sequence[Step]) -> Iterator[tuple[Step, Result]]:
+        """The results of steps as they come: one after the other, or those of a round side by side."""
+        if self.jobs == 1:
+            for step in todo:
+                yield step, _timed(self, step)
+            return
+        pool = ProcessPoolExecutor(self.jobs, get_context("spawn"), share_cores, (self.jobs,))
+        try:
+            for _, steps in groupby(todo, key=attrgetter("round")):
+                alone = copy(self)
+                alone._data = {}  # each process reads its own
+                longest_first = sorted(steps, key=lambda step: -step.minutes)
+                futures = {pool.submit(_timed, alone, step): step for step in longest_first}
+                for future in as_completed(futures):
+                    yield futures[future], future.result()
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+    def _take_over(self, step: Step) -> None:
+        """Take the result of a step that is there, made by this version of the experiment from the same results."""
         try:
             kept = json.loads(self._place("steps", step.name, ".json").read_bytes())
         except (OSError, ValueError):
-            return False
-        if kept.get("fingerprint") != self._fingerprint():
-            return False
-        self.results[step.name] = kept["result"]
-        self.machines.add(kept["machine"])
-        return True
+            return
+        if kept.get("fingerprint") == self._fingerprint(step):
+            self.results[step.name] = kept["result"]
+            self.machines.add(kept["machine"])
 
     def _keep(self, step: Step, result: Result) -> None:
         by = machine() + ("" if self.device == "cpu" else f", {self.device}")
-        facts: Result = {"fingerprint": self._fingerprint(), "step": step.name, "machine": by, "result": result}
+        by += "" if self.jobs == 1 else f", {self.jobs} steps at once"
+        facts: Result = {"fingerprint": self._fingerprint(step), "step": step.name, "machine": by, "result": result}
         content = json.dumps(facts, default=float)
         self.results[step.name] = json.loads(content)["result"]
         self.machines.add(facts["machine"])
         replace_file(self._place("steps", step.name, ".json"), content.encode())
 
-    def _fingerprint(self) -> str:
-        """A hash of what the next result depends on: this version, its experiments and templates, the corpora, and all
-        results before it."""
-        return _hash([self._sources, json.dumps(self.results, sort_keys=True).encode()])
+    def _fingerprint(self, step: Step) -> str:
+        """A hash of what the result of a step depends on: this version, its experiments and templates, the corpora, and
+        the results of all lower rounds."""
+        read = {name: result for name, result in self.results.items() if self._rounds[name] < step.round}
+        return _hash([self._sources, json.dumps(read, sort_keys=True).encode()])
 
     @cached_property
     def _sources(self) -> bytes:
@@ -282,6 +307,12 @@ class Work:
                 "only second correct": pair.mcnemar.only_b,
             }
         return pairs
+
+
+def _timed(work: Work, step: Step) -> Result:
+    """The result of a step, and its seconds."""
+    begun = time.perf_counter()
+    return step.run(work) | {"step_seconds": round(time.perf_counter() - begun, 2)}
 
 
 def _hash(parts: Iterable[bytes]) -> str:
