@@ -185,7 +185,7 @@ CORPORA = "LABELWRIGHT_CORPORA"
     option("--quick", "A run of a minute or two on small parts of the data: figures mean nothing."),
     option("--fresh", "Begin anew, whatever an earlier run has left."),
     option("--device NAME", "Train CRFs and latent CRFs on a GPU: cuda, mps.", default="cpu"),
-    option("--jobs N", "Run N steps side by side, in processes, which share the cores.", OTHER, POSITIVE, 1),
+    option("--jobs N", "Run N steps at once, in processes that share the cores.", OTHER, POSITIVE, 1),
 )
 def reproduce_command(o: Any) -> None:
     """Run the experiments of a paper and report their figures beside the published ones.

@@ -305,8 +305,8 @@ def main(arguments: list[str]) -> None:
     rows = [line.split() for line in content.splitlines()]
     wrong = next((i for i, row in enumerate(rows, 1) if row and len(row) not in (n, n + 1)), None)
     if wrong is not None:
-        names = ", ".join(tagger.columns)
-        sys.exit(f"line {wrong}: expected {names}, got {len(rows[wrong - 1])} columns; for running text add --text")
+        hint = "; for running text add --text" if tagger.about["tokenizer"] else ""
+        sys.exit(f"line {wrong}: expected {', '.join(tagger.columns)}, got {len(rows[wrong - 1])} columns{hint}")
     for has_tokens, block in groupby(rows, bool):
         tokens = list(block)
         labels = tagger.tag([tuple(row[:n]) if n > 1 else row[0] for row in tokens]) if has_tokens else []

@@ -108,7 +108,7 @@ def _blocks(work: Work, findings: Findings, pictures: Sequence[Path], command: s
     seconds = sum(result["step_seconds"] for result in work.results.values())
     minutes = f"{seconds / 60:.0f} minutes" if seconds >= 120 else f"{seconds:.0f} seconds"
     machines = "; ".join(sorted(work.machines))
-    yield f"labelwright {labelwright.__version__}, {machines}; {minutes} in all, by `{command}`."
+    yield f"labelwright {labelwright.__version__}, {machines}; {minutes}, summed over all steps, by `{command}`."
     other = any(row.command for row in findings.rows)
     yield (
         "A cell is ours ± half the spread over seeds, and in brackets the figure of the paper;"

@@ -91,7 +91,7 @@ def _curves(seed: int, work: Work) -> Result:
     curves: Result = {"n": {}, "alpha": {}}
     for rule, value in [*(("n", n) for n in ns), *(("alpha", a) for a in work.task.alphas)]:
         how = {"decoder": "ldi", "n": ns[-1], rule: value}
-        curves[rule][f"{value:g}"] = _decoded(f"dev {rule}={value:g}", model, parts.dev, how, work)
+        curves[rule][f"{value:g}"] = _decoded(f"dev {rule}={value:g}, seed {seed}", model, parts.dev, how, work)
     mass = [float(share) for share in model._path_mass(parts.dev, 100 if work.quick else 2000)]
     at = curves["n"]["30"]
     shown = f"n = 30: F1 {at['F1']:.2f}, {at['exact (%)']:.0f} % exact, {at['latent paths']:.0f} latent paths"

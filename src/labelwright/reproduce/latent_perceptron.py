@@ -117,15 +117,15 @@ def steps(work: Work) -> list[Step]:
         for k in work.some(task.resets, 2)
     ]
     for n in work.some(task.states):
-        steps.append(Step(f"latent states {n}", task.tuning_minutes, partial(_tuned, OURS, {"n_latent": n})))
+        steps.append(Step(f"latent states {n}", task.tuning_minutes, partial(_tuned, OURS, {"n_latent": n}), 1))
     steps += [
-        Step(_run(name, seed), system["minutes"], partial(_tested, name, seed), 1)
+        Step(_run(name, seed), system["minutes"], partial(_tested, name, seed), 2)
         for name, system in task.systems.items()
         for seed in _seeds(name, work)
     ]
     for averaging in ("avg", "mavg") if task.stability else ():
         steps.append(Step(f"stability of {averaging}", task.tuning_minutes * 10, partial(_stability, averaging), 1))
-    return [*steps, Step("significance", 1.5, _compared, 2)]
+    return [*steps, Step("significance", 1.5, _compared, 3)]
 
 
 # -- findings ---------------------------------------------------------------------------------------------------------

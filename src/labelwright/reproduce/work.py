@@ -7,14 +7,16 @@ import os
 import platform
 import re
 import shutil
+import signal
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations, groupby
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -186,7 +188,8 @@ class Work:
         left = sum(step.minutes for step in todo)
         if todo:
             time_needed = "" if self.quick else f", about {duration(60 * left)} on two cores"
-            self.say(f"{name}: {counted(len(todo), 'step')} to run{time_needed}; first: {todo[0].name}")
+            first = f"; first: {todo[0].name}" if self.jobs == 1 else f", {self.jobs} at once"
+            self.say(f"{name}: {counted(len(todo), 'step')} to run{time_needed}{first}")
         begun, spent = time.perf_counter(), 0.0
         for step, result in self._ran(todo):
             self._keep(step, result)
@@ -205,17 +208,23 @@ class Work:
             for step in todo:
                 yield step, _timed(self, step)
             return
-        pool = ProcessPoolExecutor(self.jobs, get_context("spawn"), share_cores, (self.jobs,))
+        pool = ProcessPoolExecutor(self.jobs, get_context("spawn"), _beside, (self.jobs,))
         try:
-            for _, steps in groupby(todo, key=attrgetter("round")):
+            for number, steps in groupby(todo, key=attrgetter("round")):
                 alone = copy(self)
-                alone._data = {}  # each process reads its own
+                alone._data, alone.results = {}, self._below(number)  # each step reads the corpora anew
                 longest_first = sorted(steps, key=lambda step: -step.minutes)
                 futures = {pool.submit(_timed, alone, step): step for step in longest_first}
                 for future in as_completed(futures):
                     yield futures[future], future.result()
-        finally:
-            pool.shutdown(cancel_futures=True)
+        except BaseException as error:  # Ctrl-C among them
+            for process in active_children():
+                process.terminate()
+            if isinstance(error, BrokenProcessPool):
+                why = "a process died, perhaps for lack of memory; the same command with fewer resumes"
+                raise OptionError(f"--jobs: {why}") from None
+            raise
+        pool.shutdown()
 
     def _take_over(self, step: Step) -> None:
         """Take the result of a step that is there, made by this version of the experiment from the same results."""
@@ -239,8 +248,11 @@ class Work:
     def _fingerprint(self, step: Step) -> str:
         """A hash of what the result of a step depends on: this version, its experiments and templates, the corpora, and
         the results of all lower rounds."""
-        read = {name: result for name, result in self.results.items() if self._rounds[name] < step.round}
-        return _hash([self._sources, json.dumps(read, sort_keys=True).encode()])
+        return _hash([self._sources, json.dumps(self._below(step.round), sort_keys=True).encode()])
+
+    def _below(self, number: int) -> dict[str, Result]:
+        """The results of all rounds below one."""
+        return {name: result for name, result in self.results.items() if self._rounds[name] < number}
 
     @cached_property
     def _sources(self) -> bytes:
@@ -307,6 +319,12 @@ class Work:
                 "only second correct": pair.mcnemar.only_b,
             }
         return pairs
+
+
+def _beside(jobs: int) -> None:
+    """Begin a process that runs steps beside others; Ctrl-C is for the first one, which ends them."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    share_cores(jobs)
 
 
 def _timed(work: Work, step: Step) -> Result:

@@ -103,11 +103,10 @@ class Shared:
             key = f"labelwright-{secrets.token_hex(8)}"
             send = partial(client.scatter, {key: self.value}, broadcast=True, hash=False, asynchronous=True)
             try:
-                client.sync(send, callback_timeout=BROADCAST)
+                self.future = client.sync(send, callback_timeout=BROADCAST)[key]
             except TimeoutError:  # Dask tries a worker that died meanwhile again and again, unless the value is gone
                 Future(key, client).cancel()  # type: ignore[no-untyped-call]
-                raise
-            self.future = Future(key, client)
+                raise TimeoutError(f"weights did not reach all within {BROADCAST:g} s") from None
         return self.future
 
 
@@ -116,7 +115,7 @@ class Cluster:
 
     def __init__(self, client: Any, told: Told | None = None):
         self.client, self.told = client, told
-        self._places: dict[int, list[str]] = {}  # of shares, by the number of pieces
+        self._places: dict[tuple[int, int], list[str]] = {}  # of shares, by the number of pieces and of shares
         self._checked: set[str] = set()  # workers
         self.n_threads = sum(self.workers().values())
 
@@ -168,9 +167,12 @@ class Cluster:
 
     def _dealt(self, n: int) -> tuple[list[int], list[str]]:
         """The share of every piece, and the worker of every share, which keeps it unless workers come or go."""
-        workers, n_shares = self.workers(), SHARES * self.n_threads
+        workers = self.workers()
         threads = [worker for worker, count in workers.items() for _ in range(count)]
-        places = self._places.setdefault(n, [threads[i * len(threads) // n_shares] for i in range(n_shares)])
+        self.n_threads = max(self.n_threads, len(threads))
+        n_shares = SHARES * self.n_threads
+        dealt = [threads[number * len(threads) // n_shares] for number in range(n_shares)]
+        places = self._places.setdefault((n, n_shares), dealt)
         while True:
             load = Counter(places)
             left = {worker: (load[worker] - 1) / workers[worker] if worker in workers else np.inf for worker in load}

@@ -50,6 +50,8 @@ def end(run: str) -> None:
     """Drop all that is held of a run, for good."""
     _ended.add(run)
     forget(run)
+    for key in [key for key in _locks if key[0] == run]:
+        del _locks[key]
 
 
 def forget_runs(clients: Sequence[str]) -> None:

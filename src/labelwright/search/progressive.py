@@ -290,8 +290,10 @@ class ProgressiveSearch(Estimator):
         alone = copy.copy(self)  # the data are in the parts
         alone._trials, alone.table_, alone.n_jobs = TrialFile(None, ""), [], self.n_jobs or 1
         new = [setting for setting in pool if self._trials.known(step, setting) is None]
-        measured = Cluster(client).each(_measured_on_worker, new, Shared((alone, parts, left_out)))
-        return lambda _: next(measured)  # in the order of the pool
+        measured = zip(
+            new, Cluster(client).each(_measured_on_worker, new, Shared((alone, parts, left_out))), strict=True
+        )
+        return lambda setting: next(result for each, result in measured if each is setting)
 
     def _measured(self, parts: list[Fold], setting: Setting, left_out: LeftOut) -> "Measured":
         """The score of a setting; what fails has an error, and training that was interrupted has none either."""
