@@ -9,9 +9,11 @@ pytest.importorskip("distributed")
 
 @pytest.fixture(scope="session")
 def client():
+    import dask
     from distributed import Client, LocalCluster
 
     with (
+        dask.config.set({"distributed.scheduler.work-stealing": False}),  # else places depend on the machine's load
         LocalCluster(
             n_workers=2, threads_per_worker=1, processes=False, dashboard_address="127.0.0.1:0", memory_limit=0
         ) as cluster,

@@ -224,7 +224,8 @@ def reproduce_command(o: Any) -> None:
             say(f"{each.name}: {done}; the same command resumes there")
             raise click.exceptions.Exit(signals.exit_status()) from None
         asked = ["labelwright", "reproduce", each.name, *(["--corpora", "CORPORA"] if each.corpora else [])]
-        chosen = [*(["--quick"] if o.quick else []), *(["--device", o.device] if o.device != "cpu" else [])]
+        chosen = ["--quick"] if o.quick else []
+        chosen += ["--device", o.device] if o.device != "cpu" else []
         chosen += ["--jobs", str(o.jobs)] if o.jobs > 1 else []
         line = shlex.join([*asked, "-o", "DIR", *chosen])
         show(*map(str, write_report(work, findings, line)))

@@ -175,14 +175,15 @@ class Work:
     def run(self) -> Findings:
         """Run all steps but those whose results are already there; what follows from all results."""
         steps, name = self.experiment.steps(self), self.experiment.name
+        by_round = sorted(steps, key=attrgetter("round"))
         if self.fresh:
             shutil.rmtree(self.folder / "steps", ignore_errors=True)
         for part in ("steps", "labels"):
             (self.folder / part).mkdir(parents=True, exist_ok=True)
         self._rounds = {step.name: step.round for step in steps}
-        for step in sorted(steps, key=attrgetter("round")):
+        for step in by_round:
             self._take_over(step)
-        todo = [step for step in sorted(steps, key=attrgetter("round")) if step.name not in self.results]
+        todo = [step for step in by_round if step.name not in self.results]
         if self.results:
             self.say(f"{name}: {len(self.results)} of {len(steps)} steps are done; resuming")
         left = sum(step.minutes for step in todo)

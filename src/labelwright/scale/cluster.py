@@ -106,7 +106,7 @@ class Shared:
                 self.future = client.sync(send, callback_timeout=BROADCAST)[key]
             except TimeoutError:  # Dask tries a worker that died meanwhile again and again, unless the value is gone
                 Future(key, client).cancel()  # type: ignore[no-untyped-call]
-                raise TimeoutError(f"weights did not reach all within {BROADCAST:g} s") from None
+                raise TimeoutError(f"a value did not reach all within {BROADCAST:g} s") from None
         return self.future
 
 
@@ -154,7 +154,7 @@ class Cluster:
             return self.client.submit(function, *arguments, workers=place, allow_other_workers=True, pure=False)
 
         def block(begin: int, size: int) -> Any:
-            if len(set(share_of[begin : begin + size])) > 1:
+            if share_of[begin] != share_of[min(begin + size, n) - 1]:
                 return None
             blocks.append(submit(begin, _block, work, combine, begin, size, n, *given))
             return blocks[-1]

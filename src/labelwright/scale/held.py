@@ -42,7 +42,7 @@ _ended: set[str] = set()  # runs; what is left of their work leaves nothing here
 
 def forget(run: str, but: str = "") -> None:
     """Drop what is held of a run, `but` what is named so."""
-    for key in [key for key in _held if key[0] == run and key[2] != but]:
+    for key in [key for key in [*_held] if key[0] == run and key[2] != but]:  # tasks may add some meanwhile
         _held.pop(key, None)
 
 
@@ -50,15 +50,14 @@ def end(run: str) -> None:
     """Drop all that is held of a run, for good."""
     _ended.add(run)
     forget(run)
-    for key in [key for key in _locks if key[0] == run]:
-        del _locks[key]
+    for key in [key for key in [*_locks] if key[0] == run]:
+        _locks.pop(key, None)
 
 
 def forget_runs(clients: Sequence[str]) -> None:
     """Drop what is held of the runs of clients that are not among these: they were killed."""
-    for run in {key[0] for key in [*_held]}:
-        if run.partition("/")[0] not in clients:
-            end(run)
+    for run in {key[0] for key in [*_held] if key[0].partition("/")[0] not in clients}:
+        end(run)
 
 
 def inputs_of(corpus: Corpus, apart: Sequence[str]) -> list[str]:
