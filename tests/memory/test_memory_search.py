@@ -98,6 +98,51 @@ def test_what_shares_nothing_with_any_row_is_answered_without_looking_at_rows(en
     assert shares.tolist() == [(np.bincount(y) / 300).tolist()] * 3
 
 
+@pytest.mark.parametrize("most", [1 << 23, 20_000, 0])
+@pytest.mark.parametrize(
+    ("metric", "weights", "weighted"),
+    [
+        ("overlap", "gain-ratio", False),
+        ("overlap", "none", True),
+        ("mvdm", "gain-ratio", True),
+        ("jeffrey", "none", False),
+    ],
+)
+def test_queries_that_are_asked_again_with_other_settings(monkeypatch, most, metric, weights, weighted):
+    monkeypatch.setattr(search, "KEPT_ROWS", most)
+    X, y = table(300, seed=3)
+    often = np.random.default_rng(0).uniform(0.5, 3, 300) if weighted else None
+    model = MemoryBased(metric=metric, weights=weights).fit(X, y, sample_weight=often)
+    both = [table(n, seed=n)[0] for n in (60, 20)]  # asked in turn
+    both[0][:3], both[1][0, 0] = 9999, 9999  # unknown
+    for k in (30, 300, 5, 1, 40):
+        for votes in search.VOTES:
+            alone = MemoryBased(metric=metric, weights=weights, k=k, votes=votes).fit(X, y, sample_weight=often)
+            model.set_params(k=k, votes=votes)
+            for queries in both:
+                for told, wanted in zip(model.answers(queries), alone.answers(queries), strict=True):
+                    assert told.tolist() == wanted.tolist()
+    kept = [len(request.near[1]) for request in model._search._requests.values()]
+    assert len(kept) == 2
+    assert sum(kept) <= most
+    if most != 1 << 23:  # all rows are near at 301 distances: too many, but those at 31 are kept
+        assert (min(kept) > 0) == (most > 0)
+
+
+def test_the_oldest_requests_are_forgotten(monkeypatch):
+    monkeypatch.setattr(search, "KEPT_REQUESTS", 3)
+    X, y = table(50, seed=3)
+    model = MemoryBased().fit(X, y)
+    for k in (3, 2):
+        model.set_params(k=k)
+        for row in X[:3]:
+            model.predict([row])
+    kept = list(model._search._requests)
+    assert all(request.within == 3 for request in model._search._requests.values())
+    model.predict(X[3:4])
+    assert list(model._search._requests)[:2] == kept[1:]
+
+
 @pytest.mark.parametrize("votes", ["none", "inverse-linear"])
 @pytest.mark.parametrize("k", [1, 3])
 def test_weights_of_any_size(k, votes):

@@ -14,7 +14,7 @@ from sklearn.tree import DecisionTreeClassifier
 from told import course, rows, told
 
 import labelwright
-from labelwright import CRF, Cascade, Perceptron, SemiCRF
+from labelwright import CRF, Cascade, MemoryBased, MemoryTagger, NgramTagger, Perceptron, SemiCRF
 from labelwright.corpus import builtin_corpus
 from labelwright.errors import NotFittedError, OptionError
 from labelwright.evaluate import evaluate
@@ -131,6 +131,45 @@ def test_threads_reach_the_model_and_change_nothing():
     found = [told({"right": [0.5, 0.9]}, n_jobs=n) for n in (None, 1, 2)]
     assert [search.best_estimator_.n_jobs for search in found] == [None, 1, 2]
     assert course(found[0]) == course(found[1]) == course(found[2])
+
+
+@pytest.mark.parametrize("folds", [1, 3])
+def test_settings_that_training_does_not_read_share_a_model(monkeypatch, folds):
+    grid = {"k": [1, 3], "votes": ["none", "inverse-linear"], "weights": ["none", [1.0] * 2]}
+    rest = [
+        {"inference": ["vote", "csi"]},
+        {"k": [9], "votes": ["inverse-distance"]},
+        {"k": [0, -1]},
+    ]  # leave settings out
+    estimator = MemoryTagger(template="U:%x[0,0]\nU:%x[-1,0]", n_jobs=1)
+    fits, remember = [], MemoryTagger._fit_classifier
+
+    def counted(*given):
+        fits[-1] += 1
+        return remember(*given)
+
+    def searched():
+        fits.append(0)
+        return ProgressiveSearch(estimator, [grid, *rest], 60, 2, folds).fit(CHUNKS)
+
+    monkeypatch.setattr(MemoryTagger, "_fit_classifier", counted)
+    together = searched()
+    with pytest.raises(OptionError, match="k: expected a whole number of 1 or more, got 0"):  # the first one's
+        ProgressiveSearch(estimator, rest[2:], 60, 2, folds).fit(CHUNKS)
+    monkeypatch.setattr(MemoryTagger, "_answer_settings", frozenset())
+    alone = searched()
+    assert course(together) == course(alone)
+    assert [row["setting"] for row in together.table_[:13]] == list(together._settings())
+    assert [row["error"] for row in together.table_] == [row["error"] for row in alone.table_]
+    assert fits[0] <= 6 * folds + 1  # three sets of weights in two steps, and the best
+    assert fits[1] > 2 * fits[0]
+
+
+def test_a_model_among_the_settings_stays_as_it_is():
+    memory = MemoryBased()
+    grid = {"classifier": [memory], "classifier__k": [5], "inference": ["csi", "vote"]}
+    ProgressiveSearch(NgramTagger(memory, template="U:%x[0,0]", n_jobs=1), grid, 60, 2).fit(CHUNKS)
+    assert memory.k == 1
 
 
 # -- conventions -------------------------------------------------------------------------------------------------------

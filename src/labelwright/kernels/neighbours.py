@@ -67,6 +67,7 @@ class Queries(NamedTuple):
     before: Any  # int64  how many queries the scratch has served before
     known: Any  # [Q] float64  the weight of the columns whose values are known; 0: no row shares anything
     most: Any  # int64  how many rows may share something where the row M stands for all others
+    near: Any  # [Q+1] int64, int32, float64  what `nearest` wrote for them before; [1]: they are searched for
 
 
 class Voting(NamedTuple):
@@ -260,12 +261,9 @@ def _set_tables(d, query, numbers, tables, scratch):
         base = scratch.tables_begin + first
         scratch.base[i] = base
         if d.kind[i] == OVERLAP:  # all of it is the weight but for one code, which `_clear_tables` sets back
-            scratch.second[i] = d.scaled[i]
-            scratch.best[i] = code
-            scratch.least[i] = d.scaled[i]
+            scratch.best[i], scratch.least[i], scratch.second[i] = code, d.scaled[i], d.scaled[i]
             if code >= 0:
-                tables.table[base + code] = 0.0
-                scratch.least[i] = 0.0
+                tables.table[base + code] = scratch.least[i] = 0.0
         else:
             fill(d, i, code, numbers[i], tables.table, base, scratch.wide)
             scratch.best[i], scratch.least[i], scratch.second[i] = extremes(tables.table, base, d.first[i + 1] - first)
@@ -486,10 +484,9 @@ def _vote(groups, scratch, n, farthest, voting, n_votes):
 @literal_kernel
 def _winner(groups, scratch, n_votes):
     """The class with most votes; of several the more frequent one, then the first seen.  And how many there were."""
-    best, most = -1, -1.0
+    best, most, ties = -1, -1.0, 0
     for j in range(n_votes):
         most = max(most, scratch.votes[scratch.voted[j]])
-    ties = 0
     for j in range(n_votes):
         c = scratch.voted[j]
         if most - scratch.votes[c] < EPSILON:
@@ -506,6 +503,11 @@ def _look(trie, d, asked, q, k, most, scratch):
     """Find and sort the rows at the k nearest distances of a query whose tables are set; returns what `_count` does.
 
     Where at most `most` rows share something with the query, the row M may stand for all others."""
+    ptr, rows, distance = asked.near
+    if ptr.shape[0] > 1:
+        n = ptr[q + 1] - ptr[q]
+        scratch.row[:n], scratch.distance[:n] = rows[ptr[q] : ptr[q + 1]], distance[ptr[q] : ptr[q + 1]]
+        return _count(scratch, n, k)
     n, others = trie.columns.shape[1] if asked.known[q] > 0.0 else 0, True
     if asked.postings.row.shape[0] > 0:
         n, others = search_postings(asked.postings, d.first, d.scaled, asked.codes[q], k, asked.tiny, scratch)
@@ -522,7 +524,7 @@ def nearest(trie, d, asked, begin, end, scratch, ptr, rows, distance):
     at = 0
     for q in range(begin, end):
         _set_tables(d, asked.codes[q], asked.numbers[q], asked.tables, scratch)
-        n, _, _ = _look(trie, d, asked, q, asked.k, -1, scratch)
+        n, _, _ = _look(trie, d, asked, q, asked.k, asked.most, scratch)
         _clear_tables(d, asked.codes[q], asked.tables.table, scratch.tables_begin)
         if at + n > rows.shape[0]:
             return q
@@ -539,9 +541,10 @@ def classify(trie, d, groups, asked, voting, begin, end, scratch, predicted, dis
     `nearest` writes rows); returns the first query for which the arrays are too short.
 
     Where classes tie, the next distance is searched as well; if that does not decide, the more frequent class wins."""
-    n_votes, at = 0, 0
+    n_votes, at, searched = 0, 0, asked.near[0].shape[0] == 1
     for q in range(begin, end):
-        _set_tables(d, asked.codes[q], asked.numbers[q], asked.tables, scratch)
+        if searched:
+            _set_tables(d, asked.codes[q], asked.numbers[q], asked.tables, scratch)
         n, n_groups, farthest = _look(trie, d, asked, q, asked.k, asked.most, scratch)
         distance[q] = scratch.distance[0]
         n_votes = _vote(groups, scratch, n, farthest, voting, n_votes)
@@ -555,7 +558,8 @@ def classify(trie, d, groups, asked, voting, begin, end, scratch, predicted, dis
                     winner = next_winner
                 else:
                     n_votes = _vote(groups, scratch, n, farthest, voting, n_votes)
-        _clear_tables(d, asked.codes[q], asked.tables.table, scratch.tables_begin)
+        if searched:
+            _clear_tables(d, asked.codes[q], asked.tables.table, scratch.tables_begin)
         if at + n_votes > classes.shape[0]:
             for j in range(n_votes):
                 scratch.votes[scratch.voted[j]] = 0.0

@@ -1,5 +1,6 @@
 """Questions to a memory: the classes of queries, or the instances nearest to them."""
 
+import hashlib
 from collections.abc import Callable, Mapping
 from itertools import product
 from queue import SimpleQueue
@@ -24,6 +25,9 @@ TABLES = 1 << 26  # bytes of tables for values that several queries have
 # large a share of the weights: words and tags, at four times the speed of the trie, but not letters.
 RARE, SHARE = 1 / 32, 1 / 3
 FEW = 64  # queries that are not worth several threads, where postings find their neighbours
+KEPT_ROWS, KEPT_REQUESTS = 1 << 23, 64  # that may come again with another k or other votes
+Rows = tuple[Array, Array, Array]  # near queries: ptr [Q+1], rows of the memory, their distances
+NO_ROWS: Rows = (np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0))
 VOTES = {"none": 0, "inverse-distance": 1, "inverse-linear": 2, "exponential-decay": 3}
 
 
@@ -44,6 +48,15 @@ class _Workspace(NamedTuple):
     served: Array  # [1]  queries so far
 
 
+class _Request(NamedTuple):
+    """What was asked of some queries."""
+
+    asked: tuple[int, Voting]  # k and votes, at last
+    within: int = 0  # `near` has the rows at so many nearest distances
+    near: Rows = NO_ROWS
+    too_many: int = 1 << 62  # from this k on there are too many to keep
+
+
 class Searcher:
     """A memory, with what all requests need; made when the first one comes."""
 
@@ -52,6 +65,7 @@ class Searcher:
     def __init__(self, memory: Memory):
         self.memory = memory
         self._kept: list[_Workspace] = []
+        self._requests: dict[bytes, _Request] = {}  # by hashes of queries
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Searcher, (self.memory,)  # a pickle does without the rest
@@ -64,37 +78,68 @@ class Searcher:
         """The classes of queries: codes [Q, F] of their values (-1: unknown), numbers [Q, F] of numeric columns."""
         memory, voting = self.memory, Voting(VOTES[votes], float(decay[0]), float(decay[1]))
         best, distance = np.empty(len(codes), np.int32), np.empty(len(codes))
+        near = self._rows_near(codes, numbers, k, voting, workers) if compiled() else NO_ROWS
 
         def part(asked: Queries, begin: int, end: int, scratch: SearchScratch, *out: Array) -> int:
             return kernels.classify(  # type: ignore[no-any-return]
                 memory.trie, memory.distances, memory.groups, asked, voting, begin, end, scratch, best, distance, *out
             )
 
-        return Answers(best, distance, *self._run(part, codes, numbers, k, workers))
+        return Answers(best, distance, *self._run(part, codes, numbers, k, workers, near))
 
     def nearest(self, codes: Array, numbers: Array, k: int, workers: Workers) -> Neighbourhood:
         """The instances at the k nearest distances of queries (as in `classify`)."""
-        memory = self.memory
 
-        def part(*arguments: Any) -> int:
-            return kernels.nearest(memory.trie, memory.distances, *arguments)  # type: ignore[no-any-return]
+        def part(asked: Queries, *arguments: Any) -> int:
+            return self._nearest(asked._replace(most=-1), *arguments)  # all rows, each by itself
 
         ptr, rows, distance = self._run(part, codes, numbers, k, workers)
-        ends, places = entries_of(memory.grouped.ptr, rows)
-        return Neighbourhood(ends[ptr], memory.grouped.members[places], np.repeat(distance, np.diff(ends)))
+        ends, places = entries_of(self.memory.grouped.ptr, rows)
+        return Neighbourhood(ends[ptr], self.memory.grouped.members[places], np.repeat(distance, np.diff(ends)))
+
+    def _nearest(self, *arguments: Any) -> int:
+        return kernels.nearest(self.memory.trie, self.memory.distances, *arguments)  # type: ignore[no-any-return]
+
+    def _rows_near(self, codes: Array, numbers: Array, k: int, voting: Voting, workers: Workers) -> Rows:
+        """The rows near queries that came before with another k or other votes, as in a search for the best settings:
+        they are found once for all of these.  No rows where queries are new, or have too many."""
+        key, asked = hashlib.blake2b(codes.tobytes() + numbers.tobytes()).digest(), (k, voting)
+        with self._lock:
+            if key not in self._requests and len(self._requests) >= KEPT_REQUESTS:
+                del self._requests[next(iter(self._requests))]  # the oldest
+            before = self._requests.setdefault(key, _Request(asked))
+            others = sum(len(each.near[1]) for other, each in self._requests.items() if other != key)
+        if asked == before.asked or k < before.within or k >= before.too_many or not len(codes):
+            return before.near if k < before.within else NO_ROWS
+        near = self._run(self._nearest, codes, numbers, k + 1, workers, most=KEPT_ROWS - others)
+        whole = len(near[0]) > len(codes)
+        now = _Request(asked, k + 1, near, before.too_many) if whole else before._replace(too_many=k)
+        with self._lock:
+            self._requests[key] = now
+        return near if whole else NO_ROWS
 
     def _run(
-        self, part: Callable[..., int], codes: Array, numbers: Array, k: int, workers: Workers
-    ) -> tuple[Array, Array, Array]:
-        """Answer all queries by `part`; what it writes, one after the other: ptr [Q+1], items, numbers."""
+        self,
+        part: Callable[..., int],
+        codes: Array,
+        numbers: Array,
+        k: int,
+        workers: Workers,
+        near: Rows = NO_ROWS,
+        most: int | None = None,
+    ) -> Rows:
+        """Answer all queries by `part`; what it writes, one after the other: ptr [Q+1], items, numbers; of fewer
+        queries, where that is more than `most` items.
+
+        near : the rows near the queries, where they are known"""
         order, d, n = self.memory.order, self.memory.distances, len(codes)
         k = min(k, self.memory.trie.columns.shape[1])  # there are no more distances than rows
         table, begins = self._code_table
         ordered = table.take(codes[:, order] + begins)
-        space, tables = self._prepared(ordered, k, workers)
+        space, tables = self._prepared(ordered, k, workers, searched=len(near[0]) == 1)
         given, known = np.ascontiguousarray(numbers[:, order]), ((ordered >= 0) | (d.kind == NUMERIC)) @ d.weight
         served = int(space.served[0])
-        asked = Queries(ordered, given, k, self._tiny, tables, self.postings, served, known, self._most)
+        asked = Queries(ordered, given, k, self._tiny, tables, self.postings, served, known, self._most, near)
         waiting: SimpleQueue[SearchScratch] = SimpleQueue()
         for scratch in space.scratch:
             waiting.put(scratch)
@@ -102,7 +147,8 @@ class Searcher:
         def some(begin: int, end: int) -> list[tuple[Array, Array, Array]]:
             scratch = waiting.get()
             try:
-                return _pieces(lambda at, *out: part(asked, at, end, scratch, *out), begin, end)
+                limit = None if most is None else most * (end - begin) // n
+                return _pieces(lambda at, *out: part(asked, at, end, scratch, *out), begin, end, limit)
             finally:
                 waiting.put(scratch)
 
@@ -178,10 +224,10 @@ class Searcher:
 
     # -- scratch ------------------------------------------------------------------------------------------------------
 
-    def _prepared(self, ordered: Array, k: int, workers: Workers) -> tuple[_Workspace, Tables]:
-        """Scratch for each thread, and the tables of values that several queries have."""
+    def _prepared(self, ordered: Array, k: int, workers: Workers, searched: bool) -> tuple[_Workspace, Tables]:
+        """Scratch for each thread, and, for a search, the tables of values that several queries have."""
         d = self.memory.distances
-        number, columns, bases = self._no_tables or _shared(d, ordered)
+        number, columns, bases = self._no_tables or _shared(d, ordered if searched else ordered[:0])
         n, threads, shared = len(bases) - 1, min(workers.n, max(len(ordered), 1)), int(bases[-1])
         with self._lock:
             space = self._kept.pop() if self._kept and not shared else None
@@ -227,16 +273,20 @@ class Searcher:
         )
 
 
-def _pieces(part: Callable[..., int], begin: int, end: int) -> list[tuple[Array, Array, Array]]:
+def _pieces(
+    part: Callable[..., int], begin: int, end: int, limit: int | None = None
+) -> list[tuple[Array, Array, Array]]:
     """What `part` writes for the queries begin:end, in arrays that grow until they are long enough: how much for each
-    query, items, numbers."""
-    pieces, size = [], 16 * (end - begin) + 4096
+    query, items, numbers.  Nothing where there are more items than the limit."""
+    pieces, size, total = [], 16 * (end - begin) + 4096, 0
     while begin < end:
         ptr, items, numbers = np.zeros(end - begin + 1, np.int64), np.empty(size, np.int32), np.empty(size)
         done = part(begin, ptr, items, numbers)
         used = int(ptr[done - begin])
         pieces.append((np.diff(ptr[: done - begin + 1]), items[:used], numbers[:used]))
-        begin, size = done, 2 * size
+        begin, size, total = done, 2 * size, total + used
+        if limit is not None and total > limit:
+            return []
     return pieces
 
 

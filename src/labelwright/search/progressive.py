@@ -59,7 +59,7 @@ class Measured(NamedTuple):
 
 def _measured_on_worker(setting: Setting, shared: "tuple[ProgressiveSearch, list[Fold], LeftOut]") -> Measured:
     search, parts, left_out = shared
-    return search._measured(parts, setting, left_out)
+    return search._measured(parts, setting, left_out, [])
 
 
 class ProgressiveSearch(Estimator):
@@ -204,8 +204,7 @@ class ProgressiveSearch(Estimator):
         """All settings in order, each once, after a check that the model has these parameters."""
         seen = set()
         for setting in _combinations(self.settings):
-            plain = {name: isinstance(value, str | int | float | None) for name, value in setting.items()}
-            key = frozenset((k, (type(v), v) if plain[k] else id(v)) for k, v in setting.items())
+            key = _key(setting)
             if key not in seen:
                 seen.add(key)
                 try:
@@ -250,21 +249,24 @@ class ProgressiveSearch(Estimator):
         folds = [self.folds] if isinstance(self.folds, int | np.integer) else list(self.folds)
         for step, size in enumerate(self.sizes_, 1):
             parts = parts_of(data, order[:size], int(folds[min(step, len(folds)) - 1]), self._dev)
-            errors = []
+            errors = dict[int, ValueError]()
+            position, begun = {id(setting): number for number, setting in enumerate(pool)}, len(self.table_)
+            pool = self._in_turn(pool)
             measure = self._measuring(client, step, pool, parts, left_out)
             for setting in pool:
                 row, error = self._row(step, parts, setting, measure, monitor)
                 if row is None:  # Ctrl-C cut it short
                     break
                 self.table_.append(row)
-                errors += [error] if error is not None else []
+                if error is not None:
+                    errors[id(setting)] = error
                 if progress is not None:
                     progress(row, len(pool))
                 if monitor.interrupted:
                     break
-            tried = [row for row in self.table_ if row["step"] == step]
+            tried = self.table_[begun:] = sorted(self.table_[begun:], key=lambda row: position[id(row["setting"])])
             if errors and len(errors) == len(tried):
-                raise errors[0]
+                raise errors[id(tried[0]["setting"])]
             if monitor.interrupted and len(tried) < len(pool):
                 self.stopped_ = "interrupted"
                 return
@@ -279,12 +281,33 @@ class ProgressiveSearch(Estimator):
         last = "one setting is left" if len(pool) == 1 else "all data have been used"
         self.stopped_ = "interrupted" if monitor.interrupted else last
 
+    def _trained_by(self, setting: Setting) -> frozenset[Any]:
+        """What training reads of a setting."""
+        answers: frozenset[str] = getattr(self.estimator, "_answer_settings", frozenset())
+        return _key({name: value for name, value in setting.items() if name not in answers})
+
+    def _in_turn(self, pool: list[Setting]) -> list[Setting]:
+        """The settings in the order in which they are tried: those that share a model together, the last of them first
+        (as a rule the one with the largest k, whose neighbours include those of the others)."""
+        alike: dict[Any, list[Setting]] = {}
+        for setting in pool:
+            alike.setdefault(self._trained_by(setting), []).append(setting)
+        return [setting for each in alike.values() for setting in reversed(each)]
+
     def _measuring(
         self, client: Any, step: int, pool: list[Setting], parts: list[Fold], left_out: LeftOut
     ) -> "Callable[[Setting], Measured]":
         """What tries one of these settings, or waits for the worker of a cluster that does."""
         if client is None:
-            return lambda setting: self._measured(parts, setting, left_out)
+            last, models = None, list[Any]()
+
+            def measured_here(setting: Setting) -> Measured:
+                nonlocal last, models
+                if self._trained_by(setting) != last:
+                    last, models = self._trained_by(setting), []
+                return self._measured(parts, setting, left_out, models)
+
+            return measured_here
         from labelwright.scale.cluster import Cluster, Shared
 
         alone = copy.copy(self)  # the data are in the parts
@@ -295,11 +318,20 @@ class ProgressiveSearch(Estimator):
         )
         return lambda setting: next(result for each, result in measured if each is setting)
 
-    def _measured(self, parts: list[Fold], setting: Setting, left_out: LeftOut) -> "Measured":
-        """The score of a setting; what fails has an error, and training that was interrupted has none either."""
-        begun, models = time.monotonic(), list[Any]()
+    def _measured(self, parts: list[Fold], setting: Setting, left_out: LeftOut, models: list[Any]) -> "Measured":
+        """The score of a setting; what fails has an error, and training that was interrupted has none either.
+
+        models : trained on the first parts, for a setting that training does not tell from this one; those of the other
+            parts are added
+        """
+        begun = time.monotonic()
         try:
-            for part in parts:
+            if models:
+                fresh = self._model(setting, part=True)
+                fresh._check_parameters()
+                for model in models:
+                    model.set_params(**{name: getattr(fresh, name) for name in fresh._answer_settings})
+            for part in parts[len(models) :]:
                 dev = part.test if self._dev is not None else None
                 models.append(left_out.trained(self._model(setting, part=True), part, dev))
                 if is_interrupted(models[-1]):
@@ -452,6 +484,12 @@ def survivors(scores: Array, gaps: str = "pass") -> Array:
     last = len(compared) - 1 if grows.all() else int(np.argmin(grows))
     stay: Array = place >= compared[last]
     return stay
+
+
+def _key(setting: Setting) -> frozenset[Any]:
+    """What tells a setting from others."""
+    plain = {name: isinstance(value, str | int | float | None) for name, value in setting.items()}
+    return frozenset((k, (type(v), v) if plain[k] else id(v)) for k, v in setting.items())
 
 
 def _combinations(settings: Any) -> Iterator[Setting]:

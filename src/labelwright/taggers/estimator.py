@@ -67,6 +67,7 @@ class Estimator:
     can: ClassVar[frozenset[str]] = frozenset()  #: its abilities, such as probability, n-best and explanation
     scheme_: str | None = None  #: the scheme of the labels, where they follow one
     _searched: ClassVar[tuple[str, ...]] = ()  # settings that a search can choose
+    _answer_settings: ClassVar[frozenset[str]] = frozenset()  # that answers depend on, and training does not
     _of_part: bool = False  # trained on a part of the data, which may lack labels that settings name
 
     def __init_subclass__(cls, **options: Any) -> None:

@@ -195,6 +195,7 @@ class MemoryBased(Estimator):
     """
 
     takes_columns: ClassVar[bool] = True  # not features made of them
+    _answer_settings: ClassVar[frozenset[str]] = frozenset({"k", "votes", "decay"})
     classes_: Array  # [C]  sorted
     n_features_in_: int
     feature_weights_: Array  # [F]
@@ -481,6 +482,7 @@ class MemoryTagger(NgramTagger):
     can: ClassVar[frozenset[str]] = NgramTagger.can | {NEIGHBOURS}
     _training_options: ClassVar[frozenset[str]] = frozenset({"search", "sample_weight", "partial_fit"})
     _searched: ClassVar[tuple[str, ...]] = SEARCHED
+    _answer_settings: ClassVar[frozenset[str]] = NgramTagger._answer_settings | MemoryBased._answer_settings
     compares_symbols: ClassVar[bool] = True  # type: ignore[misc]
     learner_: MemoryBased
     k: int

@@ -148,6 +148,7 @@ class NgramTagger(Confidences, Tagger):
     _decoder_flag: ClassVar[str] = "--inference"
     _rule_options: ClassVar[tuple[str, ...]] = ("probabilities", "time_limit")
     _further_options: ClassVar[frozenset[str]] = frozenset({"inference", "time_limit"})
+    _answer_settings: ClassVar[frozenset[str]] = frozenset({"inference", "weighting", "lengths"})
     classifier: Any
     template: Any
     min_count: int
