@@ -86,9 +86,14 @@ def available_cores() -> int:
     return max(1, (cores if quota is None else min(cores, int(quota))) // _processes[0])
 
 
-def share_cores(n: int) -> None:
-    """Say that n processes, this one among them, share the cores."""
+def share_machine(n: int) -> None:
+    """Say that n processes, this one among them, share the cores and the memory of a GPU."""
     _processes[0] = n
+
+
+def n_processes() -> int:
+    """How many processes share them."""
+    return _processes[0]
 
 
 @cache

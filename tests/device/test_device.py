@@ -142,7 +142,7 @@ def test_without_memory_shards_become_smaller(monkeypatch):
     enough = 10**9
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (1e9, 2e9))
     with pytest.raises(
-        OptionError, match=r"out of memory: the features need .* 1\.0 of 2\.0 GB are free; use a larger"
+        OptionError, match=r"out of memory: the features need .* 1\.0 of 2\.0 GB are free; end other programs"
     ):
         on_device(problem)
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labelwright.errors import OptionError
+from labelwright.parallel import n_processes
 
 torch: Any = importlib.import_module("torch") if importlib.util.find_spec("torch") else None
 Array = NDArray[Any]
@@ -39,7 +40,8 @@ class Place:
         self.wide = torch.float32 if kind == "mps" else torch.float64  # what long sums are added up in
         self.records, self.shard_bytes = kind == "cuda", SHARD_BYTES.get(self.device.type, 0)
         if self.records:
-            self.shard_bytes = self.shard_bytes or torch.cuda.get_device_properties(self.device).total_memory // PARTS
+            total = torch.cuda.get_device_properties(self.device).total_memory
+            self.shard_bytes = self.shard_bytes or total // (PARTS * n_processes())
             with torch.cuda.device(self.device):
                 self.pool = torch.cuda.graph_pool_handle()
                 self.main, *self.streams = (torch.cuda.Stream() for _ in range(1 + STREAMS))
@@ -57,14 +59,14 @@ class Place:
         free, total = torch.cuda.mem_get_info(self.device)
         return OptionError(
             f"device={self.name!r}: out of memory: the {what} need {size / 1e9:.1f} GB, {free / 1e9:.1f} of "
-            f"{total / 1e9:.1f} GB are free; use a larger min_count, or device='cpu'"
+            f"{total / 1e9:.1f} GB are free; end other programs on it, use a larger min_count, or device='cpu'"
         )
 
     def laid(self, records: list[Any]) -> list[tuple[Any, Work | None]]:
         """Records of arrays as records of tensors, and what must be done before each of them is used: nothing; or,
         where they take more than half of what is free, a copy to where they lie in turn."""
         sizes = list(map(_room, records))
-        free = torch.cuda.mem_get_info(self.device)[0] if self.records else np.inf
+        free = torch.cuda.mem_get_info(self.device)[0] / n_processes() if self.records else np.inf
         if 2 * sum(sizes) <= free:
             return [(mapped(record, self.tensor), None) for record in records]
         stage = self.zeros(max(sizes), dtype=torch.uint8)

@@ -26,7 +26,7 @@ from labelwright import Corpus
 from labelwright.errors import OptionError
 from labelwright.evaluate import compare
 from labelwright.features.builtin import BUILTIN
-from labelwright.parallel import share_cores
+from labelwright.parallel import share_machine
 from labelwright.storage import replace_file
 from labelwright.wording import counted, duration
 
@@ -78,7 +78,6 @@ class Row(NamedTuple):
     settings: str = ""
     seeds: Sequence[int] = (0,)  # of the runs that it is the mean of
     comparable: bool = True  # False where the data are not the paper's
-    command: str = ""  # that made the figure, if it was another one than made the others
 
 
 class Claim(NamedTuple):
@@ -325,7 +324,7 @@ class Work:
 def _beside(jobs: int) -> None:
     """Begin a process that runs steps beside others; Ctrl-C is for the first one, which ends them."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    share_cores(jobs)
+    share_machine(jobs)
 
 
 def _timed(work: Work, step: Step) -> Result:
