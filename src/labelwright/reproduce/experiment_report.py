@@ -20,7 +20,7 @@ from labelwright.storage import replace_file
 TIMES = ("time", "train time")  # metrics in seconds
 EFFORT = (*TIMES, "iterations", "sequences")  # metrics that are not to be reached
 TOLERANCE = 0.05  # points that are no miss
-MISS, OTHER = " ▼", " †"
+MISS = " ▼"
 LAST = "Pairs"  # how the titles of long tables of tests begin
 
 
@@ -50,7 +50,7 @@ def _results(work: Work, findings: Findings, command: str) -> dict[str, Any]:
     for row in findings.rows:
         numbers = {name: getattr(row, name) for name in ("ours", "spread", "seconds")}
         short = {name: None if value is None else round(float(value), 4) for name, value in numbers.items()}
-        rows.append(row._asdict() | short | {"command": row.command or command, "seeds": list(row.seeds)})
+        rows.append(row._asdict() | short | {"command": command, "seeds": list(row.seeds)})
     return {
         "experiment": experiment.name,
         "version": labelwright.__version__,
@@ -109,11 +109,9 @@ def _blocks(work: Work, findings: Findings, pictures: Sequence[Path], command: s
     minutes = f"{seconds / 60:.0f} minutes" if seconds >= 120 else f"{seconds:.0f} seconds"
     machines = "; ".join(sorted(work.machines))
     yield f"labelwright {labelwright.__version__}, {machines}; {minutes}, summed over all steps, by `{command}`."
-    other = any(row.command for row in findings.rows)
     yield (
         "A cell is ours ± half the spread over seeds, and in brackets the figure of the paper;"
         f"{MISS} marks those more than {TOLERANCE} below it, where the data are the paper's."
-        + (f"{OTHER} are figures of another run: results.json has its command." if other else "")
     )
     with_paper = {row.table for row in findings.rows if row.paper is not None}
     yield from _tables(row for row in findings.rows if row.table in with_paper)
@@ -146,7 +144,7 @@ def _tables(rows: Iterable[Row]) -> Iterator[str]:
         metrics = list(dict.fromkeys(row.metric for row in of_table))
         lines: dict[tuple[str, str], dict[str, Row]] = {}
         for row in of_table:
-            lines.setdefault((row.system, row.variant + OTHER * bool(row.command)), {})[row.metric] = row
+            lines.setdefault((row.system, row.variant), {})[row.metric] = row
         last = ["settings"] if any(row.settings for row in of_table) else []
         cells = [
             [
@@ -163,7 +161,7 @@ def _tables(rows: Iterable[Row]) -> Iterator[str]:
 def _cell(row: Row) -> str:
     shown = _number(row.ours, row.metric)
     if row.spread is not None and row.metric not in TIMES:
-        shown += f" ± {row.spread / 2:.2f}"
+        shown += f" ± {_number(row.spread / 2, row.metric)}"
     if row.paper is None:
         return shown
     is_miss = row.comparable and row.metric not in EFFORT and row.ours < row.paper - TOLERANCE
