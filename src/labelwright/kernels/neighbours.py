@@ -499,10 +499,10 @@ def _winner(groups, scratch, n_votes):
 
 
 @kernel
-def _look(trie, d, asked, q, k, most, scratch):
+def _look(trie, d, asked, q, k, scratch):
     """Find and sort the rows at the k nearest distances of a query whose tables are set; returns what `_count` does.
 
-    Where at most `most` rows share something with the query, the row M may stand for all others."""
+    Where at most asked.most rows share something with the query, the row M may stand for all others."""
     ptr, rows, distance = asked.near
     if ptr.shape[0] > 1:
         n = ptr[q + 1] - ptr[q]
@@ -511,7 +511,7 @@ def _look(trie, d, asked, q, k, most, scratch):
     n, others = trie.columns.shape[1] if asked.known[q] > 0.0 else 0, True
     if asked.postings.row.shape[0] > 0:
         n, others = search_postings(asked.postings, d.first, d.scaled, asked.codes[q], k, asked.tiny, scratch)
-    if others and n > most:
+    if others and n > asked.most:
         n, others = _search(trie, d, asked.tables.table, k, asked.tiny, scratch), False
     _measure(d, trie, asked.codes[q], asked.numbers[q], asked.before + q, n, scratch)
     return _count(scratch, n + others, k)
@@ -524,7 +524,7 @@ def nearest(trie, d, asked, begin, end, scratch, ptr, rows, distance):
     at = 0
     for q in range(begin, end):
         _set_tables(d, asked.codes[q], asked.numbers[q], asked.tables, scratch)
-        n, _, _ = _look(trie, d, asked, q, asked.k, asked.most, scratch)
+        n, _, _ = _look(trie, d, asked, q, asked.k, scratch)
         _clear_tables(d, asked.codes[q], asked.tables.table, scratch.tables_begin)
         if at + n > rows.shape[0]:
             return q
@@ -545,12 +545,12 @@ def classify(trie, d, groups, asked, voting, begin, end, scratch, predicted, dis
     for q in range(begin, end):
         if searched:
             _set_tables(d, asked.codes[q], asked.numbers[q], asked.tables, scratch)
-        n, n_groups, farthest = _look(trie, d, asked, q, asked.k, asked.most, scratch)
+        n, n_groups, farthest = _look(trie, d, asked, q, asked.k, scratch)
         distance[q] = scratch.distance[0]
         n_votes = _vote(groups, scratch, n, farthest, voting, n_votes)
         winner, ties = _winner(groups, scratch, n_votes)
         if ties > 1 and n_groups == asked.k:
-            more, further, beyond = _look(trie, d, asked, q, asked.k + 1, asked.most, scratch)
+            more, further, beyond = _look(trie, d, asked, q, asked.k + 1, scratch)
             if further > asked.k:
                 n_votes = _vote(groups, scratch, more, beyond, voting, n_votes)
                 next_winner, ties = _winner(groups, scratch, n_votes)

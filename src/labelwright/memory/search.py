@@ -108,9 +108,9 @@ class Searcher:
             if key not in self._requests and len(self._requests) >= KEPT_REQUESTS:
                 del self._requests[next(iter(self._requests))]  # the oldest
             before = self._requests.setdefault(key, _Request(asked))
-            others = sum(len(each.near[1]) for other, each in self._requests.items() if other != key)
         if asked == before.asked or k < before.within or k >= before.too_many or not len(codes):
             return before.near if k < before.within else NO_ROWS
+        others = sum(len(each.near[1]) for other, each in list(self._requests.items()) if other != key)
         near = self._run(self._nearest, codes, numbers, k + 1, workers, most=KEPT_ROWS - others)
         whole = len(near[0]) > len(codes)
         now = _Request(asked, k + 1, near, before.too_many) if whole else before._replace(too_many=k)

@@ -303,8 +303,8 @@ class ProgressiveSearch(Estimator):
 
             def measured_here(setting: Setting) -> Measured:
                 nonlocal last, models
-                if self._trained_by(setting) != last:
-                    last, models = self._trained_by(setting), []
+                if (by := self._trained_by(setting)) != last:
+                    last, models = by, []
                 return self._measured(parts, setting, left_out, models)
 
             return measured_here
