@@ -236,7 +236,7 @@ def _move(state, transitions, tiles, taken, cell, change):
 @kernel
 def _apply(difference, rate, rule, taken, state, transitions, tiles):
     """weights += rate * difference (AROW: times the variances, which fall); the difference is emptied."""
-    variances, W = state.variances, state.weights.shape[0]
+    weights, sums, variances, W = state.weights, state.sums, state.variances, state.weights.shape[0]
     adaptive = variances.shape[0] > 0 and rate > 0
     cells, values, used = difference.cell, difference.value, difference.used
     for j in range(difference.n[0]):
@@ -249,11 +249,14 @@ def _apply(difference, rate, rule, taken, state, transitions, tiles):
             variances[cell] = v / (1 + v * x**2 / rule.damping)
         if size == 0:
             _move(state, transitions, tiles, taken, cell, change)
-        elif change != 0:  # 0 where both paths have this label
-            for i in range(size):
-                c = cell - W + i if cell < 2 * W else tiles.plain_cell[cell - 2 * W + i]
-                if c >= 0:
-                    _move(state, transitions, tiles, taken, c, change)
+        elif change != 0 and cell < 2 * W:  # 0 where both paths have this label
+            for c in range(cell - W, cell - W + size):  # the tile of a feature: no transitions
+                weights[c] += np.float32(change)
+                sums[c] += taken * change
+        elif change != 0:
+            for i in range(cell - 2 * W, cell - 2 * W + size):
+                if tiles.plain_cell[i] >= 0:
+                    _move(state, transitions, tiles, taken, tiles.plain_cell[i], change)
     difference.n[0] = 0
 
 
