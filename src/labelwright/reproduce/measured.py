@@ -94,7 +94,8 @@ def model_of(kind: str, variant: str, template: str, device: str = "cpu", **sett
 def settings_of(model: Any) -> str:
     """The settings of a model that are not at their default, and those of which a paper speaks."""
     params = model.get_params(deep=False)
-    told = [f"{name}={params[name]!r}" for name in TOLD if name in params and f"{name}=" not in repr(model)]
+    names = (*TOLD, "reset_every") if params.get("averaging") == "mavg" else TOLD
+    told = [f"{name}={params[name]!r}" for name in names if name in params and f"{name}=" not in repr(model)]
     return repr(model).replace("(", f"({', '.join(told)}, ", 1)
 
 
