@@ -223,27 +223,25 @@ def _counts(data, tiles, n, best):
 def _move(state, transitions, tiles, taken, cell, change):
     """Change a weight, and its sum `taken` times; those of plain transitions are in transitions.plain and, where it is
     used, in transitions.matrix as well."""
-    weights, plain, matrix, S = state.weights, transitions.plain, transitions.matrix, tiles.label_of.shape[0]
-    weights[cell] += np.float32(change)
+    state.weights[cell] += np.float32(change)
     state.sums[cell] += taken * change
     at = cell - tiles.plain_begin
     if at >= 0:
-        plain[tiles.row_of_plain[at]] = weights[cell]
-        if matrix.shape[0] > 0:
-            matrix[at // S, at % S] = weights[cell]
+        transitions.plain[tiles.row_of_plain[at]] = state.weights[cell]
+        if transitions.matrix.shape[0] > 0:
+            transitions.matrix[divmod(at, tiles.label_of.shape[0])] = state.weights[cell]
 
 
 @kernel
 def _apply(difference, rate, rule, taken, state, transitions, tiles):
     """weights += rate * difference (AROW: times the variances, which fall); the difference is emptied."""
     weights, sums, variances, W = state.weights, state.sums, state.variances, state.weights.shape[0]
-    adaptive = variances.shape[0] > 0 and rate > 0
     cells, values, used = difference.cell, difference.value, difference.used
     for j in range(difference.n[0]):
         slot, size = used[j], difference.size[j]
         cell, change = cells[slot], rate * values[slot] * (rule.share if size > 0 else 1 - rule.share)
         cells[slot] = -1
-        if adaptive:
+        if variances.shape[0] > 0 and rate > 0:
             v, x = np.float64(variances[cell]), np.float64(values[slot])
             change *= v
             variances[cell] = v / (1 + v * x**2 / rule.damping)
@@ -270,8 +268,7 @@ def _paths(weights, transitions, tiles, features, begin, labels, sets, margin, s
         wrong += not right_label(sets, labels[t], tiles.label_of[best[t]], tiles)
         partial = partial or labels[t] >= L
     if wrong > 0 and partial:
-        forbidden = np.float32(-np.inf)
-        best_path(weights, transitions, tiles, features, begin, labels, sets, forbidden, scratch, target)
+        best_path(weights, transitions, tiles, features, begin, labels, sets, np.float32(-np.inf), scratch, target)
     elif wrong > 0 and tiles.merged:
         for t in range(labels.shape[0]):
             target[t] = labels[t]
