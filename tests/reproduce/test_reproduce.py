@@ -152,16 +152,25 @@ def test_misses_are_marked_where_the_data_are_those_of_the_paper(tmp_path: Path)
     ]
 
 
-def test_tables_of_tests_come_last_and_code_has_no_backticks(tmp_path: Path) -> None:
+def test_tables_of_tests_come_last_and_pages_show_no_marks_of_markdown(tmp_path: Path) -> None:
     rows = [
         Row("Pairs of systems", "a / b", "p, F1", None, 0.01),
         Row("Sweeps", "CRF", "F1", None, 89.0, settings="`CRF(l2=1.0)`, ended after 3"),
     ]
-    markdown, page = write_report(Work(small([]), None, tmp_path, False, print), Findings(rows), COMMAND)[1:3]
-    titles = [line for line in markdown.read_text().splitlines() if line.startswith("## ")]
-    assert titles == ["## What was checked", "## Sweeps", "## How it was read and run", "## Pairs of systems"]
+    findings = Findings(rows, [Claim("a is better than b", "kept", "p = 0.01")])
+    markdown, page = write_report(Work(small([]), None, tmp_path, False, print), findings, COMMAND)[1:3]
+    assert [line.removeprefix("## ") for line in markdown.read_text().splitlines() if line.startswith("## ")] == [
+        "What the paper says, and whether it holds here",
+        "What was checked",
+        "Sweeps",
+        "How it was read and run",
+        "Pairs of systems",
+    ]
     assert "<code>CRF(l2=1.0)</code>, ended after 3" in page.read_text()
+    assert "A difference is <em>kept</em> where" in page.read_text()
     assert "`" not in page.read_text()
+    untested = Findings(rows, [Claim("a holds", "holds", "")])
+    assert "*kept*" not in write_report(Work(small([]), None, tmp_path, False, print), untested, COMMAND)[1].read_text()
 
 
 def test_the_tests_of_two_systems_say_which_is_better(tmp_path: Path) -> None:
@@ -187,6 +196,11 @@ def test_the_tests_of_two_systems_say_which_is_better(tmp_path: Path) -> None:
         *["not kept"] * 2,
         *["does not hold"] * 2,
     ]
+    means = {"right": 60.0, "wrong": 70.0}  # over seeds: what seed 0 shows must agree
+    assert claimed(pairs, "right", "better than", "wrong", means=means).kept == "not kept"
+    turned = claimed(pairs, "wrong", "better than", "right", means=means)
+    assert turned.kept == "same direction, not significant"
+    assert turned.evidence.startswith("means 70.00 and 60.00; seed 0: F1 25.00 and 100.00, p = 0.0001; ")
     work.keep_labels("wrong", [["B-NP", "O", "O"], *gold[1:]])
     pairs = work.differences(gold, names)
     assert [claimed(pairs, "right", each, "wrong").kept for each in relations] == [
@@ -302,11 +316,12 @@ def test_the_table_of_verdicts_is_that_of_the_reports() -> None:
     ]
     assert {name.split("](")[0].strip("[") for name, *_ in lines} == set(PAPERS)
     for name, pair, *figures in lines:
-        rows = json.loads((REPORTS / f"{name.split('](')[0].strip('[')}.results.json").read_text())["rows"]
-        rows = [
-            row for row in rows if row["table"] == rows[0]["table"] and row["metric"] in ("F1", "chunk F1", "accuracy")
-        ]
-        a, b = pair.split(" - ")
+        report = json.loads((REPORTS / f"{name.split('](')[0].strip('[')}.results.json").read_text())
+        rows = report["rows"]
+        data, _, systems = pair.rpartition(": ")
+        table = next(row["table"] for row in rows if data in row["table"])
+        rows = [row for row in rows if row["table"] == table and row["metric"] in ("F1", "chunk F1", "accuracy")]
+        a, b = systems.split(" - ")
         published, ours = (
             {row["system"]: round(row["ours"], 2) for row in rows if row["variant"] == variant}
             for variant in ("as published", "ours")
@@ -317,3 +332,8 @@ def test_the_table_of_verdicts_is_that_of_the_reports() -> None:
         ]
         paper = {row["system"]: row["paper"] for row in rows}
         assert [figure.strip() for figure in figures[:3]] == [f"{paper[a] - paper[b]:+.2f}", *expected], pair
+        for variant, told in zip(("as published", "ours"), figures[3].split(";"), strict=False):
+            first, second = (f"{re.escape(system)}{'(, ours)?' if variant == 'ours' else ''}" for system in (a, b))
+            claim = rf"{first} is (significantly )?better than {second}( \(F1\)| on chunks)?(, {variant})?"
+            kept = {each["kept"] for each in report["claims"] if re.fullmatch(claim, each["text"])}
+            assert not kept or told.partition("(")[0].strip() in kept, (pair, variant)

@@ -18,7 +18,7 @@ from labelwright import Corpus, MemoryTagger, ProgressiveSearch
 from labelwright.evaluate import evaluate
 from labelwright.features.builtin import BUILTIN
 from labelwright.memory.search import memory_settings
-from labelwright.reproduce.measured import best, difference, read_part, rows_of, verdict
+from labelwright.reproduce.measured import best, difference, p_value, read_part, rows_of, verdict
 from labelwright.reproduce.work import OURS, Claim, Figure, Findings, Panel, Parts, Result, Row, Step, Work
 
 WORDS = "word accuracy"
@@ -209,7 +209,8 @@ def findings(work: Work) -> Findings:
         for row in (row for row, scores in tested.items() if isinstance(scores, dict) and metric in scores):
             system = row.removesuffix(OWN)
             search = system if row.endswith(OWN) else TRIGRAMS
-            settings = ", ".join(map(str, work.results[f"{name}: search for {search}"]["settings"].values()))
+            searched = work.results[f"{name}: search for {search}"]["settings"]
+            settings = ", ".join(f"{setting} {value}" for setting, value in searched.items())
             shown = system if system == "baseline" else row
             of_task += rows_of(table, shown, {metric: published[system]}, [tested[row]], settings=settings)
         of_task += rows_of(table, "CSInf", {metric: published["CSInf"]}, [ours], OURS, ours["settings"])
@@ -220,7 +221,8 @@ def findings(work: Work) -> Findings:
         tests = [difference(tested["pairs"], better, worse)[test] for worse, better in pairwise(ORDER)]
         scores = [tested[row][metric] for row in ORDER]
         kept = verdict(min(b - a for a, b in pairwise(scores)), max(tests))
-        shown = ", ".join(f"{score:.2f}" for score in scores) + "; " + ", ".join(f"{test} = {p:.2g}" for p in tests)
+        how = "McNemar on letters" if metric == WORDS else "bootstrap on F1"
+        shown = f"{', '.join(f'{score:.2f}' for score in scores)}; {' and '.join(map(p_value, tests))} ({how})"
         claims.append(work.claim("order", None, corpus=name, scores=shown)._replace(kept=kept))
     points = work.results["figures 1 and 2"]["points"]
     rows.sort(key=lambda row: row.table == "Table 2")  # it is the last one

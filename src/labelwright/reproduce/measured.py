@@ -168,17 +168,23 @@ def verdict(gain: float, p: float) -> str:
     return NOT_KEPT if gain <= 0 else KEPT if p < SIGNIFICANT else ALIKE
 
 
-def claimed(pairs: Mapping[str, Result], a: str, relation: str, b: str, where: str = "") -> Claim:
-    """Whether the relation that a paper claims of two systems holds for their F1; both tests as evidence."""
+def p_value(p: float) -> str:
+    return f"p = {p:.2g}" if p >= SMALLEST else f"p < {SMALLEST:g}"
+
+
+def claimed(
+    pairs: Mapping[str, Result], a: str, relation: str, b: str, where: str = "", means: Mapping[str, float] = {}
+) -> Claim:
+    """Whether the relation that a paper claims of two systems holds: by their mean F1 over seeds (where there are
+    several) and by the paired bootstrap with seed 0, which must agree; McNemar's test is shown."""
     pair = difference(pairs, a, b)
-    gain = pair["F1"][0] - pair["F1"][1]
+    first, p = pair["F1"], pair["p, F1"]
+    f1 = [means.get(system, score) for system, score in zip((a, b), first, strict=True)]
     kept = {
-        "almost as good as": HOLDS[gain > -0.5],
-        "not significantly different from": HOLDS[pair["p, F1"] >= SIGNIFICANT],
-    }.get(relation, verdict(gain, pair["p, F1"]))
-    p_f1, p_tokens = (
-        f"p = {pair[p]:.2g}" if pair[p] >= SMALLEST else f"p < {SMALLEST:g}" for p in ("p, F1", "p, tokens")
-    )
+        "almost as good as": HOLDS[f1[0] - f1[1] > -0.5],
+        "not significantly different from": HOLDS[p >= SIGNIFICANT],
+    }.get(relation, verdict(f1[0] - f1[1], p if first[0] > first[1] else 1.0))
+    over = "" if f1 == first else f"means {f1[0]:.2f} and {f1[1]:.2f}; seed 0: "
     alone = f"only one is right on {pair['only first correct']:,} and {pair['only second correct']:,} tokens"
-    evidence = f"F1 {pair['F1'][0]:.2f} and {pair['F1'][1]:.2f}, {p_f1}; {alone}, {p_tokens}"
+    evidence = f"{over}F1 {first[0]:.2f} and {first[1]:.2f}, {p_value(p)}; {alone}, {p_value(pair['p, tokens'])}"
     return Claim(f"{a} is {relation} {b}{where}", kept, evidence)
