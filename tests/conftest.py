@@ -4,11 +4,15 @@ import io
 import os
 import signal
 import sys
+import threading
 from importlib.util import find_spec
 from pathlib import Path
 
 import drawn
 import pytest
+
+from labelwright.engine import choice
+from labelwright.errors import OptionError
 
 collect_ignore_glob = ["*conftest.py"]  # no doctests in these, and two modules of one name cannot both be imported
 
@@ -29,6 +33,20 @@ except ImportError:  # no wheels for the newest Python
     from labelwright.rules import lattices, solver
 
     lattices.cp_sat = solver.cp_sat = lambda: pytest.skip("OR-Tools is not installed")
+
+
+if find_spec("numba") is None:  # tests that would train what only compiled code trains
+    require_compiled = choice.require_compiled
+
+    def skip_unless_compiled(what: str) -> None:
+        try:
+            require_compiled(what)
+        except OptionError as error:
+            if threading.current_thread() is not threading.main_thread():  # a worker, which would wait for ever
+                raise
+            pytest.skip(str(error))
+
+    choice.require_compiled = skip_unless_compiled
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

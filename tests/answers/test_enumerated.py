@@ -143,7 +143,8 @@ def test_an_estimate_of_the_entropy_is_the_same_alone_and_has_no_bias():
     model = made("latent", l2=3.0, share=False)
     pairs = [[a, b] for s in X for t in X for a in s for b in t][::3]
     found = model.sequence_entropies(pairs)
-    assert found[:3] == [model.sequence_entropies([pair])[0] for pair in pairs[:3]]
+    alone = [model.sequence_entropies([pair])[0] for pair in pairs[:3]]
+    assert found[:3] == (alone if compiled() else pytest.approx(alone))
     errors = []
     for pair, entropy in zip(pairs, found, strict=True):
         p = np.array(list(Truth(model, pair).labellings.values()))

@@ -213,6 +213,7 @@ def many_labels(n):
 
 
 def test_auto_prunes_where_there_are_many_labels():
+    pytest.importorskip("numba")
     few, many = CRF(**SMALL).fit(*many_labels(20)), CRF(**SMALL).fit(*many_labels(220))
     assert "pruning" not in few.training_
     record = many.training_["pruning"]
