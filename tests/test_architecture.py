@@ -53,55 +53,11 @@ SHARED_NAMES = {  # segments have features and learning of their own
     "segments": {"features", "learn", "structures"},
 }
 
-# The longest parameter list of a kernel.
-BUDGETS = {  # the most lines and files of each package: raising one is a decision; the aim is 51,700 lines, 237 files
-    ("corpus",): (5050, 20),  # with annotated texts that are known in part
-    ("features",): (4680, 15),  # with dicts that are appended one by one and read many at once
-    ("structures",): (3160, 11),
-    ("kernels", "engine"): (8570, 32),  # with loops for bounds of pruned labels (10 times as fast) and few labels (2.8)
-    ("scoring",): (1220, 6),
-    ("memory",): (1511, 7),  # with neighbours that are found once for all k and votes of a search
-    ("answers", "decode"): (3080, 14),
-    ("rules", "constraints"): (2870, 9),
-    ("learn",): (3590, 14),  # with variables that latent states share, and their scales
-    ("taggers",): (8590, 21),  # with settings of shared weights, fits on a cluster, `show`
-    ("device",): (920, 7),  # training by PyTorch
-    ("inspection", "evaluate"): (4160, 19),  # with the page of a report, partial matches, confusion, documents
-    ("search", "active"): (1882, 10),  # with trials on a cluster, settings that share a model
-    ("interchange", "compat"): (3356, 18),  # with programs of one file (and 411 lines of JavaScript and HTML)
-    ("reproduce",): (1755, 9),  # with seeds, starts, theorems, verdicts by tests, bands in figures, steps side by side
-    ("serve",): (2210, 12),  # a service over HTTP, and labelling in the browser
-    ("scale",): (1216, 7),  # training and labelling on a cluster, in spite of workers lost while weights are sent
-    ("cli",): (6710, 26),  # with `serve`, `annotate`, `report`, `--dask`
-    ("top level",): (2467, 11),  # with the builder of pages, models on the Hub
-}
 DEEPEST = 4  # of our classes from an estimator to `object`
-
-LONGEST_KERNEL = ("clamped._clamp", 15)
 
 
 def stage_of(module):
     return module.split(".")[1] if "." in module else ""
-
-
-def package_of(file):
-    """The package of a file; files of the top level are one package, but for constraints.py."""
-    parts = module_of(file).split(".")[1:]
-    own = len(parts) > 1 or file.name == "__init__.py" or parts == ["constraints"]
-    return parts[0] if parts and own else "top level"
-
-
-@pytest.mark.parametrize("packages", BUDGETS, ids="+".join)
-def test_a_package_keeps_its_budget(packages):
-    files = [file for file in FILES if package_of(file) in packages]
-    lines = sum(file.read_text(encoding="utf-8").count("\n") for file in files)
-    most_lines, most_files = BUDGETS[packages]
-    assert lines <= most_lines
-    assert 0 < len(files) <= most_files
-
-
-def test_every_package_has_a_budget():
-    assert {package_of(file) for file in FILES} == {name for packages in BUDGETS for name in packages}
 
 
 def test_no_estimator_is_deeper_than_four_classes():
@@ -162,16 +118,6 @@ def test_a_name_of_a_file_means_one_thing():
         if file.name not in ("__init__.py", "__main__.py") and stage_of(module_of(file)) != "kernels":
             folders[file.stem].add(stage_of(module_of(file)))
     assert {name: rooms for name, rooms in folders.items() if len(rooms) > 1} == SHARED_NAMES
-
-
-def test_the_longest_parameter_list_of_a_kernel_is_stated():
-    lengths = {}
-    for file in FILES:
-        if stage_of(module_of(file)) == "kernels":
-            for node in ast.walk(sources.tree_of(file)):
-                if isinstance(node, ast.FunctionDef):
-                    lengths[f"{file.stem}.{node.name}"] = len(node.args.args) + len(node.args.kwonlyargs)
-    assert max(lengths.items(), key=lambda item: item[1]) == LONGEST_KERNEL
 
 
 @pytest.mark.parametrize("file", FILES, ids=name_of)
@@ -255,15 +201,13 @@ def test_every_public_name_can_be_had():
 
 
 def test_fit_and_predict_pass_the_files_that_the_documentation_names():
-    """At most 15 and 10 of them: an algorithm that can be read in one go."""
     page = Path(__file__, "../../docs/architecture.md").resolve().read_text(encoding="utf-8")
     _, fit, predict = page.partition("## One sentence")[2].partition("\n## ")[0].split("(X")
     named = [re.findall(r"`(\w+/\w+\.py)`", part) for part in (fit, predict)]
     X, y = [["the", "dog", "barks"]], [["B", "I", "O"]]
     model, of_fit = _files_passed(lambda: labelwright.CRF(max_iter=3, n_jobs=1).fit(X, y))
     _, of_predict = _files_passed(lambda: model.predict(X))
-    assert len(named[0]) <= 15
-    assert len(named[1]) <= 10
+    assert all(named)
     assert set(named[0]) <= of_fit
     assert set(named[1]) <= of_predict
 
