@@ -1,13 +1,15 @@
-"""A simulated annotator of `labelwright annotate`: F1 by the number of answers, beside random order, and waiting times.
+"""A simulated annotator of `labelwright annotate`: F1 by the number of answers, beside random
+order, and waiting times.
 
     python benchmarks/annotate.py [--answers 500] [--lag 5] [--seed 0]
 
-The pool is the training data of CoNLL-2003 (English); answers are its gold labels, from zero.  One annotator takes the
-sentences that the service asks for, another one random ones; both talk to a service of their own over HTTP.  A person
-needs several seconds for a sentence; here the annotator goes on as soon as the model has learnt from all answers but
-the last few (--lag).  Waiting is the time from sending an answer to having the next sentence.  F1 is that of
-CRF(template="ner"), trained on the first answers of the file, on the test data.  LABELWRIGHT_CORPORA names the folder
-of the corpora.
+The pool is the training data of CoNLL-2003 (English); answers are its gold labels, from zero.  One
+annotator takes the sentences that the service asks for, another one random ones; both talk to a
+service of their own over HTTP.  A person needs several seconds for a sentence; here the annotator
+goes on as soon as the model has learnt from all answers but the last few (--lag).  Waiting is the
+time from sending an answer to having the next sentence.  F1 is that of CRF(template="ner"), trained
+on the first answers of the file, on the test data.  LABELWRIGHT_CORPORA names the folder of the
+corpora.
 """
 
 import argparse
@@ -34,7 +36,9 @@ SIZES = (50, 100, 200, 500)
 
 def sentences_of(part):
     """The words and the labels of each sentence."""
-    corpus = read_columns(Path(os.environ["LABELWRIGHT_CORPORA"]) / "conll2003" / f"{part}.txt").with_scheme("iob2")
+    corpus = read_columns(
+        Path(os.environ["LABELWRIGHT_CORPORA"]) / "conll2003" / f"{part}.txt"
+    ).with_scheme("iob2")
     return corpus.column(corpus.names[0]), corpus.y
 
 
@@ -42,7 +46,17 @@ class Service:
     """`labelwright annotate` in a process of its own."""
 
     def __init__(self, folder, pool, output):
-        command = [sys.executable, "-m", "labelwright", "annotate", pool, "-o", output, "--port", "0"]
+        command = [
+            sys.executable,
+            "-m",
+            "labelwright",
+            "annotate",
+            pool,
+            "-o",
+            output,
+            "--port",
+            "0",
+        ]
         command += ["--token-pattern", r"\S+", "--sentences", "lines"]
         self.process = subprocess.Popen(command, cwd=folder, stderr=subprocess.PIPE, text=True)
         line = self.process.stderr.readline()
@@ -53,7 +67,9 @@ class Service:
 
     def ask(self, path, body=None):
         headers = {"Content-Type": "application/json"}
-        self.connection.request("GET" if body is None else "POST", path, body and json.dumps(body), headers)
+        self.connection.request(
+            "GET" if body is None else "POST", path, body and json.dumps(body), headers
+        )
         response = self.connection.getresponse()
         answer = json.load(response)
         if response.status != 200:
@@ -86,12 +102,16 @@ class Annotator:
             if self.answered - (self.state["learnt"] or 0) >= self.lag:
                 return False
         labels, tokens = self.gold[self.card["text"]], self.card["tokens"]
-        label = [[tokens[s.start]["start"], tokens[s.end - 1]["end"], s.type] for s in spans_of(labels)]
+        label = [
+            [tokens[s.start]["start"], tokens[s.end - 1]["end"], s.type] for s in spans_of(labels)
+        ]
         base = {"base": self.card["answer"]["tag"]} if self.card["answer"] else {}
         self.looks += bool(base)
         self.is_learnable = self.is_learnable or bool(label)
         begun = time.perf_counter()
-        self.state = self.service.ask("/answer", {"id": self.card["id"], "label": label, **base})["state"]
+        self.state = self.service.ask("/answer", {"id": self.card["id"], "label": label, **base})[
+            "state"
+        ]
         self.answered = self.state["answered"]
         self.card = self.next()
         self.waits.append(time.perf_counter() - begun)
@@ -99,7 +119,9 @@ class Annotator:
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--answers", type=int, default=500)
     parser.add_argument("--lag", type=int, default=5)
     parser.add_argument("--seed", type=int, default=0)
@@ -121,25 +143,37 @@ def main():
         while waiting := [each for each in annotators if each.answered < o.answers]:
             if not sum([each.step() for each in waiting]):
                 time.sleep(0.05)
-        print(f"{len(texts):,} sentences, {o.answers} answers of each, {time.monotonic() - begun:.0f} s")
+        print(
+            f"{len(texts):,} sentences, {o.answers} answers of each, "
+            f"{time.monotonic() - begun:.0f} s"
+        )
         for service in services:
             service.stop()
         for each in annotators:
             waits = sorted(each.waits)
-            print(f"{each.name}: {len(waits)} waits, median {statistics.median(waits):.3f} s", end=", ")
             print(
-                f"99 % {waits[int(0.99 * len(waits))]:.3f} s, longest {waits[-1]:.3f} s; {each.looks} second looks;",
+                f"{each.name}: {len(waits)} waits, median {statistics.median(waits):.3f} s",
+                end=", ",
+            )
+            print(
+                f"99 % {waits[int(0.99 * len(waits))]:.3f} s, longest {waits[-1]:.3f} s; "
+                f"{each.looks} second looks;",
                 end=" ",
             )
             print(f"score on the page {each.state['score']}")
         for size in sorted({*(n for n in SIZES if n < o.answers), o.answers}):
             for each in annotators:
-                lines = Path(folder, f"{each.name}.jsonl").read_bytes().splitlines(keepends=True)[:size]
+                lines = (
+                    Path(folder, f"{each.name}.jsonl").read_bytes().splitlines(keepends=True)[:size]
+                )
                 part = Path(folder, "part.jsonl")
                 part.write_bytes(b"".join(lines))
                 corpus = read_doccano(part, tokenizer=Tokenizer(pattern=r"\S+", sentences="lines"))
                 report = evaluate(test_y, CRF(template="ner").fit(corpus).predict(test_X))
-                print(f"{size:>4} answers, {each.name}: F1 {100 * report.score:.2f}, {corpus.n_tokens:,} tokens")
+                print(
+                    f"{size:>4} answers, {each.name}: F1 {100 * report.score:.2f}, "
+                    f"{corpus.n_tokens:,} tokens"
+                )
 
 
 if __name__ == "__main__":

@@ -1,15 +1,17 @@
 """labelwright in place of CRFsuite: the originals' own tests, programs that use them, and speed.
 
-    python benchmarks/compat.py suites              python-crfsuite's and sklearn-crfsuite's own tests on both
+    python benchmarks/compat.py suites
+        python-crfsuite's and sklearn-crfsuite's own tests on both
     python benchmarks/compat.py programs --python PYTHON --sources DIR
-                                                    usaddress, ingredient-parser-nlp, underthesea on both
+        usaddress, ingredient-parser-nlp, underthesea on both
     python benchmarks/compat.py speed --corpora DIR [--corpus conll2003]
-                                                    training and tagging with feature dicts, beside CRFsuite
-    python benchmarks/compat.py memory [--tokens N] generators of feature dicts, beside CRFsuite
+        training and tagging with feature dicts, beside CRFsuite
+    python benchmarks/compat.py memory [--tokens N]
+        generators of feature dicts, beside CRFsuite
 
-`suites` downloads the source distributions from the package index into a temporary folder, and installs
-python-crfsuite and sklearn-crfsuite there beside labelwright.  `programs` needs a Python with these programs and what
-labelwright needs, and the unpacked source distribution of usaddress.
+`suites` downloads the source distributions from the package index into a temporary folder, and
+installs python-crfsuite and sklearn-crfsuite there beside labelwright.  `programs` needs a Python
+with these programs and what labelwright needs, and the unpacked source distribution of usaddress.
 """
 
 import argparse
@@ -31,7 +33,9 @@ SOURCE = Path(__file__).resolve().parent.parent / "src"
 
 
 def run(*command: object, **options: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([str(part) for part in command], text=True, capture_output=True, **options)  # type: ignore[call-overload,no-any-return]
+    return subprocess.run(
+        [str(part) for part in command], text=True, capture_output=True, **options
+    )  # type: ignore[call-overload,no-any-return]
 
 
 def environment(folder: Path, packages: list[str]) -> Path:
@@ -39,23 +43,50 @@ def environment(folder: Path, packages: list[str]) -> Path:
     python = folder / "venv" / "bin" / "python"
     if not python.exists():
         venv.create(folder / "venv", system_site_packages=False, with_pip=True)
-    requirements = [*packages, "numba", "numpy", "safetensors", "threadpoolctl", "rich", "pytest", "scikit-learn"]
+    requirements = [
+        *packages,
+        "numba",
+        "numpy",
+        "safetensors",
+        "threadpoolctl",
+        "rich",
+        "pytest",
+        "scikit-learn",
+    ]
     made = run(python, "-m", "pip", "install", "-q", *requirements)
     if made.returncode:
-        sys.exit(f"compat.py: cannot install {' '.join(packages)}: {made.stderr.strip().splitlines()[-1]}")
+        sys.exit(
+            f"compat.py: cannot install {' '.join(packages)}: "
+            f"{made.stderr.strip().splitlines()[-1]}"
+        )
     return python
 
 
 def unpacked(package: str, folder: Path) -> Path:
     """The source distribution of a package."""
     name = f"{package}=={SUITES[package]}"
-    got = run(sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--no-binary", ":all:", name, cwd=folder)
+    got = run(
+        sys.executable,
+        "-m",
+        "pip",
+        "download",
+        "-q",
+        "--no-deps",
+        "--no-binary",
+        ":all:",
+        name,
+        cwd=folder,
+    )
     archives = list(folder.glob(f"{package.replace('-', '_')}*.tar.gz"))
     if not archives:
         sys.exit(f"compat.py: cannot download {name}: {got.stderr.strip().splitlines()[-1]}")
     with tarfile.open(archives[0]) as archive:
         archive.extractall(folder, filter="data")
-    return next(path for path in folder.iterdir() if path.is_dir() and path.name.startswith(package.replace("-", "_")))
+    return next(
+        path
+        for path in folder.iterdir()
+        if path.is_dir() and path.name.startswith(package.replace("-", "_"))
+    )
 
 
 def suites(options: argparse.Namespace) -> None:
@@ -63,7 +94,9 @@ def suites(options: argparse.Namespace) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "in_place_of_crfsuite.py").write_text(PLUGIN)
-        python = environment(folder, [f"{package}=={version}" for package, version in SUITES.items()])
+        python = environment(
+            folder, [f"{package}=={version}" for package, version in SUITES.items()]
+        )
         for package in SUITES:
             tests = unpacked(package, folder) / "tests"
             for side in ("original", "labelwright"):
@@ -71,9 +104,21 @@ def suites(options: argparse.Namespace) -> None:
                 path = os.pathsep.join([str(folder), str(SOURCE)])
                 variables = {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
                 done = run(
-                    python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *plugin, tests, env=variables, cwd=folder
+                    python,
+                    "-m",
+                    "pytest",
+                    "-q",
+                    "-p",
+                    "no:cacheprovider",
+                    *plugin,
+                    tests,
+                    env=variables,
+                    cwd=folder,
                 )
-                print(f"{package} {SUITES[package]} on {side:12} {done.stdout.strip().splitlines()[-1].strip('= ')}")
+                print(
+                    f"{package} {SUITES[package]} on {side:12} "
+                    f"{done.stdout.strip().splitlines()[-1].strip('= ')}"
+                )
                 for line in re.findall(r"^(?:FAILED|ERROR) .*$", done.stdout, re.MULTILINE):
                     print(f"    {line}")
 
@@ -91,8 +136,15 @@ def programs(options: argparse.Namespace) -> None:
             sides[side] = json.loads(done.stdout)
         theirs, ours = sides["CRFsuite"], sides["labelwright"]
         same = sum(a == b for a, b in zip(theirs["answers"], ours["answers"], strict=True))
-        largest = max((abs(a - b) for a, b in zip(theirs["numbers"], ours["numbers"], strict=True)), default=0.0)
-        print(f"{name}: {same} of {len(ours['answers'])} answers the same, probabilities to {largest:.1e}; ", end="")
+        largest = max(
+            (abs(a - b) for a, b in zip(theirs["numbers"], ours["numbers"], strict=True)),
+            default=0.0,
+        )
+        print(
+            f"{name}: {same} of {len(ours['answers'])} answers the same, probabilities to "
+            f"{largest:.1e}; ",
+            end="",
+        )
         print(f"CRFsuite {theirs['seconds']:.2f} s, labelwright {ours['seconds']:.2f} s")
         for side, answers in sides.items():
             if "training" in answers:
@@ -100,33 +152,59 @@ def programs(options: argparse.Namespace) -> None:
 
 
 def features(words: list[tuple[str, str]], t: int) -> dict[str, Any]:
-    """The features of a word in a sentence of words and tags, as tutorials of sklearn-crfsuite make them."""
+    """The features of a word in a sentence of words and tags, as tutorials of sklearn-crfsuite make
+    them."""
     word, tag = words[t]
-    made = {"bias": 1.0, "w": word, "lower": word.lower(), "w[-3:]": word[-3:], "w[-2:]": word[-2:], "tag": tag}
-    made |= {"upper": word.isupper(), "title": word.istitle(), "digit": word.isdigit(), "tag[:2]": tag[:2]}
+    made = {
+        "bias": 1.0,
+        "w": word,
+        "lower": word.lower(),
+        "w[-3:]": word[-3:],
+        "w[-2:]": word[-2:],
+        "tag": tag,
+    }
+    made |= {
+        "upper": word.isupper(),
+        "title": word.istitle(),
+        "digit": word.isdigit(),
+        "tag[:2]": tag[:2],
+    }
     for shift, name in ((-1, "-1"), (1, "+1")):
         if 0 <= t + shift < len(words):
             other, other_tag = words[t + shift]
-            made |= {f"{name}:w": other.lower(), f"{name}:tag": other_tag, f"{name}:title": other.istitle()}
+            made |= {
+                f"{name}:w": other.lower(),
+                f"{name}:tag": other_tag,
+                f"{name}:title": other.istitle(),
+            }
         else:
             made[f"{name}:none"] = True
     return made
 
 
 def speed(options: argparse.Namespace) -> None:
-    """Training on one thread and on two, tagging one sentence and 10,000: feature dicts in, both in one process."""
+    """Training on one thread and on two, tagging one sentence and 10,000: feature dicts in, both in
+    one process."""
     import pycrfsuite
 
     from labelwright import read_columns
     from labelwright.compat import pycrfsuite as ours
 
-    train, test = (read_columns(options.corpora / options.corpus / f"{part}.txt") for part in ("train", "test"))
+    train, test = (
+        read_columns(options.corpora / options.corpus / f"{part}.txt") for part in ("train", "test")
+    )
     sentences = ([[token[:2] for token in s] for s in part.X] for part in (train, test))
     X, held_out = ([[features(s, t) for t in range(len(s))] for s in part] for part in sentences)
     held_out = (held_out * 5)[:10_000]
-    names = {"CRFsuite": (pycrfsuite, None), "labelwright, 1 thread": (ours, 1), "labelwright, 2 threads": (ours, 2)}
+    names = {
+        "CRFsuite": (pycrfsuite, None),
+        "labelwright, 1 thread": (ours, 1),
+        "labelwright, 2 threads": (ours, 2),
+    }
     for name, (module, threads) in names.items():
-        trainer = module.Trainer("lbfgs", {"max_iterations": options.iterations, "c2": 0.1}, verbose=False)
+        trainer = module.Trainer(
+            "lbfgs", {"max_iterations": options.iterations, "c2": 0.1}, verbose=False
+        )
         if threads:
             trainer.n_jobs = threads
         begun = time.perf_counter()
@@ -147,13 +225,15 @@ def speed(options: argparse.Namespace) -> None:
         for sentence in held_out:
             tagger.tag(sentence)
         print(
-            f"{name:24} append {read - begun:6.2f} s  train {trained - read:6.2f} s  one sentence of 25 tokens "
-            f"{1000 * single:.3f} ms  10,000 sentences {time.perf_counter() - opened:.2f} s"
+            f"{name:24} append {read - begun:6.2f} s  train {trained - read:6.2f} s  one sentence "
+            f"of 25 tokens {1000 * single:.3f} ms  10,000 sentences "
+            f"{time.perf_counter() - opened:.2f} s"
         )
 
 
 def memory(options: argparse.Namespace) -> None:
-    """Peak memory of a process that appends generated sentences one by one, and trains for two iterations."""
+    """Peak memory of a process that appends generated sentences one by one, and trains for two
+    iterations."""
     for module in ("pycrfsuite", "labelwright.compat.pycrfsuite"):
         script = (
             f"import random, resource, {module} as crf\n"
@@ -167,20 +247,30 @@ def memory(options: argparse.Namespace) -> None:
             "        yield {'w': w, 's': w[-2:], 'p': w[:2], 'n': 1.0, **near}\n"
             f"for _ in range({options.tokens} // 25):\n"
             "    trainer.append(list(sentence()), [rng.choice('ABCDE') for _ in range(25)])\n"
-            "print('data', resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024, 'MB', end=' ')\n"
+            "print('data', resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024, 'MB', end=' "
+            "')\n"
             f"trainer.train('{options.folder}/model')\n"
             "print('training', resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024, 'MB')\n"
         )
         done = run(sys.executable, "-c", script, env={**os.environ, "PYTHONPATH": str(SOURCE)})
-        print(f"{module:32} {options.tokens:,} tokens: peak after {done.stdout.strip() or done.stderr.strip()[-300:]}")
+        print(
+            f"{module:32} {options.tokens:,} tokens: peak after "
+            f"{done.stdout.strip() or done.stderr.strip()[-300:]}"
+        )
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parts = {"suites": suites, "programs": programs, "speed": speed, "memory": memory}
     parser.add_argument("what", choices=parts)
-    parser.add_argument("--corpora", type=Path, default=Path(os.environ.get("LABELWRIGHT_CORPORA", ".")))
-    parser.add_argument("--corpus", default="conll2000", help="of `speed`: its first two columns are word and tag")
+    parser.add_argument(
+        "--corpora", type=Path, default=Path(os.environ.get("LABELWRIGHT_CORPORA", "."))
+    )
+    parser.add_argument(
+        "--corpus", default="conll2000", help="of `speed`: its first two columns are word and tag"
+    )
     parser.add_argument("--python", default=sys.executable)
     parser.add_argument("--sources", type=Path, default=Path())
     parser.add_argument("--iterations", type=int, default=30)

@@ -1,4 +1,5 @@
-"""What programs built on CRFsuite answer, as JSON: run by compat.py with and without labelwright in its place.
+"""What programs built on CRFsuite answer, as JSON: run by compat.py with and without labelwright in
+its place.
 
 python benchmarks/compat_programs.py usaddress --sources DIR
 python -m labelwright.compat benchmarks/compat_programs.py usaddress --sources DIR
@@ -15,9 +16,38 @@ from typing import Any
 
 AMOUNTS = ["1", "2", "3 1/2", "250", "1/2", "about 2", "4-5", "1 (15 oz)"]
 UNITS = ["cups", "g", "tbsp", "large", "cloves", "cans", "ml", "pinch of", ""]
-FOODS = ["onions", "plain flour", "garlic", "chopped tomatoes", "olive oil", "sea salt", "whole milk", "spring onion"]
-NOTES = ["", ", finely chopped", ", plus extra to serve", " (optional)", ", at room temperature", " or to taste"]
-VIETNAMESE = ["Hà_Nội", "hôm_nay", "trời", "đẹp", "tôi", "đi", "học", "Việt_Nam", "là", "nước", "của", "chúng_tôi"]
+FOODS = [
+    "onions",
+    "plain flour",
+    "garlic",
+    "chopped tomatoes",
+    "olive oil",
+    "sea salt",
+    "whole milk",
+    "spring onion",
+]
+NOTES = [
+    "",
+    ", finely chopped",
+    ", plus extra to serve",
+    " (optional)",
+    ", at room temperature",
+    " or to taste",
+]
+VIETNAMESE = [
+    "Hà_Nội",
+    "hôm_nay",
+    "trời",
+    "đẹp",
+    "tôi",
+    "đi",
+    "học",
+    "Việt_Nam",
+    "là",
+    "nước",
+    "của",
+    "chúng_tôi",
+]
 VIETNAMESE += ["ông", "Nam", "bà", "Lan", "công_ty", "mới", "ở", "thành_phố", "lớn"]
 
 
@@ -30,11 +60,15 @@ def addresses(files: list[Path]) -> list[list[tuple[str, str]]]:
     """The labelled addresses of usaddress's own training data."""
     from parserator.training import readTrainingData
 
-    return [list(components) for _, components in readTrainingData([str(file) for file in files], "AddressCollection")]
+    return [
+        list(components)
+        for _, components in readTrainingData([str(file) for file in files], "AddressCollection")
+    ]
 
 
 def usaddress(sources: Path) -> dict[str, Any]:
-    """Parse the addresses of its training data with the shipped model; train from scratch with its own code."""
+    """Parse the addresses of its training data with the shipped model; train from scratch with its
+    own code."""
     import usaddress
     from parserator.training import readTrainingData, trainModel
 
@@ -66,7 +100,11 @@ def usaddress(sources: Path) -> dict[str, Any]:
         "answers": parsed,
         "numbers": marginals,
         "seconds": seconds,
-        "training": {"addresses": len(training), "seconds": training_seconds, "accuracy": right / total},
+        "training": {
+            "addresses": len(training),
+            "seconds": training_seconds,
+            "accuracy": right / total,
+        },
     }
 
 
@@ -76,7 +114,11 @@ def ingredients(sources: Path) -> dict[str, Any]:
 
     rng = random.Random(0)
     texts = [
-        " ".join(f"{rng.choice(AMOUNTS)} {rng.choice(UNITS)} {rng.choice(FOODS)}{rng.choice(NOTES)}".split())
+        " ".join(
+            (
+                f"{rng.choice(AMOUNTS)} {rng.choice(UNITS)} {rng.choice(FOODS)}{rng.choice(NOTES)}"
+            ).split()
+        )
         for _ in range(400)
     ]
     parse_ingredient(texts[0])
@@ -87,14 +129,17 @@ def ingredients(sources: Path) -> dict[str, Any]:
 
 def vietnamese(sources: Path) -> dict[str, Any]:
     """POS tags, chunks and entities of 300 word sequences by the models that underthesea ships."""
-    sys.modules.setdefault("underthesea_core", types.SimpleNamespace(CRFFeaturizer=None))  # compiled; not used here
+    # compiled; not used here
+    sys.modules.setdefault("underthesea_core", types.SimpleNamespace(CRFFeaturizer=None))
     from underthesea.pipeline.chunking.model_crf import CRFChunkingPredictor
     from underthesea.pipeline.ner.model_crf import CRFNERPredictor
     from underthesea.pipeline.pos_tag.model_crf import CRFPOSTagPredictor
 
     rng = random.Random(0)
     sentences = [[rng.choice(VIETNAMESE) for _ in range(rng.randint(3, 15))] for _ in range(300)]
-    predictors = [made.Instance() for made in (CRFPOSTagPredictor, CRFChunkingPredictor, CRFNERPredictor)]
+    predictors = [
+        made.Instance() for made in (CRFPOSTagPredictor, CRFChunkingPredictor, CRFNERPredictor)
+    ]
 
     def work() -> list[Any]:
         answers = sentences
@@ -109,7 +154,9 @@ def vietnamese(sources: Path) -> dict[str, Any]:
 PROGRAMS = {"usaddress": usaddress, "ingredient-parser-nlp": ingredients, "underthesea": vietnamese}
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("program", choices=PROGRAMS)
     parser.add_argument("--sources", type=Path, default=Path())
     options = parser.parse_args()

@@ -1,7 +1,9 @@
-"""CRFsuite's side of the benchmark, by python-crfsuite, as fast as plain Python makes it; `measure.ask` starts it.
+"""CRFsuite's side of the benchmark, by python-crfsuite, as fast as plain Python makes it;
+`measure.ask` starts it.
 
-What a template reads of a value is computed once per distinct value, feature strings are built a template line and a
-sentence at a time, and each sentence goes to the trainer at once, so that Python never holds all features."""
+What a template reads of a value is computed once per distinct value, feature strings are built a
+template line and a sentence at a time, and each sentence goes to the trainer at once, so that
+Python never holds all features."""
 
 import lzma
 import time
@@ -12,7 +14,8 @@ from typing import Any
 
 import pycrfsuite
 
-from labelwright.features.builtin import template as find_template  # text only: neither NumPy nor Numba comes with it
+# text only: neither NumPy nor Numba comes with it
+from labelwright.features.builtin import template as find_template
 from labelwright.features.template import Cell, apply
 from measure import Job, Laps, serve
 
@@ -21,9 +24,16 @@ Sentence = list[list[str]]  # columns of tokens, the label last
 
 def read(path: str) -> list[Sentence]:
     """The sentences of a column file."""
-    with lzma.open(path, "rt", encoding="utf-8") if path.endswith(".xz") else open(path, encoding="utf-8") as file:
+    with (
+        lzma.open(path, "rt", encoding="utf-8")
+        if path.endswith(".xz")
+        else open(path, encoding="utf-8") as file
+    ):
         blocks = [block for block in file.read().split("\n\n") if block.strip()]
-    tokens = ([line.split("\t" if "\t" in line else " ") for line in block.strip("\n").split("\n")] for block in blocks)
+    tokens = (
+        [line.split("\t" if "\t" in line else " ") for line in block.strip("\n").split("\n")]
+        for block in blocks
+    )
     return [[list(map(intern, column)) for column in zip(*rows, strict=True)] for rows in tokens]
 
 
@@ -56,7 +66,9 @@ class Expansion:
             if len(cells) == 1:
                 columns.append([head + value for value in values(cells[0])])
             else:
-                columns.append([head + "/".join(several) for several in zip(*map(values, cells), strict=True)])
+                columns.append(
+                    [head + "/".join(several) for several in zip(*map(values, cells), strict=True)]
+                )
         return list(zip(*columns, strict=True))
 
 
@@ -71,11 +83,15 @@ class Trainer(pycrfsuite.Trainer):
             self.times.append(time.perf_counter())
 
 
-def trained(laps: Laps, job: Job, sentences: list[Sentence], algorithm: str, settings: Job) -> Trainer:
+def trained(
+    laps: Laps, job: Job, sentences: list[Sentence], algorithm: str, settings: Job
+) -> Trainer:
     """A trainer that has written its model, after all iterations that the job allows."""
     trainer = Trainer(algorithm=algorithm, verbose=False)
     trainer.times = []
-    trainer.set_params({"max_iterations": job["iterations"], "epsilon": 0.0, "feature.possible_transitions": True})
+    trainer.set_params(
+        {"max_iterations": job["iterations"], "epsilon": 0.0, "feature.possible_transitions": True}
+    )
     trainer.set_params(settings)
     expand = Expansion(job["template"], sentences)
     for sentence in sentences:
@@ -87,13 +103,18 @@ def trained(laps: Laps, job: Job, sentences: list[Sentence], algorithm: str, set
 
 
 def train(laps: Laps, job: Job) -> Job:
-    """File to model, with the cells and the penalty of labelwright's CRF(cells="observed", l2=1)."""
+    """File to model, with the cells and the penalty of labelwright's CRF(cells="observed",
+    l2=1)."""
     sentences = read(job["train"])
     laps("read")
     penalty = {"c1": 0.0, "c2": 0.5, "feature.possible_states": False}
     trainer = trained(laps, job, sentences, "lbfgs", {**penalty, "delta": job["tol"], "period": 10})
     last = trainer.logparser.last_iteration
-    found = {"loss": last["loss"], "iterations": last["num"], "weights": trainer.logparser.featgen_num_features}
+    found = {
+        "loss": last["loss"],
+        "iterations": last["num"],
+        "weights": trainer.logparser.featgen_num_features,
+    }
     return {**found, "per_iteration": median(b - a for a, b in pairwise(trainer.times))}
 
 

@@ -1,10 +1,12 @@
 """Do explanations add up?  Random tokens of CoNLL-2000 for every tagger, checked by scoring again.
 
-    python benchmarks/explanations.py [--tokens 1000] [--sentences 1000] [--flips] [--only "crf;memory"]
+    python benchmarks/explanations.py [--tokens 1000] [--sentences 1000] [--flips] [--only
+    "crf;memory"]
 
-For each tagger: the largest difference between the sum of the contributions and the log-odds, between the log-odds and
-the scores of the two labellings when each is forced, and between a contribution and what removing its feature changes
-(four features of each token; with latent states it is a gradient, which the tests check).  It needs the corpora.
+For each tagger: the largest difference between the sum of the contributions and the log-odds,
+between the log-odds and the scores of the two labellings when each is forced, and between a
+contribution and what removing its feature changes (four features of each token; with latent states
+it is a gradient, which the tests check).  It needs the corpora.
 """
 
 import argparse
@@ -19,7 +21,16 @@ from rich.console import Console
 from rich.table import Table
 from sklearn.linear_model import LogisticRegression
 
-from labelwright import CRF, Cascade, LatentCRF, LatentPerceptron, MemoryTagger, NgramTagger, Perceptron, SemiCRF
+from labelwright import (
+    CRF,
+    Cascade,
+    LatentCRF,
+    LatentPerceptron,
+    MemoryTagger,
+    NgramTagger,
+    Perceptron,
+    SemiCRF,
+)
 from labelwright.corpus.columns import read_columns
 from labelwright.corpus.table import Corpus
 from labelwright.inspection.weight_evidence import WeighedSentence, without
@@ -34,10 +45,16 @@ MAKERS: dict[str, Callable[[], Any]] = {
     "crf, pruned": lambda: CRF(template="words", prune_labels=0.999, max_iter=15),
     "latent-crf": lambda: LatentCRF(n_latent=3, template="words", max_iter=15, random_state=0),
     "perceptron": lambda: Perceptron(template="chunking", max_iter=5),
-    "latent-perceptron": lambda: LatentPerceptron(n_latent=2, template="words", max_iter=5, random_state=0),
+    "latent-perceptron": lambda: LatentPerceptron(
+        n_latent=2, template="words", max_iter=5, random_state=0
+    ),
     "semi-crf": lambda: SemiCRF(template="words", max_iter=15),
     "cascade": lambda: Cascade(
-        [("pos", CRF(template="words", max_iter=10)), ("chunk", CRF(template="words", max_iter=10))], passing="best"
+        [
+            ("pos", CRF(template="words", max_iter=10)),
+            ("chunk", CRF(template="words", max_iter=10)),
+        ],
+        passing="best",
     ),
     "memory": lambda: MemoryTagger(k=3),
     "memory, vote": lambda: MemoryTagger(k=3, inference="vote"),
@@ -47,20 +64,24 @@ MAKERS: dict[str, Callable[[], Any]] = {
 
 
 def removals(model: Any, x: Corpus, each: Any, rng: np.random.Generator) -> float:
-    """The largest difference between a contribution and what removing its feature changes: of some features with a
-    contribution, and of one that has none."""
+    """The largest difference between a contribution and what removing its feature changes: of some
+    features with a contribution, and of one that has none."""
     data = model.encode(x)
     weighed = WeighedSentence(model, data)
     listed = weighed.listed
 
     def odds(encoded: Any) -> float:
-        one, other = (model.decode(encoded, forced=[y])[0].score for y in (each.labels, each.runner_up_labels))
+        one, other = (
+            model.decode(encoded, forced=[y])[0].score for y in (each.labels, each.runner_up_labels)
+        )
         return float(one - other)
 
     known = {(c.kind, c.token, c.end, c.name): c.value for c in each.contributions}
     values = {}
     for kind, found in listed.items():
-        for place, (row, feature) in enumerate(zip(found.row.tolist(), found.feature.tolist(), strict=True)):
+        for place, (row, feature) in enumerate(
+            zip(found.row.tolist(), found.feature.tolist(), strict=True)
+        ):
             key = (kind, *weighed.place_of(kind, row), weighed.name(feature))
             values[kind, place] = known.get(key, 0.0)
     telling = [which for which, value in values.items() if value]
@@ -68,11 +89,14 @@ def removals(model: Any, x: Corpus, each: Any, rng: np.random.Generator) -> floa
     chosen = [telling[k] for k in rng.permutation(len(telling))[:REMOVED].tolist()]
     chosen += [others[k] for k in rng.permutation(len(others))[:1].tolist()]
     before = odds(data)
-    return max((abs(before - odds(without(data, listed, [w])) - values[w]) for w in chosen), default=0.0)
+    return max(
+        (abs(before - odds(without(data, listed, [w])) - values[w]) for w in chosen), default=0.0
+    )
 
 
 def checked(model: Any, test: Corpus, tokens: list[tuple[int, int]], flips: bool) -> list[str]:
-    """The largest errors over some tokens, how many of them one feature decides, and the time for one."""
+    """The largest errors over some tokens, how many of them one feature decides, and the time for
+    one."""
     rng = np.random.default_rng(1)
     sums = scores = changes = 0.0
     compared = decided = 0
@@ -91,7 +115,10 @@ def checked(model: Any, test: Corpus, tokens: list[tuple[int, int]], flips: bool
             compared += 1
             sums = max(sums, abs(each.total - each.log_odds))
             if weighed:
-                one, other = (model.decode(x, forced=[y])[0].score for y in (each.labels, each.runner_up_labels))
+                one, other = (
+                    model.decode(x, forced=[y])[0].score
+                    for y in (each.labels, each.runner_up_labels)
+                )
                 scores = max(scores, abs(one - other - each.log_odds))
             if linear:
                 changes = max(changes, removals(model, x, each, rng))
@@ -106,17 +133,25 @@ def checked(model: Any, test: Corpus, tokens: list[tuple[int, int]], flips: bool
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--tokens", type=int, default=1000)
     parser.add_argument("--sentences", type=int, default=1000)
-    parser.add_argument("--flips", action="store_true", help="also count the tokens that one feature decides")
-    parser.add_argument("--only", help="names of taggers, separated by semicolons", default=";".join(MAKERS))
+    parser.add_argument(
+        "--flips", action="store_true", help="also count the tokens that one feature decides"
+    )
+    parser.add_argument(
+        "--only", help="names of taggers, separated by semicolons", default=";".join(MAKERS)
+    )
     parser.add_argument("--corpora", type=Path, default=os.environ.get("LABELWRIGHT_CORPORA"))
     options = parser.parse_args()
     if options.corpora is None:
         parser.error("name the corpora with --corpora or LABELWRIGHT_CORPORA")
     folder = Path(options.corpora) / "conll2000"
-    train, test = (read_columns(folder / f"{part}.txt", names=COLUMNS) for part in ("train", "test"))
+    train, test = (
+        read_columns(folder / f"{part}.txt", names=COLUMNS) for part in ("train", "test")
+    )
     train = train.take(slice(0, options.sentences))
     rng = np.random.default_rng(0)
     flat = rng.choice(test.n_tokens, options.tokens, replace=False)

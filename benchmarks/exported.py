@@ -2,9 +2,10 @@
 
     python benchmarks/exported.py CORPORA [SENTENCES]
 
-CORPORA is a folder with conll2000/train.txt and test.txt, and conll2003.  Models are trained on the first SENTENCES
-(2,000) of the training data, and label the first 2,000 of the test data.  Differences are counted in sentences: from
-the original, and from its copy with as many bits.  Times are CPU time; loading is not in them.
+CORPORA is a folder with conll2000/train.txt and test.txt, and conll2003.  Models are trained on the
+first SENTENCES (2,000) of the training data, and label the first 2,000 of the test data.
+Differences are counted in sentences: from the original, and from its copy with as many bits.  Times
+are CPU time; loading is not in them.
 """
 
 import json
@@ -31,7 +32,10 @@ print(json.dumps([loaded - begun, time.process_time() - loaded, labels]))
 """
 NODE = """
 const begun = process.cpuUsage();
-const seconds = (since) => { const used = process.cpuUsage(since); return (used.user + used.system) / 1e6; };
+const seconds = (since) => {
+  const used = process.cpuUsage(since);
+  return (used.user + used.system) / 1e6;
+};
 const { Tagger } = require(process.argv[1] + "/tagger.js");
 const tagger = new Tagger(), load = seconds(begun), loaded = process.cpuUsage();
 const sentences = JSON.parse(require("fs").readFileSync(process.argv[1] + "/words.json"));
@@ -42,7 +46,10 @@ COMMANDS = {"py": ["python3", "-I", "-c", PYTHON], "js": ["node", "-e", NODE]}
 
 
 def main(corpora: str, n: int = 2000) -> None:
-    print("corpus     model       program bits  size KB  load s  tokens/s  differ from original, from its copy")
+    print(
+        "corpus     model       program bits  size KB  load s  tokens/s  differ from original, "
+        "from its copy"
+    )
     for corpus, template in (("conll2003", "ner"), ("conll2000", "chunking")):
         train, test = (read_columns(f"{corpora}/{corpus}/{part}.txt") for part in ("train", "test"))
         X, y, asked = train.X[:n], train.y[:n], test.X[:2000]
@@ -52,7 +59,10 @@ def main(corpora: str, n: int = 2000) -> None:
             begun = time.process_time()
             original = model.predict(asked)
             speed = n_tokens / (time.process_time() - begun)
-            print(f"{corpus:10} {kind.__name__:11} itself    32 {'':8} {'':7} {speed:9,.0f}", flush=True)
+            print(
+                f"{corpus:10} {kind.__name__:11} itself    32 {'':8} {'':7} {speed:9,.0f}",
+                flush=True,
+            )
             for bits in (16, 8):
                 copy = model.compressed(bits=bits)
                 expected = copy.predict(asked)
@@ -61,13 +71,18 @@ def main(corpora: str, n: int = 2000) -> None:
                         path = Path(folder, f"tagger.{suffix}")
                         save_program(copy, path)
                         Path(folder, "words.json").write_text(json.dumps(asked), encoding="utf-8")
-                        output = subprocess.run([*command, folder], check=True, capture_output=True, text=True).stdout
+                        output = subprocess.run(
+                            [*command, folder], check=True, capture_output=True, text=True
+                        ).stdout
                         load, seconds, labels = json.loads(output)
                         size = path.stat().st_size / 1000
-                    differ = [sum(a != b for a, b in zip(labels, each, strict=True)) for each in (original, expected)]
+                    differ = [
+                        sum(a != b for a, b in zip(labels, each, strict=True))
+                        for each in (original, expected)
+                    ]
                     print(
-                        f"{corpus:10} {kind.__name__:11} {suffix:8} {bits:3} {size:8,.0f} {load:7.2f} "
-                        f"{n_tokens / seconds:9,.0f}  {differ[0]:5} {differ[1]:5}",
+                        f"{corpus:10} {kind.__name__:11} {suffix:8} {bits:3} {size:8,.0f} "
+                        f"{load:7.2f} {n_tokens / seconds:9,.0f}  {differ[0]:5} {differ[1]:5}",
                         flush=True,
                     )
 

@@ -1,11 +1,13 @@
-"""Install size and cold start: labelwright, labelwright[fast] and python-crfsuite, each in an environment of its own.
+"""Install size and cold start: labelwright, labelwright[fast] and python-crfsuite, each in an
+environment of its own.
 
     python benchmarks/footprint.py [--python /usr/bin/python3] [--keep DIR]
 
-`cold start` is a fresh process from its start to the first answer, import and loading of the model included; the model
-is a CRF with the template `chunking` trained on the built-in corpus (CRFsuite: the same features as dicts).
-`foreign cache` is a cache that root filled, read-only, used by another user (needs root and setpriv).
-Installing needs a package index.  Times on shared machines wander: believe ratios.
+`cold start` is a fresh process from its start to the first answer, import and loading of the model
+included; the model is a CRF with the template `chunking` trained on the built-in corpus (CRFsuite:
+the same features as dicts). `foreign cache` is a cache that root filled, read-only, used by another
+user (needs root and setpriv). Installing needs a package index.  Times on shared machines wander:
+believe ratios.
 """
 
 import argparse
@@ -24,7 +26,11 @@ from rich.markup import escape
 from rich.table import Table
 
 ROOT = Path(__file__).resolve().parent.parent
-FLAVOURS = {"labelwright": "{root}", "labelwright[fast]": "{root}[fast]", "python-crfsuite": "python-crfsuite"}
+FLAVOURS = {
+    "labelwright": "{root}",
+    "labelwright[fast]": "{root}[fast]",
+    "python-crfsuite": "python-crfsuite",
+}
 REPEATS = 5
 
 TRAIN = """
@@ -39,7 +45,9 @@ LatentCRF(n_latent=2, template="chunking", max_iter=5).fit(X, corpus.y).save(sys
 TAG = """
 import sys
 from labelwright import load
-sentence = [("He", "PRP"), ("reckons", "VBZ"), ("the", "DT"), ("current", "JJ"), ("account", "NN")] * 5
+sentence = [
+    ("He", "PRP"), ("reckons", "VBZ"), ("the", "DT"), ("current", "JJ"), ("account", "NN")
+] * 5
 print(load(sys.argv[1]).predict([sentence])[0][:3])
 """
 TRAIN_RIVAL = """
@@ -70,10 +78,13 @@ class Environment(NamedTuple):
 
     @property
     def megabytes(self) -> float:
-        """The files of all packages but pip's, with their bytecode; scripts are too small to count."""
+        """The files of all packages but pip's, with their bytecode; scripts are too small to
+        count."""
         site = next(self.folder.glob("lib/python*/site-packages"))
         left_out = ("pip", "setuptools", "pkg_resources", "_distutils_hack", "wheel")
-        folders = [path for path in site.iterdir() if not path.name.split("-")[0].startswith(left_out)]
+        folders = [
+            path for path in site.iterdir() if not path.name.split("-")[0].startswith(left_out)
+        ]
         files = [file for top in folders for file in ([top] if top.is_file() else top.rglob("*"))]
         return sum(f.stat().st_size for f in files if f.is_file()) / 1e6
 
@@ -92,7 +103,11 @@ class Environment(NamedTuple):
 
 
 def _environment(variables: dict[str, str]) -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("LABELWRIGHT", "PYTHON"))}
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("LABELWRIGHT", "PYTHON"))
+    }
     return {**kept, **variables}
 
 
@@ -101,7 +116,16 @@ def install(python: str, name: str, folder: Path) -> Environment:
     subprocess.run([python, "-m", "venv", folder], check=True)
     made = Environment(name, folder)
     wanted = FLAVOURS[name].format(root=ROOT)
-    pip = [str(made.python), "-m", "pip", "--quiet", "--disable-pip-version-check", "install", "--no-compile", wanted]
+    pip = [
+        str(made.python),
+        "-m",
+        "pip",
+        "--quiet",
+        "--disable-pip-version-check",
+        "install",
+        "--no-compile",
+        wanted,
+    ]
     subprocess.run(pip, check=True)
     subprocess.run([str(made.python), "-m", "compileall", "-q", str(folder / "lib")], check=False)
     return made
@@ -110,24 +134,48 @@ def install(python: str, name: str, folder: Path) -> Environment:
 def cold_starts(made: dict[str, Environment], folder: Path) -> list[tuple[str, str]]:
     """Rows of the table: what was measured, and the seconds."""
     crf, latent, rival = folder / "crf.model", folder / "latent.model", folder / "rival.model"
-    fast, plain, crfsuite = (made[name] for name in ("labelwright[fast]", "labelwright", "python-crfsuite"))
+    fast, plain, crfsuite = (
+        made[name] for name in ("labelwright[fast]", "labelwright", "python-crfsuite")
+    )
     fast.run(TRAIN, crf, latent, LABELWRIGHT_CACHE=str(folder / "train-cache"))
     crfsuite.run(TRAIN_RIVAL, rival)
-    rows = [("python-crfsuite", crfsuite.seconds(TAG_RIVAL, rival)), ("python alone", plain.seconds("pass"))]
+    rows = [
+        ("python-crfsuite", crfsuite.seconds(TAG_RIVAL, rival)),
+        ("python alone", plain.seconds("pass")),
+    ]
     rows += [
-        (f"labelwright, {kind}", plain.seconds(TAG, file)) for kind, file in (("CRF", crf), ("latent CRF", latent))
+        (f"labelwright, {kind}", plain.seconds(TAG, file))
+        for kind, file in (("CRF", crf), ("latent CRF", latent))
     ]
     cache = str(folder / "cache")
     subprocess.run(
-        [str(fast.folder / "bin" / "labelwright"), "warmup", "--cache", cache, "--only", "tag", "--cpu", "generic"],
+        [
+            str(fast.folder / "bin" / "labelwright"),
+            "warmup",
+            "--cache",
+            cache,
+            "--only",
+            "tag",
+            "--cpu",
+            "generic",
+        ],
         env=_environment({}),
         check=True,
     )
     for kind, file in (("CRF", crf), ("latent CRF", latent)):
-        rows.append((f"labelwright[fast], {kind}", fast.seconds(TAG, file, LABELWRIGHT_CACHE=cache)))
+        rows.append(
+            (f"labelwright[fast], {kind}", fast.seconds(TAG, file, LABELWRIGHT_CACHE=cache))
+        )
         compiled = {"LABELWRIGHT_CACHE": cache, "LABELWRIGHT_ENGINE": "compiled"}
-        rows.append((f"labelwright[fast], {kind}, compiled from the first token", fast.seconds(TAG, file, **compiled)))
-    return [(what, f"{seconds:.2f} s") for what, seconds in rows] + foreign_cache(fast, crf, Path(cache))
+        rows.append(
+            (
+                f"labelwright[fast], {kind}, compiled from the first token",
+                fast.seconds(TAG, file, **compiled),
+            )
+        )
+    return [(what, f"{seconds:.2f} s") for what, seconds in rows] + foreign_cache(
+        fast, crf, Path(cache)
+    )
 
 
 def foreign_cache(fast: Environment, model: Path, cache: Path) -> list[tuple[str, str]]:
@@ -136,7 +184,9 @@ def foreign_cache(fast: Environment, model: Path, cache: Path) -> list[tuple[str
         return [("foreign, read-only cache", "not measured: needs root and setpriv")]
     other = ["setpriv", "--reuid", "12345", "--regid", "12345", "--clear-groups"]
     version = [str(fast.python), "-c", "import sys; print(sys.version)"]
-    versions = [subprocess.run([*as_user, *version], capture_output=True).stdout for as_user in ([], other)]
+    versions = [
+        subprocess.run([*as_user, *version], capture_output=True).stdout for as_user in ([], other)
+    ]
     if versions[0] != versions[1]:  # a Python in root's home
         why = "not measured: uid 12345 cannot run this Python; use --python /usr/bin/python3"
         return [("foreign, read-only cache", why)]
@@ -145,18 +195,30 @@ def foreign_cache(fast: Environment, model: Path, cache: Path) -> list[tuple[str
     for path in (cache, *cache.rglob("*")):
         path.chmod(0o555 if path.is_dir() else 0o444)
     command = [*other, str(fast.python), "-c", TAG, str(model)]
-    variables = {"HOME": str(home), "LABELWRIGHT_CACHE": str(cache), "LABELWRIGHT_ENGINE": "compiled"}
+    variables = {
+        "HOME": str(home),
+        "LABELWRIGHT_CACHE": str(cache),
+        "LABELWRIGHT_ENGINE": "compiled",
+    }
     begun = time.perf_counter()
     subprocess.run(command, env=_environment(variables), stdout=subprocess.DEVNULL, check=True)
     seconds, compiled = time.perf_counter() - begun, len(list(home.rglob("*.kernel")))
     shutil.rmtree(home)
-    return [("foreign, read-only cache, as uid 12345", f"{seconds:.2f} s, {compiled} kernels compiled")]
+    return [
+        ("foreign, read-only cache, as uid 12345", f"{seconds:.2f} s, {compiled} kernels compiled")
+    ]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--python", default=getattr(sys, "_base_executable", sys.executable))
-    parser.add_argument("--keep", type=Path, help="keep the environments in this folder, and use those that are there")
+    parser.add_argument(
+        "--keep",
+        type=Path,
+        help="keep the environments in this folder, and use those that are there",
+    )
     options = parser.parse_args()
     folder = options.keep or Path(tempfile.mkdtemp(prefix="labelwright-footprint-"))
     folder.mkdir(parents=True, exist_ok=True)

@@ -1,14 +1,19 @@
-"""Many labels: CRFs with pruned candidates beside unpruned ones, on GENIA's and AMALGUM's parts of speech.
+"""Many labels: CRFs with pruned candidates beside unpruned ones, on GENIA's and AMALGUM's parts of
+speech.
 
-    python benchmarks/labels.py genia   [--order 1] [--sentences 4000] [--iterations 50]   48 labels, pruned and not
-    python benchmarks/labels.py amalgum [--order 1] [--sentences 4000] [--iterations 50]   500 labels and more, pruned
-    python benchmarks/labels.py growth  [--sentences 2400] [--iterations 50]       50 to 5,000 labels
+    python benchmarks/labels.py genia [--order 1] [--sentences 4000] [--iterations 50]
+        48 labels, pruned and not
+    python benchmarks/labels.py amalgum [--order 1] [--sentences 4000] [--iterations 50]
+        500 labels and more, pruned
+    python benchmarks/labels.py growth [--sentences 2400] [--iterations 50]
+        50 to 5,000 labels
 
-Labels of `amalgum` are the part of speech (xpos) and the universal one of the next token.  Those of `growth` have the
-xpos of the token before as well; the most frequent ones are kept, all others are one label.  5,000 labels need 6,000
-sentences.  An unpruned model with more than 250 labels is trained for three iterations only, for their time; with more
-than 600 not at all.  Every model is trained in a process of its own.  Seconds are those of the processor, summed over
-threads: they mean something on a busy machine, too.  The corpora are in the folder that LABELWRIGHT_CORPORA names.
+Labels of `amalgum` are the part of speech (xpos) and the universal one of the next token.  Those of
+`growth` have the xpos of the token before as well; the most frequent ones are kept, all others are
+one label.  5,000 labels need 6,000 sentences.  An unpruned model with more than 250 labels is
+trained for three iterations only, for their time; with more than 600 not at all.  Every model is
+trained in a process of its own.  Seconds are those of the processor, summed over threads: they mean
+something on a busy machine, too.  The corpora are in the folder that LABELWRIGHT_CORPORA names.
 """
 
 import argparse
@@ -29,7 +34,8 @@ from labelwright import CRF, read_columns
 from measure import Job, Laps, ask, serve
 
 GROWTH = (50, 200, 500, 2000, 5000)
-TRAINABLE, MEASURABLE = 250, 600  # labels of an unpruned model that is trained, and whose time is measured
+# labels of an unpruned model that is trained, and whose time is measured
+TRAINABLE, MEASURABLE = 250, 600
 ENOUGH_SENTENCES = {5000: 6000}  # that have so many labels
 PROVEN = 100  # sentences of the test set that are decoded with a proof
 Rows = list[tuple[str, ...]]
@@ -37,7 +43,10 @@ Rows = list[tuple[str, ...]]
 
 def next_tag(rows: Rows) -> list[str]:
     """xpos, and the upos of the next token."""
-    return [f"{row[2]}|{after}" for row, after in zip(rows, [*(r[1] for r in rows[1:]), "END"], strict=True)]
+    return [
+        f"{row[2]}|{after}"
+        for row, after in zip(rows, [*(r[1] for r in rows[1:]), "END"], strict=True)
+    ]
 
 
 def neighbours(rows: Rows) -> list[str]:
@@ -55,11 +64,15 @@ LABELS: dict[str, Callable[[Rows], list[str]]] = {
 
 def sentences(corpus: str, part: str, n: int) -> tuple[list[list[str]], list[list[str]]]:
     """The words and labels of the first n sentences."""
-    folder = Path(os.environ["LABELWRIGHT_CORPORA"]) / ("genia_pos" if corpus == "genia_pos" else "amalgum")
+    folder = Path(os.environ["LABELWRIGHT_CORPORA"]) / (
+        "genia_pos" if corpus == "genia_pos" else "amalgum"
+    )
     table = read_columns(folder / f"{part}.txt.xz")
     columns = [table.column(name) for name in table.names]
     rows = [list(zip(*sentence, strict=True)) for sentence in islice(zip(*columns, strict=True), n)]
-    return [[row[0] for row in sentence] for sentence in rows], [LABELS[corpus](sentence) for sentence in rows]
+    return [[row[0] for row in sentence] for sentence in rows], [
+        LABELS[corpus](sentence) for sentence in rows
+    ]
 
 
 def cut(y: list[list[str]], kept: set[str]) -> list[list[str]]:
@@ -69,7 +82,15 @@ def cut(y: list[list[str]], kept: set[str]) -> list[list[str]]:
 
 def shared(predicted: list[list[str]], gold: list[list[str]]) -> float:
     """The share of right labels."""
-    return float(np.mean([a == b for p, g in zip(predicted, gold, strict=True) for a, b in zip(p, g, strict=True)]))
+    return float(
+        np.mean(
+            [
+                a == b
+                for p, g in zip(predicted, gold, strict=True)
+                for a, b in zip(p, g, strict=True)
+            ]
+        )
+    )
 
 
 def kept_share(model: CRF, X: list[list[str]], y: list[list[str]]) -> float:
@@ -84,7 +105,9 @@ def kept_share(model: CRF, X: list[list[str]], y: list[list[str]]) -> float:
 
 def measured(laps: Laps, job: Job) -> Job:
     """Train one model, and ask it."""
-    (X, y), (V, g) = (sentences(job["corpus"], *part) for part in (("train", job["n"]), ("test", job["n_test"])))
+    (X, y), (V, g) = (
+        sentences(job["corpus"], *part) for part in (("train", job["n"]), ("test", job["n_test"]))
+    )
     if job["labels"]:
         frequent = Counter(chain.from_iterable(y)).most_common(job["labels"] - 1)
         y, g = (cut(part, {label for label, _ in frequent}) for part in (y, g))
@@ -119,7 +142,9 @@ def measured(laps: Laps, job: Job) -> Job:
             "proven": float(np.mean([record.exact for record in fast])),
             "enlarged": float(np.mean([record.exact for record in exact])),
             "gain": shared([r.labels for r in exact], g) - shared([r.labels for r in fast], g),
-            "same": float(np.mean([a.labels == b.labels for a, b in zip(fast, exact, strict=True)])),
+            "same": float(
+                np.mean([a.labels == b.labels for a, b in zip(fast, exact, strict=True)])
+            ),
         }
     return answer
 
@@ -164,7 +189,8 @@ def compare(title: str, jobs: list[Job]) -> None:
 
 
 def jobs_of(corpus: str, labels: int, known: int, given: argparse.Namespace) -> list[Job]:
-    """A pruned model, and an unpruned one where that can run; `known` labels, of which so many are kept (0: all)."""
+    """A pruned model, and an unpruned one where that can run; `known` labels, of which so many are
+    kept (0: all)."""
     n = max(given.sentences, ENOUGH_SENTENCES.get(labels, 0))
     job = {"corpus": corpus, "labels": labels, "n": n, "n_test": 1000, "order": given.order}
     jobs = [job | {"prune": 0.999, "iterations": given.iterations}]
@@ -176,7 +202,9 @@ def jobs_of(corpus: str, labels: int, known: int, given: argparse.Namespace) -> 
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("task", choices=["genia", "amalgum", "growth"])
     parser.add_argument("--order", type=int, default=1)
     parser.add_argument("--sentences", type=int, default=4000)
@@ -188,7 +216,10 @@ def main() -> None:
         jobs = [job for n in GROWTH for job in jobs_of("growth", n, n, given)]
     else:
         jobs = jobs_of(
-            {"genia": "genia_pos"}.get(given.task, given.task), 0, 50 if given.task == "genia" else 550, given
+            {"genia": "genia_pos"}.get(given.task, given.task),
+            0,
+            50 if given.task == "genia" else 550,
+            given,
         )
     if given.order == 2:
         jobs = [job for job in jobs if job["prune"] != "off" or given.task == "genia"]

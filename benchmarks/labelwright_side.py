@@ -17,8 +17,11 @@ from measure import Job, Laps, serve
 
 
 def train(laps: Laps, job: Job) -> Job:
-    """File to model; `warm` is a small file to train on first, so that loading machine code counts as start-up."""
-    tagger = CRF(template=job["template"], cells="observed", l2=1.0, n_jobs=job["threads"], max_iter=2)
+    """File to model; `warm` is a small file to train on first, so that loading machine code counts
+    as start-up."""
+    tagger = CRF(
+        template=job["template"], cells="observed", l2=1.0, n_jobs=job["threads"], max_iter=2
+    )
     if job["warm"]:
         tagger.fit(read_columns(job["warm"])).save(job["model"])
         laps("kernels")
@@ -36,7 +39,8 @@ def train(laps: Laps, job: Job) -> Job:
 
 
 def tag(laps: Laps, job: Job) -> Job:
-    """File to labelled file; a small model tags a small file first, so that loading machine code counts as start-up."""
+    """File to labelled file; a small model tags a small file first, so that loading machine code
+    counts as start-up."""
     expect_much()  # compiled code, as for a large file
     corpus = read_columns(job["warm"])
     write_columns(corpus, job["out"], load(job["warm_model"]).predict(corpus))
@@ -55,10 +59,11 @@ def tag(laps: Laps, job: Job) -> Job:
 
 
 def limit(laps: Laps, job: Job) -> Job:
-    """What an evaluation of the objective takes, what it must move through memory, and how fast a copy is.
+    """What an evaluation of the objective takes, what it must move through memory, and how fast a
+    copy is.
 
-    The bytes are those of arrays that an evaluation reads or writes from one end to the other; rows of keys that tokens
-    read at random places count once for each token."""
+    The bytes are those of arrays that an evaluation reads or writes from one end to the other; rows
+    of keys that tokens read at random places count once for each token."""
     tagger = CRF(template=job["template"])
     data, trained = tagger._prepare(read_columns(job["train"]), None)
     workers = Workers(job["threads"])

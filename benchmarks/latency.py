@@ -1,15 +1,19 @@
 """How long one sentence takes, how many tokens a second, and the first answer of a fresh process.
 
-    python benchmarks/latency.py train --corpora DIR --models DIR     models of all kinds, once, with compiled code
-    python benchmarks/latency.py --corpora DIR --models DIR           the table
-    python benchmarks/latency.py requests --corpora DIR --models DIR  the slowest of many requests, with an empty cache
+    python benchmarks/latency.py train --corpora DIR --models DIR
+        models of all kinds, once, with compiled code
+    python benchmarks/latency.py --corpora DIR --models DIR
+        the table
+    python benchmarks/latency.py requests --corpora DIR --models DIR
+        the slowest of many requests, with an empty cache
 
-Taggers read words and tags of CoNLL-2000 through the template `chunking` (the cascade reads words alone); CRFsuite is
-given feature dicts, ready made, as is the CRF in the row `dicts`.  A sentence has 25 words; its time is the least of
-several runs, and the table has the mean over the sentences.  Each cell is measured in a process of its own.
+Taggers read words and tags of CoNLL-2000 through the template `chunking` (the cascade reads words
+alone); CRFsuite is given feature dicts, ready made, as is the CRF in the row `dicts`.  A sentence
+has 25 words; its time is the least of several runs, and the table has the mean over the sentences.
+Each cell is measured in a process of its own.
 
-Requests are sentences as they come, one behind the other, from one thread and from four, in a process whose machine
-code is compiled and loaded meanwhile; by NumPy alone for comparison.
+Requests are sentences as they come, one behind the other, from one thread and from four, in a
+process whose machine code is compiled and loaded meanwhile; by NumPy alone for comparison.
 """
 
 import argparse
@@ -50,7 +54,10 @@ def train(options: argparse.Namespace) -> None:
     from labelwright import CRF, Cascade, LatentCRF, MemoryTagger, Perceptron, SemiCRF, read_columns
 
     corpus = read_columns(options.corpora / "conll2000" / "train.txt", names="word,pos,chunk")
-    words = [("pos", CRF("multilayer", max_iter=30)), ("chunk", CRF("multilayer-above", max_iter=30))]
+    words = [
+        ("pos", CRF("multilayer", max_iter=30)),
+        ("chunk", CRF("multilayer-above", max_iter=30)),
+    ]
     models: dict[str, Any] = {
         "crf": CRF("chunking", max_iter=30),
         "perceptron": Perceptron("chunking", max_iter=5),
@@ -108,8 +115,8 @@ def measure(options: argparse.Namespace) -> None:
 
 
 def serve(options: argparse.Namespace) -> None:
-    """Print how long requests to a CRF take in this process: the median, 99 %, the largest, and how many had come when
-    the last kernel was loaded."""
+    """Print how long requests to a CRF take in this process: the median, 99 %, the largest, and how
+    many had come when the last kernel was loaded."""
     from concurrent.futures import ThreadPoolExecutor
 
     from labelwright import load, read_columns
@@ -139,23 +146,43 @@ def serve(options: argparse.Namespace) -> None:
 
 def requests(options: argparse.Namespace) -> None:
     """The latency of requests while machine code is compiled and loaded, and by NumPy alone."""
-    print(f"{'':14} {'median ms':>10} {'99 % ms':>10} {'largest ms':>10} {'kernels':>8} {'loaded at':>10}")
+    print(
+        f"{'':14} {'median ms':>10} {'99 % ms':>10} {'largest ms':>10} {'kernels':>8} "
+        f"{'loaded at':>10}"
+    )
     for threads in (1, 4):
         for engine in ("auto", "numpy"):
-            command = [sys.executable, __file__, "serve", "--corpora", options.corpora, "--models", options.models]
+            command = [
+                sys.executable,
+                __file__,
+                "serve",
+                "--corpora",
+                options.corpora,
+                "--models",
+                options.models,
+            ]
             command += ["--threads", threads, "--requests", options.requests]
             with tempfile.TemporaryDirectory() as cache:
                 environment = os.environ | {"LABELWRIGHT_ENGINE": engine, "XDG_CACHE_HOME": cache}
                 environment.pop("LABELWRIGHT_CACHE", None)
                 done = subprocess.run(
-                    [str(part) for part in command], env=environment, capture_output=True, text=True, check=True
+                    [str(part) for part in command],
+                    env=environment,
+                    capture_output=True,
+                    text=True,
+                    check=True,
                 )
             median, most, largest, kernels, at = done.stdout.split()
-            print(f"{threads} {engine:12} {median:>10} {most:>10} {largest:>10} {kernels:>8} {at:>10}", flush=True)
+            print(
+                f"{threads} {engine:12} {median:>10} {most:>10} {largest:>10} {kernels:>8} "
+                f"{at:>10}",
+                flush=True,
+            )
 
 
 def fresh(program: str, engine: str | None = None, repeats: int = 5) -> float:
-    """The least seconds of a fresh process from its start to its end; bytecode is there, as where pip has installed."""
+    """The least seconds of a fresh process from its start to its end; bytecode is there, as where
+    pip has installed."""
     environment = os.environ | ({"LABELWRIGHT_ENGINE": engine} if engine else {})
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
     seconds = []
@@ -163,7 +190,9 @@ def fresh(program: str, engine: str | None = None, repeats: int = 5) -> float:
         environment["PYTHONPYCACHEPREFIX"] = bytecode
         for _ in range(repeats + 1):  # the first one writes it
             begun = time.perf_counter()
-            subprocess.run([sys.executable, "-c", program], env=environment, check=True, capture_output=True)
+            subprocess.run(
+                [sys.executable, "-c", program], env=environment, check=True, capture_output=True
+            )
             seconds.append(time.perf_counter() - begun)
     return min(seconds[1:])
 
@@ -176,7 +205,9 @@ def table(options: argparse.Namespace) -> None:
         for engine in ENGINES if kind != "crfsuite" else ("",):
             command = [sys.executable, __file__, "measure", "--kind", kind, *folders, *limits]
             environment = os.environ | ({"LABELWRIGHT_ENGINE": engine} if engine else {})
-            done = subprocess.run([str(part) for part in command], env=environment, capture_output=True, text=True)
+            done = subprocess.run(
+                [str(part) for part in command], env=environment, capture_output=True, text=True
+            )
             if done.returncode:
                 sys.exit(f"latency.py: {kind} {engine}: {done.stderr.strip().splitlines()[-1]}")
             milliseconds, speed = done.stdout.split()
@@ -190,8 +221,15 @@ def table(options: argparse.Namespace) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("task", nargs="?", default="table", choices=("table", "train", "measure", "requests", "serve"))
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "task",
+        nargs="?",
+        default="table",
+        choices=("table", "train", "measure", "requests", "serve"),
+    )
     parser.add_argument("--corpora", type=Path, required=True)
     parser.add_argument("--models", type=Path, required=True)
     parser.add_argument("--kind", choices=(*KINDS, "crfsuite"))
@@ -200,7 +238,13 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--requests", type=int, default=5000)
     options = parser.parse_args()
-    tasks = {"table": table, "train": train, "measure": measure, "requests": requests, "serve": serve}
+    tasks = {
+        "table": table,
+        "train": train,
+        "measure": measure,
+        "requests": requests,
+        "serve": serve,
+    }
     tasks[options.task](options)
 
 

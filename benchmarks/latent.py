@@ -1,11 +1,14 @@
-"""Latent CRFs on NP chunking (CoNLL-2000, words only) or Bio-NER (JNLPBA): decoders side by side, and costs.
+"""Latent CRFs on NP chunking (CoNLL-2000, words only) or Bio-NER (JNLPBA): decoders side by side,
+and costs.
 
-    python benchmarks/latent.py decoders [--task np|bioner] [--template NAME] [--iterations 100] [--seeds 0,1,2]
+    python benchmarks/latent.py decoders [--task np|bioner] [--template NAME] [--iterations 100]
+    [--seeds 0,1,2]
     python benchmarks/latent.py costs    [--task np|bioner]
 
-`decoders` trains a CRF and, for each seed, a latent CRF, and decodes the test set with every decoder: encoded data, one
-process, the fastest of three passes (of one, for more than 100 latent paths).  `costs` gives seconds per iteration
-against states, order and threads, and the peak of memory so far.
+`decoders` trains a CRF and, for each seed, a latent CRF, and decodes the test set with every
+decoder: encoded data, one process, the fastest of three passes (of one, for more than 100 latent
+paths).  `costs` gives seconds per iteration against states, order and threads, and the peak of
+memory so far.
 """
 
 import argparse
@@ -43,9 +46,12 @@ SETTINGS: dict[str, dict[str, Any]] = {
 
 
 def corpora(task: str, folder: Path, columns: tuple[str, ...] = ("word",)) -> tuple[Corpus, Corpus]:
-    """Training and test part; for NP chunking these columns alone, with every label but B-NP and I-NP mapped to O."""
+    """Training and test part; for NP chunking these columns alone, with every label but B-NP and
+    I-NP mapped to O."""
     if task == "bioner":
-        train, test = (read_columns(folder / "jnlpba" / f"{part}.txt") for part in ("train", "test"))
+        train, test = (
+            read_columns(folder / "jnlpba" / f"{part}.txt") for part in ("train", "test")
+        )
         return train, test
     parts = []
     for part in ("train", "test"):
@@ -67,16 +73,27 @@ def per_iteration(model: Any) -> float:
 def show_training(model: Any, test: Corpus, console: Console) -> None:
     f1 = evaluate(test.y, model.predict(test)).f1
     record = model.training_
-    cost = f"{record['weights']:,} weights, {record['iterations']} iterations, {record['seconds']:.1f} s"
+    cost = (
+        f"{record['weights']:,} weights, {record['iterations']} iterations, "
+        f"{record['seconds']:.1f} s"
+    )
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
     console.print(
-        f"{model!r}: {cost}, {per_iteration(model):.3f} s an iteration, peak {memory:,} MB, F1 {100 * f1:.2f}"
+        f"{model!r}: {cost}, {per_iteration(model):.3f} s an iteration, peak {memory:,} MB, F1 "
+        f"{100 * f1:.2f}"
     )
 
 
 def decoders(model: LatentCRF, test: Corpus, quick: bool) -> Table:
     """Seconds, F1 and share of proven sentences of every decoder."""
-    table = Table("decoder", "seconds", "times viterbi", "F1", "proven", title="decoding the test set, encoded")
+    table = Table(
+        "decoder",
+        "seconds",
+        "times viterbi",
+        "F1",
+        "proven",
+        title="decoding the test set, encoded",
+    )
     data, gold, base = model.encode(test), test.y, 0.0
     proofs: dict[str, list[Any]] = {}
     for options in DECODERS[:7] if quick else DECODERS:
@@ -90,22 +107,42 @@ def decoders(model: LatentCRF, test: Corpus, quick: bool) -> Table:
         base = base or min(seconds)
         f1 = evaluate(gold, [d.labels for d in found]).f1
         shares = f"{100 * sum(d.exact for d in found) / len(found):.2f} %"
-        table.add_row(name, f"{min(seconds):.3f}", f"{min(seconds) / base:.2f}", f"{100 * f1:.2f}", shares)
+        table.add_row(
+            name, f"{min(seconds):.3f}", f"{min(seconds) / base:.2f}", f"{100 * f1:.2f}", shares
+        )
     differ = 0
     for name, found in proofs.items():
         if name.startswith("ldi"):
             pairs = zip(found, proofs["exact"], strict=True)
-            differ += sum(a.exact and abs(a.log_probability - b.log_probability) > 1e-9 for a, b in pairs)
+            differ += sum(
+                a.exact and abs(a.log_probability - b.log_probability) > 1e-9 for a, b in pairs
+            )
     table.caption = f"sentences that LDI proves and `exact` answers otherwise: {differ}"
     return table
 
 
 def costs(task: str, train: Corpus) -> Table:
     """Seconds per iteration against latent states, order and threads."""
-    settings = {"np": {"template": "words"}, "bioner": {"template": "bioner-2009", "min_count": 15}}[task]
+    settings = {
+        "np": {"template": "words"},
+        "bioner": {"template": "bioner-2009", "min_count": 15},
+    }[task]
     title = f"one iteration, {task}, features on states ({settings['template']})"
-    table = Table("order", "latent", "states", "nodes", "arcs", "1 thread", "2 threads", "peak MB", title=title)
-    cases = {"np": [(1, 1), (1, 2), (1, 4), (1, 8), (2, 1), (2, 2), (2, 4), (2, 8)], "bioner": [(1, 1), (1, 4), (2, 4)]}
+    table = Table(
+        "order",
+        "latent",
+        "states",
+        "nodes",
+        "arcs",
+        "1 thread",
+        "2 threads",
+        "peak MB",
+        title=title,
+    )
+    cases = {
+        "np": [(1, 1), (1, 2), (1, 4), (1, 8), (2, 1), (2, 2), (2, 4), (2, 8)],
+        "bioner": [(1, 1), (1, 4), (2, 4)],
+    }
     for order, latent in cases[task]:
         seconds = []
         for threads in (1, 2):
@@ -126,7 +163,9 @@ def costs(task: str, train: Corpus) -> Table:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("what", choices=["decoders", "costs"])
     parser.add_argument("--corpora", type=Path, default=os.environ.get("LABELWRIGHT_CORPORA"))
     parser.add_argument("--task", choices=sorted(SETTINGS), default="np")

@@ -30,16 +30,25 @@ def ask(side: str, task: str, /, environment: Job | None = None, **job: Any) -> 
 
     The caller must stay small: a process inherits the peak memory of the one that started it."""
     job |= {"task": task, "begun": time.time()}
-    command = [sys.executable, str(Path(__file__).with_name(f"{side}.py")), json.dumps(job, default=str)]
-    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **(environment or {})})
+    command = [
+        sys.executable,
+        str(Path(__file__).with_name(f"{side}.py")),
+        json.dumps(job, default=str),
+    ]
+    done = subprocess.run(
+        command, capture_output=True, text=True, env={**os.environ, **(environment or {})}
+    )
     if done.returncode:
-        raise SystemExit(f"{side} {task}: failed: {(done.stderr.strip().splitlines() or ['no message'])[-1]}")
+        raise SystemExit(
+            f"{side} {task}: failed: {(done.stderr.strip().splitlines() or ['no message'])[-1]}"
+        )
     answer: Job = json.loads(done.stdout.splitlines()[-1])
     return answer
 
 
 def serve(tasks: dict[str, Callable[[Laps, Job], Job]]) -> None:
-    """The other end of `ask`: do the task that the command line holds, print its measures as one line of JSON."""
+    """The other end of `ask`: do the task that the command line holds, print its measures as one
+    line of JSON."""
     job = json.loads(sys.argv[1])
     laps = Laps(job["begun"])
     found = tasks[job["task"]](laps, job)

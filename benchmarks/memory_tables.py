@@ -1,12 +1,16 @@
-"""Tables 1 and 2 and figures 1 and 2 of Canisius, van den Bosch & Daelemans (2006), on the corpora that can be had.
+"""Tables 1 and 2 and figures 1 and 2 of Canisius, van den Bosch & Daelemans (2006), on the corpora
+that can be had.
 
-    python benchmarks/memory_tables.py table1 [--tasks conll2000,nettalk] [--search 1500] [--refine] [--plots FOLDER]
-    python benchmarks/memory_tables.py curve [--plots FOLDER]      figures 1 and 2: nettalk, good and bad classifiers
+    python benchmarks/memory_tables.py table1 [--tasks conll2000,nettalk] [--search 1500]
+                                              [--refine] [--plots FOLDER]
+    python benchmarks/memory_tables.py curve [--plots FOLDER]
+        figures 1 and 2: nettalk, good and bad classifiers
 
-Windows are of 7 words and tags, or of 7 letters.  The settings of each task are found by ProgressiveSearch on a part of
-its training data (`--search` sentences), once for plain classes and once for trigrams (with `--refine` then near by on
-all of it); then the whole training part is remembered and the test part is labelled once.  Chunks and names are scored
-by F1, letters by whole words.
+Windows are of 7 words and tags, or of 7 letters.  The settings of each task are found by
+ProgressiveSearch on a part of its training data (`--search` sentences), once for plain classes and
+once for trigrams (with `--refine` then near by on all of it); then the whole training part is
+remembered and the test part is labelled once.  Chunks and names are scored by F1, letters by whole
+words.
 """
 
 import argparse
@@ -47,9 +51,15 @@ TASKS = {
     "conll2002_ned": Task("MED", "word,pos,ner", WORDS, "ner", "f1", MED, (77.1, 9.3)),
     "bionlp13cg": Task("MED", "word,tag", ("word",), "tag", "f1", MED, (77.1, 9.3)),
     "jnlpba": Task("GENIA", "word,pos,tag", WORDS, "tag", "f1", GENIA, (71.8, 1719.3)),
-    "nettalk": Task("PHONEME", "letter,phoneme", ("letter",), "phoneme", "sentence", PHONEME, (91.7, 1.8)),
-    "morph_nld_mbma_silver": Task("MORPHO", "letter,class", ("letter",), "class", "sentence", MORPHO, (80.9, 2.8)),
-    "morph_rus_tikhonov": Task("MORPHO", "letter,class", ("letter",), "class", "sentence", MORPHO, (80.9, 2.8)),
+    "nettalk": Task(
+        "PHONEME", "letter,phoneme", ("letter",), "phoneme", "sentence", PHONEME, (91.7, 1.8)
+    ),
+    "morph_nld_mbma_silver": Task(
+        "MORPHO", "letter,class", ("letter",), "class", "sentence", MORPHO, (80.9, 2.8)
+    ),
+    "morph_rus_tikhonov": Task(
+        "MORPHO", "letter,class", ("letter",), "class", "sentence", MORPHO, (80.9, 2.8)
+    ),
 }
 
 
@@ -74,38 +84,59 @@ def parts_of(name: str, folder: Path) -> tuple[Corpus, Corpus]:
 
     def part(which: str) -> Corpus:
         path = folder / name / f"{which}.txt"
-        corpus = read_columns(path if path.exists() else path.with_suffix(".txt.xz"), names=task.columns.split(","))
+        corpus = read_columns(
+            path if path.exists() else path.with_suffix(".txt.xz"), names=task.columns.split(",")
+        )
         corpus = corpus.select([*task.inputs, task.label], label=task.label)
-        return corpus.with_scheme("iob1") if task.scoring == "f1" else corpus  # the coding of the paper
+        # the coding of the paper
+        return corpus.with_scheme("iob1") if task.scoring == "f1" else corpus
 
     train = part("train")
     if name == "jnlpba":  # the paper parts its data 90 to 10
-        return train.take(slice(0, len(train) * 9 // 10)), train.take(slice(len(train) * 9 // 10, None))
+        return train.take(slice(0, len(train) * 9 // 10)), train.take(
+            slice(len(train) * 9 // 10, None)
+        )
     return train, part("test")
 
 
 def score(task: Task, gold: Any, found: Any) -> float:
     """F1 of chunks, or the share of words that are right, in percent."""
-    result = evaluate(gold, found, reading="token") if task.scoring == "sentence" else evaluate(gold, found)
+    result = (
+        evaluate(gold, found, reading="token")
+        if task.scoring == "sentence"
+        else evaluate(gold, found)
+    )
     return 100 * (result.sentence_accuracy if task.scoring == "sentence" else result.f1)
 
 
-def searched(task: Task, train: Corpus, sentences: int, console: Console, **words: Any) -> dict[str, Any]:
+def searched(
+    task: Task, train: Corpus, sentences: int, console: Console, **words: Any
+) -> dict[str, Any]:
     """The best settings on sentences drawn from the training data."""
     rng = np.random.default_rng(0)
     sentences *= 4 if task.scoring == "sentence" else 1  # words are short
     part = train.take(np.sort(rng.permutation(len(train))[:sentences]))
     begun = time.perf_counter()
     search = ProgressiveSearch(
-        MemoryTagger(**words), settings(), first=max(50, sentences // 12), steps=4, scoring=task.scoring, refit=False
+        MemoryTagger(**words),
+        settings(),
+        first=max(50, sentences // 12),
+        steps=4,
+        scoring=task.scoring,
+        refit=False,
     ).fit(part)
     seconds = time.perf_counter() - begun
-    console.print(f"    {words}: {search.best_params_}, {100 * search.best_score_:.2f} ({seconds:.0f} s)")
+    console.print(
+        f"    {words}: {search.best_params_}, {100 * search.best_score_:.2f} ({seconds:.0f} s)"
+    )
     return dict(search.best_params_)
 
 
-def refined(task: Task, train: Corpus, found: dict[str, Any], console: Console, **words: Any) -> dict[str, Any]:
-    """The best settings near those found, on all training data: small samples like few neighbours too much."""
+def refined(
+    task: Task, train: Corpus, found: dict[str, Any], console: Console, **words: Any
+) -> dict[str, Any]:
+    """The best settings near those found, on all training data: small samples like few neighbours
+    too much."""
     grid = {
         "metric": found["metric"],
         "mvdm_threshold": [1, 2],
@@ -138,17 +169,28 @@ def table1(options: argparse.Namespace, folder: Path, console: Console) -> None:
         train, test = parts_of(name, folder)
         if options.test:
             test = test.take(slice(0, options.test))
-        console.print(f"{name} ({task.paper}): {len(train)} + {len(test)} sequences, {train.n_tokens} instances")
+        console.print(
+            f"{name} ({task.paper}): {len(train)} + {len(test)} sequences, {train.n_tokens} "
+            "instances"
+        )
         plain = searched(task, train, options.search, console, ngram=1, inference="none")
         words = searched(task, train, options.search, console, ngram=3, inference="csi")
         if options.refine:
             words = refined(task, train, words, console, ngram=3, inference="csi")
         begun = time.perf_counter()
-        found = {"none": score(task, test.y, MemoryTagger(ngram=1, inference="none", **plain).fit(train).predict(test))}
+        found = {
+            "none": score(
+                task,
+                test.y,
+                MemoryTagger(ngram=1, inference="none", **plain).fit(train).predict(test),
+            )
+        }
         tagger = MemoryTagger(**words).fit(train)
         data = tagger.encode(test)
         for inference in ("vote", "csi"):
-            found[inference] = score(task, test.y, [d.labels for d in tagger.decode(data, inference)])
+            found[inference] = score(
+                task, test.y, [d.labels for d in tagger.decode(data, inference)]
+            )
         found["oracle"] = score(task, test.y, tagger.predict_oracle(data, test.y))
         found["base"] = base_accuracy(tagger, data, test)
         found["sequences"] = float(np.mean(tagger.n_sequences(data)))
@@ -157,7 +199,8 @@ def table1(options: argparse.Namespace, folder: Path, console: Console) -> None:
         shown = "  ".join(f"{key} {found[key]:.2f}" for key in ("none", "vote", "csi", "oracle"))
         console.print(f"    {shown}   (the paper, {task.paper}: {task.reported}; {seconds:.0f} s)")
         console.print(
-            f"    base accuracy {found['base']:.1f}, candidate sequences {found['sequences']:.1f} ({task.sequences})"
+            f"    base accuracy {found['base']:.1f}, candidate sequences {found['sequences']:.1f} "
+            f"({task.sequences})"
         )
     if options.plots:
         Path(options.plots).mkdir(parents=True, exist_ok=True)
@@ -165,25 +208,38 @@ def table1(options: argparse.Namespace, folder: Path, console: Console) -> None:
 
 
 def curve(options: argparse.Namespace, folder: Path, console: Console) -> None:
-    """Figures 1 and 2: candidate sequences and word accuracy against the accuracy of the classifier, which gets better
-    with more instances and better settings."""
+    """Figures 1 and 2: candidate sequences and word accuracy against the accuracy of the
+    classifier, which gets better with more instances and better settings."""
     train, test = parts_of("nettalk", folder)
     task, points = TASKS["nettalk"], []
     qualities: list[dict[str, Any]] = [
-        {"weights": "none"}, {}, {"metric": "mvdm", "k": 3}, {"metric": "mvdm", "k": 7, "votes": "inverse-distance"}
-    ]  # fmt: skip
+        {"weights": "none"},
+        {},
+        {"metric": "mvdm", "k": 3},
+        {"metric": "mvdm", "k": 7, "votes": "inverse-distance"},
+    ]
     for fraction in (0.02, 0.05, 0.1, 0.2, 0.4, 0.7, 1.0):
-        part = train.take(slice(0, None)) if fraction == 1 else train.split(fraction, random_state=0)[0]
+        part = (
+            train.take(slice(0, None))
+            if fraction == 1
+            else train.split(fraction, random_state=0)[0]
+        )
         for words in qualities:
             tagger = MemoryTagger(**words).fit(part)
             data = tagger.encode(test)
-            point = {"base": base_accuracy(tagger, data, test), "sequences": float(np.mean(tagger.n_sequences(data)))}
+            point = {
+                "base": base_accuracy(tagger, data, test),
+                "sequences": float(np.mean(tagger.n_sequences(data))),
+            }
             for inference in ("vote", "csi"):
-                point[inference] = score(task, test.y, [d.labels for d in tagger.decode(data, inference)])
+                point[inference] = score(
+                    task, test.y, [d.labels for d in tagger.decode(data, inference)]
+                )
             point["oracle"] = score(task, test.y, tagger.predict_oracle(data, test.y))
             points.append(point)
             console.print(
-                "  ".join(f"{key} {value:6.2f}" for key, value in point.items()) + f"  {fraction:.2f} {words}"
+                "  ".join(f"{key} {value:6.2f}" for key, value in point.items())
+                + f"  {fraction:.2f} {words}"
             )
     if options.plots:
         draw(sorted(points, key=lambda point: point["base"]), Path(options.plots))
@@ -199,11 +255,17 @@ def draw(points: list[dict[str, float]], folder: Path) -> None:
     base = [point["base"] for point in points]
     figure, (left, right) = pyplot.subplots(1, 2, figsize=(11, 4.2), layout="constrained")
     left.plot(base, [point["sequences"] for point in points], "o", markersize=4, color="black")
-    left.set(xlabel="base classifier accuracy (%)", ylabel="candidate sequences a word", title="Candidate sequences")
+    left.set(
+        xlabel="base classifier accuracy (%)",
+        ylabel="candidate sequences a word",
+        title="Candidate sequences",
+    )
     styles = {"oracle": "^", "csi": "o", "vote": "s"}
     for name, marker in styles.items():
         right.plot(base, [point[name] for point in points], marker, markersize=4, label=name)
-    right.set(xlabel="base classifier accuracy (%)", ylabel="words right (%)", title="Inference, nettalk")
+    right.set(
+        xlabel="base classifier accuracy (%)", ylabel="words right (%)", title="Inference, nettalk"
+    )
     right.legend(frameon=False)
     for axes in (left, right):
         axes.spines[["top", "right"]].set_visible(False)
@@ -216,19 +278,32 @@ COMMANDS = {"table1": table1, "curve": curve}
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("what", choices=COMMANDS)
     parser.add_argument("--corpora", default=os.environ.get("LABELWRIGHT_CORPORA"))
     parser.add_argument("--tasks", help="some of " + ", ".join(TASKS))
     parser.add_argument(
-        "--search", type=int, default=1500, help="sentences on which settings are searched; four times as many words"
+        "--search",
+        type=int,
+        default=1500,
+        help="sentences on which settings are searched; four times as many words",
     )
-    parser.add_argument("--refine", action="store_true", help="search again for trigrams, near by and on all sentences")
-    parser.add_argument("--test", type=int, help="label only so many test sequences, for a quick look")
+    parser.add_argument(
+        "--refine",
+        action="store_true",
+        help="search again for trigrams, near by and on all sentences",
+    )
+    parser.add_argument(
+        "--test", type=int, help="label only so many test sequences, for a quick look"
+    )
     parser.add_argument("--plots", metavar="FOLDER")
     options = parser.parse_args()
     if not options.corpora:
-        sys.exit("memory_tables.py: the corpora are needed: set LABELWRIGHT_CORPORA or give --corpora")
+        sys.exit(
+            "memory_tables.py: the corpora are needed: set LABELWRIGHT_CORPORA or give --corpora"
+        )
     COMMANDS[options.what](options, Path(options.corpora), Console(width=140))
 
 

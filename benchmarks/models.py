@@ -1,11 +1,13 @@
 """Every tagger on five tasks: score on test data, seconds of training, tokens labelled per second.
 
-    python benchmarks/models.py CORPORA [--task ner,pos] [--model crf,perceptron] [--json models.json]
+    python benchmarks/models.py CORPORA [--task ner,pos] [--model crf,perceptron] [--json
+    models.json]
 
-CORPORA is a folder with a folder for each task, which holds the column files train, dev and test (.txt or .txt.xz);
-docs/tasks/ says where the data come from.  Without a dev file, the end of the training file is used.  Development data
-choose which weights to keep; test data are scored once.  Seconds are processor time of one thread, so that other work
-on the machine does not count.  docs/which_model.md has the table.
+CORPORA is a folder with a folder for each task, which holds the column files train, dev and test
+(.txt or .txt.xz); docs/tasks/ says where the data come from.  Without a dev file, the end of the
+training file is used.  Development data choose which weights to keep; test data are scored once.
+Seconds are processor time of one thread, so that other work on the machine does not count.
+docs/which_model.md has the table.
 """
 
 import argparse
@@ -54,13 +56,40 @@ def f1(report: Report) -> float:
 
 TASKS = {
     "ner": Task(
-        "conll2003", "word,pos,chunk,ner", ("word",), "ner", 4000, f1, "F1", scheme="iob2", max_length=8, below="pos"
+        "conll2003",
+        "word,pos,chunk,ner",
+        ("word",),
+        "ner",
+        4000,
+        f1,
+        "F1",
+        scheme="iob2",
+        max_length=8,
+        below="pos",
     ),
-    "pos": Task("genia_pos", "word,pos", ("word",), "pos", 3000, lambda report: report.token_accuracy, "accuracy"),
+    "pos": Task(
+        "genia_pos",
+        "word,pos",
+        ("word",),
+        "pos",
+        3000,
+        lambda report: report.token_accuracy,
+        "accuracy",
+    ),
     "chunking": Task(
-        "conll2000", "word,pos,chunk", ("word", "pos"), "chunking", 4000, f1, "F1", max_length=10, below="pos"
+        "conll2000",
+        "word,pos,chunk",
+        ("word", "pos"),
+        "chunking",
+        4000,
+        f1,
+        "F1",
+        max_length=10,
+        below="pos",
     ),
-    "chinese": Task("pku", "character,label", ("character",), "cws", 5000, f1, "F1 of words", max_length=8),
+    "chinese": Task(
+        "pku", "character,label", ("character",), "cws", 5000, f1, "F1 of words", max_length=8
+    ),
     "g2p": Task(
         "nettalk",
         "letter,phoneme",
@@ -92,19 +121,23 @@ def latent_crf(task: Task, data: Data) -> Any:
 
 
 def perceptron(task: Task, data: Data) -> Any:
-    return Perceptron(template=task.template, n_jobs=1, random_state=0, calibration=False).fit(data[0], dev=data[1])
+    return Perceptron(template=task.template, n_jobs=1, random_state=0, calibration=False).fit(
+        data[0], dev=data[1]
+    )
 
 
 def latent_perceptron(task: Task, data: Data) -> Any:
-    return LatentPerceptron(2, template=task.template, n_jobs=1, random_state=0, calibration=False).fit(
-        data[0], dev=data[1]
-    )
+    return LatentPerceptron(
+        2, template=task.template, n_jobs=1, random_state=0, calibration=False
+    ).fit(data[0], dev=data[1])
 
 
 def semi_crf(task: Task, data: Data) -> Any:
     if task.max_length is None:
         return None
-    return SemiCRF(template=task.template, n_jobs=1, max_length=task.max_length).fit(data[0], dev=data[1])
+    return SemiCRF(template=task.template, n_jobs=1, max_length=task.max_length).fit(
+        data[0], dev=data[1]
+    )
 
 
 def memory(task: Task, data: Data) -> Any:
@@ -112,10 +145,12 @@ def memory(task: Task, data: Data) -> Any:
 
 
 def cascade(task: Task, data: Data) -> Any:
-    """From words alone: the lower layer predicts the POS tags that the other taggers are given, or do without."""
+    """From words alone: the lower layer predicts the POS tags that the other taggers are given, or
+    do without."""
     if task.below is None:
         return None
-    above = "default" if task.template == "chunking" else task.template  # one that reads words alone
+    # one that reads words alone
+    above = "default" if task.template == "chunking" else task.template
     layers = [(task.below, CRF(template="pos")), (str(data[0].label), CRF(template=above))]
     return Cascade(layers, passing="marginal", n_jobs=1).fit(data[0])
 
@@ -145,9 +180,15 @@ def read(task: Task, folder: Path) -> tuple[Corpus, Corpus, Corpus]:
 
     train, dev, test = part("train"), part("dev"), part("test")
     if train is None or test is None:
-        raise SystemExit(f"models.py: {folder / task.folder}: expected train.txt and test.txt, plain or .xz")
+        raise SystemExit(
+            f"models.py: {folder / task.folder}: expected train.txt and test.txt, plain or .xz"
+        )
     dev = train.take(slice(-N_DEV, None)) if dev is None else dev.take(slice(0, N_DEV))
-    return train.take(slice(0, task.n_train * task.every, task.every)), dev, test.take(slice(0, N_TEST))
+    return (
+        train.take(slice(0, task.n_train * task.every, task.every)),
+        dev,
+        test.take(slice(0, N_TEST)),
+    )
 
 
 def measure(name: str, task: Task, folder: Path) -> dict[str, Any] | None:
@@ -155,7 +196,8 @@ def measure(name: str, task: Task, folder: Path) -> dict[str, Any] | None:
     train, dev, test = read(task, folder)
     names = train.names if name == "cascade" else (*task.inputs, str(train.label))
     train, dev, test = (corpus.select(names) for corpus in (train, dev, test))
-    if MODELS[name](task, (train.take(slice(0, 50)), dev.take(slice(0, 20)))) is None:  # loads compiled kernels, too
+    # loads compiled kernels, too
+    if MODELS[name](task, (train.take(slice(0, 50)), dev.take(slice(0, 20)))) is None:
         return None
     begun = time.process_time()
     model = MODELS[name](task, (train, dev))
@@ -176,13 +218,20 @@ def measure(name: str, task: Task, folder: Path) -> dict[str, Any] | None:
     }
 
 
-def table(results: dict[str, dict[str, Any]], title: Callable[[str], str], shown: Callable[[Any], str]) -> str:
+def table(
+    results: dict[str, dict[str, Any]], title: Callable[[str], str], shown: Callable[[Any], str]
+) -> str:
     """Markdown: a row for each tagger, a column for each task."""
     tasks = [task for task in TASKS if task in results]
-    lines = ["| tagger | " + " | ".join(map(title, tasks)) + " |", "| --- |" + " ---: |" * len(tasks)]
+    lines = [
+        "| tagger | " + " | ".join(map(title, tasks)) + " |",
+        "| --- |" + " ---: |" * len(tasks),
+    ]
     for name in MODELS:
         cells = [results[task].get(name) for task in tasks]
-        lines.append(f"| `{name}` | " + " | ".join(shown(cell) if cell else "" for cell in cells) + " |")
+        lines.append(
+            f"| `{name}` | " + " | ".join(shown(cell) if cell else "" for cell in cells) + " |"
+        )
     return "\n".join(lines)
 
 
@@ -191,11 +240,15 @@ def scores(cell: Any) -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("corpora", type=Path)
     parser.add_argument("--task", default=",".join(TASKS), help="tasks, separated by commas")
     parser.add_argument("--model", help="taggers, separated by commas")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="results; those already in it are kept")
+    parser.add_argument(
+        "--json", type=Path, metavar="FILE", help="results; those already in it are kept"
+    )
     options = parser.parse_args()
     results: dict[str, dict[str, Any]] = {}
     if options.json and options.json.exists():

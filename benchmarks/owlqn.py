@@ -1,11 +1,14 @@
-"""OWL-QN beside CRFsuite: the tutorial of sklearn-crfsuite, its features and its settings (c1 = c2 = 0.1).
+"""OWL-QN beside CRFsuite: the tutorial of sklearn-crfsuite, its features and its settings (c1 = c2
+= 0.1).
 
     python benchmarks/owlqn.py [--corpora DIR] [--sentences 4000] [--figure FILE.png] [CORPUS ...]
-    python benchmarks/owlqn.py --sentences 0 conll2002_ned      the tutorial's program on all sentences (0)
+    python benchmarks/owlqn.py --sentences 0 conll2002_ned
+        the tutorial's program on all sentences (0)
 
-Each run has a process of its own, and the two take turns.  The program is the same for both: labelwright stands in for
-sklearn_crfsuite by `labelwright.compat.replace()`.  Its kernels are loaded before the clock starts; `kernels` says how
-long that takes.  Seconds are wall-clock time, and CPU time of all threads behind the stroke.
+Each run has a process of its own, and the two take turns.  The program is the same for both:
+labelwright stands in for sklearn_crfsuite by `labelwright.compat.replace()`.  Its kernels are
+loaded before the clock starts; `kernels` says how long that takes.  Seconds are wall-clock time,
+and CPU time of all threads behind the stroke.
 """
 
 import argparse
@@ -18,7 +21,13 @@ from typing import Any
 from measure import Job, Laps, ask, serve
 
 CORPORA = ["conll2003", "conll2002_ned", "jnlpba", "conll2000"]
-SETTINGS = {"algorithm": "lbfgs", "c1": 0.1, "c2": 0.1, "max_iterations": 100, "all_possible_transitions": True}
+SETTINGS = {
+    "algorithm": "lbfgs",
+    "c1": 0.1,
+    "c2": 0.1,
+    "max_iterations": 100,
+    "all_possible_transitions": True,
+}
 SEEN = 25, 50, 100, 200  # iterations
 SIDES = {"labelwright": True, "CRFsuite": False}
 
@@ -55,8 +64,13 @@ def word2features(sent: list[list[str]], i: int) -> dict[str, Any]:
 def read(path: Path, sentences: int) -> tuple[list[Any], list[list[str]]]:
     """The first sentences of a file (0: all) as feature dicts, and their labels."""
     blocks = [block for block in path.read_text("utf-8").split("\n\n") if block.strip()]
-    sents = [[line.split() for line in block.strip("\n").split("\n")] for block in blocks[: sentences or None]]
-    return [[word2features(s, i) for i in range(len(s))] for s in sents], [[token[-1] for token in s] for s in sents]
+    sents = [
+        [line.split() for line in block.strip("\n").split("\n")]
+        for block in blocks[: sentences or None]
+    ]
+    return [[word2features(s, i) for i in range(len(s))] for s in sents], [
+        [token[-1] for token in s] for s in sents
+    ]
 
 
 def clock() -> tuple[float, float]:
@@ -104,11 +118,25 @@ def fit(laps: Laps, job: Job) -> Job:
     from labelwright.evaluate import evaluate
 
     f1 = evaluate(y_test, [list(map(str, labels)) for labels in y_pred]).f1
-    marks = {"encoding": (begun, times[0]), "training": (times[0], times[-1]), "total": (begun, times[-1])}
-    spans = {name: [end - start for start, end in zip(*mark, strict=True)] for name, mark in marks.items()}
-    per_iteration = [(end - start) / (len(times) - 3) for start, end in zip(times[1], times[-2], strict=True)]
+    marks = {
+        "encoding": (begun, times[0]),
+        "training": (times[0], times[-1]),
+        "total": (begun, times[-1]),
+    }
+    spans = {
+        name: [end - start for start, end in zip(*mark, strict=True)]
+        for name, mark in marks.items()
+    }
+    per_iteration = [
+        (end - start) / (len(times) - 3) for start, end in zip(times[1], times[-2], strict=True)
+    ]
     losses = [iteration["loss"] for iteration in crf.training_log_.iterations]
-    return {"losses": losses, "spans": spans | {"iteration": per_iteration}, "f1": 100 * f1, "flat": 100 * flat}
+    return {
+        "losses": losses,
+        "spans": spans | {"iteration": per_iteration},
+        "f1": 100 * f1,
+        "flat": 100 * flat,
+    }
 
 
 def draw(curves: dict[str, dict[str, list[float]]], target: Path) -> None:
@@ -127,11 +155,17 @@ def draw(curves: dict[str, dict[str, list[float]]], target: Path) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("corpus", nargs="*", default=CORPORA)
-    parser.add_argument("--corpora", type=Path, default=Path(os.environ.get("LABELWRIGHT_CORPORA", ".")))
+    parser.add_argument(
+        "--corpora", type=Path, default=Path(os.environ.get("LABELWRIGHT_CORPORA", "."))
+    )
     parser.add_argument("--sentences", type=int, default=4000)
-    parser.add_argument("--figure", type=Path, help="where to draw the losses; adds runs of 200 iterations")
+    parser.add_argument(
+        "--figure", type=Path, help="where to draw the losses; adds runs of 200 iterations"
+    )
     options = parser.parse_args()
     curves: dict[str, dict[str, list[float]]] = {}
     for corpus in options.corpus:
@@ -139,12 +173,18 @@ def main() -> None:
         for side, ours in SIDES.items():
             done = ask("owlqn", "fit", **job, ours=ours, iterations=SETTINGS["max_iterations"])
             spans = {name: f"{wall:.3f}/{cpu:.3f}" for name, (wall, cpu) in done["spans"].items()}
-            print(f"{corpus:14}{side:12}{spans}  kernels {done['seconds']['kernels']:.2f}", end="  ")
+            print(
+                f"{corpus:14}{side:12}{spans}  kernels {done['seconds']['kernels']:.2f}", end="  "
+            )
             print(f"F1 {done['f1']:.2f}, as in the tutorial {done['flat']:.2f}", flush=True)
             if options.figure:
                 losses = ask("owlqn", "fit", **job, ours=ours, iterations=SEEN[-1])["losses"]
                 curves.setdefault(corpus, {})[side] = losses
-                print("    loss", *(f"{n}: {losses[min(n, len(losses)) - 1]:,.1f}" for n in SEEN), flush=True)
+                print(
+                    "    loss",
+                    *(f"{n}: {losses[min(n, len(losses)) - 1]:,.1f}" for n in SEEN),
+                    flush=True,
+                )
     if options.figure:
         draw(curves, options.figure)
 

@@ -1,12 +1,18 @@
-"""Perceptrons: speed beside CRFsuite's, the synthetic data, NP chunking and Bio-NER of Sun et al. (2009).
+"""Perceptrons: speed beside CRFsuite's, the synthetic data, NP chunking and Bio-NER of Sun et al.
+(2009).
 
-    python benchmarks/perceptron.py speed          seconds per pass, CRFsuite in the same run
+    python benchmarks/perceptron.py speed
+        seconds per pass, CRFsuite in the same run
     python benchmarks/perceptron.py synthetic [--seeds 0,1,2] [--plot figure3.png]
-    python benchmarks/perceptron.py train --task np|bioner [--order 2] [--averaging mavg] [--margin auto] [--seeds 0,1]
-    python benchmarks/perceptron.py batches        mini-batches beside the sequential perceptron: seconds, accuracy
-    python benchmarks/perceptron.py stability      F1 over 200 passes after the plateau, avg and mavg
+    python benchmarks/perceptron.py train --task np|bioner [--order 2] [--averaging mavg]
+                                          [--margin auto] [--seeds 0,1]
+    python benchmarks/perceptron.py batches
+        mini-batches beside the sequential perceptron: seconds, accuracy
+    python benchmarks/perceptron.py stability
+        F1 over 200 passes after the plateau, avg and mavg
 
-`speed` needs python-crfsuite (the extra `bench`), `--plot` matplotlib; all but `synthetic` need the corpora.
+`speed` needs python-crfsuite (the extra `bench`), `--plot` matplotlib; all but `synthetic` need the
+corpora.
 """
 
 import argparse
@@ -57,7 +63,9 @@ def speed(folder: Path, console: Console) -> None:
     with tempfile.TemporaryDirectory() as place:
         job = {"train": path, "template": "chunking", "iterations": 11, "model": f"{place}/ap"}
         rival = median(ask("crfsuite_side", "perceptron", **job)["passes"])
-    ours = per_pass(Perceptron(template="chunking", max_iter=11, random_state=0).fit(read_columns(path)))
+    ours = per_pass(
+        Perceptron(template="chunking", max_iter=11, random_state=0).fit(read_columns(path))
+    )
     console.print(
         f"a pass over CoNLL-2000, `chunking`, order 1, median of ten: labelwright {ours:.3f} s, "
         f"CRFsuite (ap) {rival:.3f} s: {rival / ours:.2f} times as fast"
@@ -67,28 +75,49 @@ def speed(folder: Path, console: Console) -> None:
     table = Table("order", "latent", "states", "weights", "seconds per pass", title=title)
     for order, latent in [(1, 1), (1, 2), (1, 4), (1, 8), (2, 1), (2, 2), (2, 4)]:
         template = TASKS["np"][order]["template"]
-        model = LatentPerceptron(n_latent=latent, template=template, order=order, max_iter=4, random_state=0).fit(train)
+        model = LatentPerceptron(
+            n_latent=latent, template=template, order=order, max_iter=4, random_state=0
+        ).fit(train)
         shape = [order, latent, model._space.n_states, len(model.weights_)]
         table.add_row(*(f"{n:,}" for n in shape), f"{per_pass(model):.3f}")
     console.print(table)
 
 
 def batches(folder: Path, console: Console) -> None:
-    """Mini-batches beside the sequential perceptron: CoNLL-2000, then letters to phonemes with latent states."""
+    """Mini-batches beside the sequential perceptron: CoNLL-2000, then letters to phonemes with
+    latent states."""
     train, test = (read_columns(folder / "conll2000" / f"{part}.txt") for part in ("train", "test"))
-    words, unseen = (read_columns(folder / "cmudict_aligned" / f"{part}.txt.xz") for part in ("train", "dev"))
-    table = Table("task", "states", "batch", "threads", "seconds per pass", "F1 or accuracy", title="mini-batches")
+    words, unseen = (
+        read_columns(folder / "cmudict_aligned" / f"{part}.txt.xz") for part in ("train", "dev")
+    )
+    table = Table(
+        "task",
+        "states",
+        "batch",
+        "threads",
+        "seconds per pass",
+        "F1 or accuracy",
+        title="mini-batches",
+    )
     for batch, threads in ((1, 1), (8, 1), (8, 2), (32, 2)):
         own: dict[str, Any] = {"batch_size": batch, "n_jobs": threads, "random_state": 0}
         model: Any = Perceptron(template="chunking", max_iter=11, **own).fit(train)
         score = evaluate(test.y, model.predict(test)).f1
-        table.add_row("chunks", str(model._space.n_states), str(batch), str(threads), *_measured(model, score))
+        table.add_row(
+            "chunks", str(model._space.n_states), str(batch), str(threads), *_measured(model, score)
+        )
     X, y = words.X[:20_000], words.y[:20_000]
     for batch, threads in ((1, 1), (8, 1), (8, 2), (32, 2)):
         own = {"batch_size": batch, "n_jobs": threads, "random_state": 0}
         model = LatentPerceptron(2, template="letters", max_iter=5, start="random", **own).fit(X, y)
         score = model.score(unseen)
-        table.add_row("phonemes", str(model._space.n_states), str(batch), str(threads), *_measured(model, score))
+        table.add_row(
+            "phonemes",
+            str(model._space.n_states),
+            str(batch),
+            str(threads),
+            *_measured(model, score),
+        )
     console.print(table)
 
 
@@ -97,7 +126,8 @@ def _measured(model: Any, score: float) -> tuple[str, str]:
 
 
 def synthetic(seeds: list[int], plot: str | None, console: Console) -> None:
-    """Section 4: accuracy against the Bayes ceiling, shares of separable sequences, and the curve over P."""
+    """Section 4: accuracy against the Bayes ceiling, shares of separable sequences, and the curve
+    over P."""
     models = {
         "CRF": lambda seed: CRF(template=SYMBOLS),
         "perceptron": lambda seed: Perceptron(template=SYMBOLS, random_state=seed),
@@ -107,11 +137,15 @@ def synthetic(seeds: list[int], plot: str | None, console: Console) -> None:
         "latent perc. 4": lambda seed: LatentPerceptron(4, template=SYMBOLS, random_state=seed),
     }
     for p in (0.9, 0.95):
-        title = f"accuracy, constant symbols, P = {p}, 3,000 + 1,000 sequences of 10 (perceptrons: 1,000 dev)"
+        title = (
+            f"accuracy, constant symbols, P = {p}, 3,000 + 1,000 sequences of 10 (perceptrons: "
+            "1,000 dev)"
+        )
         table = Table("seed", "ceiling", *models, "separable: perceptron", "latent 2", title=title)
         for seed in seeds:
             train, test, dev = (
-                synthetic_hmm(n, 10, p, None, seed=1000 * i + seed) for i, n in enumerate((3000, 1000, 1000))
+                synthetic_hmm(n, 10, p, None, seed=1000 * i + seed)
+                for i, n in enumerate((3000, 1000, 1000))
             )
             row = [str(seed), f"{100 * bayes_ceiling(test, p, None):.2f}"]
             separable = {}
@@ -135,10 +169,16 @@ def draw(target: str) -> None:
     strengths = [0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 1.0]
     curves: dict[str, list[float]] = {}
     for p in strengths:
-        train, test, dev = (synthetic_hmm(n, 10, p, 0.1, seed=i) for i, n in enumerate((3000, 1000, 1000)))
+        train, test, dev = (
+            synthetic_hmm(n, 10, p, 0.1, seed=i) for i, n in enumerate((3000, 1000, 1000))
+        )
         curves.setdefault("Bayes ceiling", []).append(bayes_ceiling(test, p, 0.1))
         for name, model, words in (
-            ("latent perceptron", LatentPerceptron(2, template=SYMBOLS, random_state=0), {"dev": dev}),
+            (
+                "latent perceptron",
+                LatentPerceptron(2, template=SYMBOLS, random_state=0),
+                {"dev": dev},
+            ),
             ("latent CRF", LatentCRF(2, template=SYMBOLS, random_state=0), {}),
             ("CRF", CRF(template=SYMBOLS), {}),
             ("perceptron", Perceptron(template=SYMBOLS, random_state=0), {"dev": dev}),
@@ -172,19 +212,23 @@ def train_and_test(options: argparse.Namespace, folder: Path, console: Console) 
         begun = time.perf_counter()
         kind = LatentPerceptron if latent > 1 else Perceptron
         own = {"n_latent": latent, "random_state": seed, **words}
-        model: Any = kind(**{name: value for name, value in own.items() if name in kind._parameter_names()})
+        model: Any = kind(
+            **{name: value for name, value in own.items() if name in kind._parameter_names()}
+        )
         model.fit(train)
         seconds = time.perf_counter() - begun
         f1 = evaluate(test.y, model.predict(test)).f1
         seen = model.training_["convergence"]["separable"]
         console.print(
-            f"{options.task} {model!r}: F1 {100 * f1:.2f}, {seconds:.0f} s in all, {per_pass(model):.2f} s a pass, "
-            f"{model.history_[-1]['mistakes']:,} mistakes in the last pass, {100 * seen:.2f} % separable"
+            f"{options.task} {model!r}: F1 {100 * f1:.2f}, {seconds:.0f} s in all, "
+            f"{per_pass(model):.2f} s a pass, {model.history_[-1]['mistakes']:,} mistakes in the "
+            f"last pass, {100 * seen:.2f} % separable"
         )
 
 
 def stability(folder: Path, console: Console) -> None:
-    """How much F1 on held-out training data moves from pass 30 to pass 230 (order 1, table 3's features)."""
+    """How much F1 on held-out training data moves from pass 30 to pass 230 (order 1, table 3's
+    features)."""
     train, _ = corpora("np", folder, COLUMNS)
     X, y = train.X, train.y
     for averaging, margin in (("avg", 0.0), ("mavg", 0.0), ("avg", "auto"), ("mavg", "auto")):
@@ -193,13 +237,16 @@ def stability(folder: Path, console: Console) -> None:
         model.fit(X[:8000], y[:8000], dev=(X[8000:], y[8000:]))
         scores = [100 * record["dev"] for record in model.history_[29:]]
         console.print(
-            f"{averaging}, margin {margin}: F1 from pass 30 to {len(model.history_)} between {min(scores):.2f} and "
-            f"{max(scores):.2f}, at the end {scores[-1]:.2f} ({model.training_['stopped']})"
+            f"{averaging}, margin {margin}: F1 from pass 30 to {len(model.history_)} between "
+            f"{min(scores):.2f} and {max(scores):.2f}, at the end {scores[-1]:.2f} "
+            f"({model.training_['stopped']})"
         )
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("what", choices=["speed", "batches", "synthetic", "train", "stability"])
     parser.add_argument("--corpora", type=Path, default=os.environ.get("LABELWRIGHT_CORPORA"))
     parser.add_argument("--task", choices=sorted(TASKS), default="np")
@@ -219,7 +266,9 @@ def main() -> int:
         synthetic([int(seed) for seed in options.seeds.split(",")], options.plot, console)
         return 0
     if options.corpora is None:
-        print("perceptron.py: name the corpora with --corpora or LABELWRIGHT_CORPORA", file=sys.stderr)
+        print(
+            "perceptron.py: name the corpora with --corpora or LABELWRIGHT_CORPORA", file=sys.stderr
+        )
         return 2
     folder = Path(options.corpora)
     if options.what == "speed":

@@ -1,10 +1,12 @@
-"""Rules by automata beside the solver: "every label at most once" on addresses (docs/constraints.md).
+"""Rules by automata beside the solver: "every label at most once" on addresses
+(docs/constraints.md).
 
     python benchmarks/rules.py FOLDER
 
-FOLDER holds labelled addresses as XML: an <AddressString> for each, its tokens as elements whose names are labels, as
-the project usaddress publishes them.  Both ways decode the same addresses, the ones whose best labelling breaks the
-rule; their optima must be the same.  Times are CPU seconds of the process.
+FOLDER holds labelled addresses as XML: an <AddressString> for each, its tokens as elements whose
+names are labels, as the project usaddress publishes them.  Both ways decode the same addresses, the
+ones whose best labelling breaks the rule; their optima must be the same.  Times are CPU seconds of
+the process.
 """
 
 import sys
@@ -21,9 +23,15 @@ from labelwright.errors import OptionError
 from labelwright.rules import lattices, product
 
 TEMPLATE = "\n".join(f"U{i}:%{f}" for i, f in enumerate(
-    ["x[-1,0]", "x[0,0]", "x[1,0]", "lower[0,0]", "suffix[0,0,2]", "suffix[0,0,3]", "prefix[0,0,1]", "x[0,0]/%x[1,0]"]
+    ["x[-1,0]", "x[0,0]", "x[1,0]", "lower[0,0]",
+     "suffix[0,0,2]", "suffix[0,0,3]", "prefix[0,0,1]", "x[0,0]/%x[1,0]"]
 )) + "\nB\n"  # fmt: skip
-FILES = "labeled.xml", "us50_train_tagged.xml", "us50_messiest_manual_label.xml", "multi_word_state_addresses.xml"
+FILES = (
+    "labeled.xml",
+    "us50_train_tagged.xml",
+    "us50_messiest_manual_label.xml",
+    "multi_word_state_addresses.xml",
+)
 
 
 def addresses(folder: Path) -> list[tuple[list[str], list[str]]]:
@@ -47,14 +55,18 @@ def timed(model: CRF, X: list[list[str]]) -> tuple[list, list[float]]:
     for words in X:
         begun = time.process_time()
         try:
-            answers += model.decode([words], constraints=once(), time_limit=LIMIT, probabilities=False)
+            answers += model.decode(
+                [words], constraints=once(), time_limit=LIMIT, probabilities=False
+            )
         except OptionError:
             answers.append(None)
         seconds.append(time.process_time() - begun)
     return answers, seconds
 
 
-WAYS = {  # paths that are listed before automata, arcs of a product at most, paths that are listed before CP-SAT
+# paths that are listed before automata, arcs of a product at most, paths that are listed before
+# CP-SAT
+WAYS = {
     "as is": (lattices.FIRST_BEST, product.MOST_ARCS, lattices.N_BEST),
     "automaton alone": ((), product.MOST_ARCS, lattices.N_BEST),
     "n-best, then CP-SAT": (lattices.FIRST_BEST, -1, lattices.N_BEST),
@@ -64,7 +76,10 @@ WAYS = {  # paths that are listed before automata, arcs of a product at most, pa
 
 def compared(what: str, model: CRF, X: list[list[str]]) -> None:
     """The times of all ways on sentences that break the rule."""
-    print(f"{what}: {len(X)} that break the rule, {np.mean([len(words) for words in X]):.1f} tokens on average")
+    print(
+        f"{what}: {len(X)} that break the rule, {np.mean([len(words) for words in X]):.1f} tokens "
+        "on average"
+    )
     first = None
     for name, (lattices.FIRST_BEST, product.MOST_ARCS, lattices.N_BEST) in WAYS.items():
         timed(model, X[:1])
@@ -74,8 +89,8 @@ def compared(what: str, model: CRF, X: list[list[str]]) -> None:
         both = [(one.score, d.score) for one, d in zip(first, answers, strict=True) if one and d]
         same = np.allclose(*zip(*both, strict=True), rtol=1e-9)
         methods = ", ".join(sorted({str(d.method) if d else "late" for d in answers}))
-        print(f"  {name:20} median {median(ms):8.2f} ms, mean {np.mean(ms):8.2f} ms, largest {ms[-1]:8.1f} ms; "
-              f"{methods}; same optimum: {same}", flush=True)  # fmt: skip
+        print(f"  {name:20} median {median(ms):8.2f} ms, mean {np.mean(ms):8.2f} ms, largest "
+              f"{ms[-1]:8.1f} ms; {methods}; same optimum: {same}", flush=True)  # fmt: skip
     lattices.FIRST_BEST, product.MOST_ARCS, lattices.N_BEST = WAYS["as is"]
 
 
@@ -90,7 +105,10 @@ def summed(model: CRF, X: list[list[str]]) -> None:
             known.setdefault(len(words), []).append(answer.log_probability is not None)
         shown = ", ".join(f"{n}: {sum(rows)}/{len(rows)}" for n, rows in sorted(known.items()))
         seconds = (time.process_time() - begun) / len(X)
-        print(f"probabilities under {rule}, by tokens: {shown}; {1000 * seconds:.0f} ms each", flush=True)
+        print(
+            f"probabilities under {rule}, by tokens: {shown}; {1000 * seconds:.0f} ms each",
+            flush=True,
+        )
 
 
 def main() -> None:
@@ -107,7 +125,11 @@ def main() -> None:
           f"the model in {len(broken)}")  # fmt: skip
     compared("one address", model, [X[n] for n in broken])
     pairs = [X[n] + X[n + 1] for n in range(0, 80, 2)]
-    pairs = [words for words, labels in zip(pairs, model.predict(pairs), strict=True) if not once().satisfied(labels)]
+    pairs = [
+        words
+        for words, labels in zip(pairs, model.predict(pairs), strict=True)
+        if not once().satisfied(labels)
+    ]
     compared("two addresses in one string", model, pairs)
     summed(model, X[:40])
     begun = time.process_time()
@@ -116,12 +138,22 @@ def main() -> None:
     begun = time.process_time()
     model.decode(X, probabilities=False)
     free = time.process_time() - begun
-    print(f"all test addresses: {1000 * whole / len(X):.2f} ms each with the rule, {1000 * free / len(X):.2f} without")
+    print(
+        f"all test addresses: {1000 * whole / len(X):.2f} ms each with the rule, "
+        f"{1000 * free / len(X):.2f} without"
+    )
     gold = [labels for _, labels in test]
     for name, answers in (("without", plain), ("with", [d.labels for d in everything])):
-        tokens = [a == b for one, two in zip(gold, answers, strict=True) for a, b in zip(one, two, strict=True)]
+        tokens = [
+            a == b
+            for one, two in zip(gold, answers, strict=True)
+            for a, b in zip(one, two, strict=True)
+        ]
         whole_right = [one == two for one, two in zip(gold, answers, strict=True)]
-        print(f"{name:8} token accuracy {100 * np.mean(tokens):.2f}, whole addresses {100 * np.mean(whole_right):.2f}")
+        print(
+            f"{name:8} token accuracy {100 * np.mean(tokens):.2f}, whole addresses "
+            f"{100 * np.mean(whole_right):.2f}"
+        )
 
 
 if __name__ == "__main__":

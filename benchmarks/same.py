@@ -1,12 +1,19 @@
-"""Do two checkouts of labelwright behave the same?  Answers of every tagger and decoder, outputs of every command,
-model files of 0.1.0 and of the other checkout are recorded in each of them, then compared.
+"""Do two checkouts of labelwright behave the same?
 
-    python benchmarks/same.py ../other-checkout              # what differs: the other checkout first, then this one
-    python benchmarks/same.py ../other-checkout --only crf   # only what has one of these words in its name
-    python benchmarks/same.py ../other-checkout --speed      # seconds of both, in turns, and their ratio
-    python benchmarks/same.py ../other-checkout --records D  # keeps what the other does in D, for further runs
+Answers of every tagger and decoder, outputs of every command, model files of 0.1.0 and of the other
+checkout are recorded in each of them, then compared.
 
-Texts and labels must be equal, numbers to 1e-9 (relative to those above 1); times and paths in outputs are masked.
+    python benchmarks/same.py ../other-checkout
+        # what differs: the other checkout first, then this one
+    python benchmarks/same.py ../other-checkout --only crf
+        # only what has one of these words in its name
+    python benchmarks/same.py ../other-checkout --speed
+        # seconds of both, in turns, and their ratio
+    python benchmarks/same.py ../other-checkout --records D
+        # keeps what the other does in D, for further runs
+
+Texts and labels must be equal, numbers to 1e-9 (relative to those above 1); times and paths in
+outputs are masked.
 """
 
 import argparse
@@ -26,7 +33,7 @@ HERE = Path(__file__).resolve().parent.parent
 TOLERANCE = 1e-9
 Record = dict[str, Any]
 
-# -- answers: the models of tests/support/zoo.py, each asked all that it may be asked ---------------------------------
+# -- answers: the models of tests/support/zoo.py, each asked all that it may be asked --------------
 
 DECODERS: dict[str, list[dict[str, Any]]] = {
     "viterbi": [{}],
@@ -41,7 +48,8 @@ DECODERS: dict[str, list[dict[str, Any]]] = {
 
 
 def questions(model: Any, X: Any, y: Any) -> Iterator[tuple[str, Callable[[], Any]]]:
-    """What a model may be asked, by name; what it cannot answer it refuses, and the refusal is its answer."""
+    """What a model may be asked, by name; what it cannot answer it refuses, and the refusal is its
+    answer."""
     from labelwright import Span
     from labelwright.constraints import at_most
 
@@ -58,7 +66,9 @@ def questions(model: Any, X: Any, y: Any) -> Iterator[tuple[str, Callable[[], An
         return sorted({str(label)[2:] for labels in first() for label in labels} - {""})[:1]
 
     def forced() -> Any:
-        known = [[labels[0], *[None] * (len(labels) - 1)] if len(labels) else [] for labels in first()]
+        known = [
+            [labels[0], *[None] * (len(labels) - 1)] if len(labels) else [] for labels in first()
+        ]
         return {next(iter(y)): known} if several else known
 
     def spans() -> Any:
@@ -68,7 +78,10 @@ def questions(model: Any, X: Any, y: Any) -> Iterator[tuple[str, Callable[[], An
     for name in getattr(model, "decoders", ()):
         for options in DECODERS.get(name, [{}]):
             shown = "".join(f", {key}={value}" for key, value in options.items())
-            yield f"decode, {name}{shown}", lambda name=name, options=options: model.decode(X, decoder=name, **options)
+            yield (
+                f"decode, {name}{shown}",
+                lambda name=name, options=options: model.decode(X, decoder=name, **options),
+            )
     yield "decode, forced", lambda: model.decode(X, forced=forced())
     yield "decode, scheme", lambda: model.decode(X, constraints="scheme")
     yield "decode, rule", lambda: model.decode(X, constraints=each([at_most(1, types())]))
@@ -97,7 +110,11 @@ def questions(model: Any, X: Any, y: Any) -> Iterator[tuple[str, Callable[[], An
 def plain(value: Any) -> Any:
     """A value as JSON has it."""
     if isinstance(value, dict):
-        return {str(key): plain(part) for key, part in value.items() if key not in ("seconds", "labelwright")}
+        return {
+            str(key): plain(part)
+            for key, part in value.items()
+            if key not in ("seconds", "labelwright")
+        }
     if hasattr(value, "_asdict"):
         return plain(value._asdict())
     if hasattr(value, "__dataclass_fields__"):
@@ -143,16 +160,20 @@ def answers_of_files(wanted: Callable[[str], bool], files: Path) -> Record:
         name = path.name.removesuffix(".model")
         if name in zoo.NAMES and wanted(name):
             X = zoo.data_of(name)(1, 6)[0]
-            record[f"file of {files.name}, {name}"] = answer(lambda path=path, X=X: zoo.loaded(path).predict(X))
+            record[f"file of {files.name}, {name}"] = answer(
+                lambda path=path, X=X: zoo.loaded(path).predict(X)
+            )
     return record
 
 
-# -- commands: each in a process of its own, in one folder, one after the other ---------------------------------------
+# -- commands: each in a process of its own, in one folder, one after the other --------------------
 
 COMMANDS = """
 train train.txt -o crf --columns word,pos,chunk --iterations 20
-train train.txt -o latent --columns word,pos,chunk --model latent-crf --latent 2 --iterations 10 --template words
-train train.txt -o perceptron --columns word,pos,chunk --model perceptron --iterations 4 --seed 0 --dev dev.txt
+train train.txt -o latent --columns word,pos,chunk --model latent-crf --latent 2 --iterations 10 \
+--template words
+train train.txt -o perceptron --columns word,pos,chunk --model perceptron --iterations 4 --seed 0 \
+--dev dev.txt
 train train.txt -o semi --columns word,pos,chunk --model semi-crf --iterations 10 --template words
 train train.txt -o memory --columns word,pos,chunk --model memory
 train train.txt -o cascade --columns word,pos,chunk --model cascade --iterations 5
@@ -240,14 +261,21 @@ def write_data(folder: Path) -> None:
     for seed, (name, n) in enumerate({"train": 150, "dev": 40, "test": 40}.items()):
         write_columns(builtin_corpus(n, random_state=seed, columns=columns), folder / f"{name}.txt")
     test = (folder / "test.txt").read_text().splitlines()
-    (folder / "new.txt").write_text("\n".join(line.rpartition(" ")[0] for line in test[:200]) + "\n\n")
+    (folder / "new.txt").write_text(
+        "\n".join(line.rpartition(" ")[0] for line in test[:200]) + "\n\n"
+    )
     for k, name in enumerate("ab"):  # predictions with mistakes of their own
         wrong = [
-            f"{line.rpartition(' ')[0]} O" if line and i % (9 + 7 * k) == 0 else line for i, line in enumerate(test)
+            f"{line.rpartition(' ')[0]} O" if line and i % (9 + 7 * k) == 0 else line
+            for i, line in enumerate(test)
         ]
         (folder / f"{name}.txt").write_text("\n".join(wrong) + "\n")
-    (folder / "letter.txt").write_text("He saw her brother. They don't know the old man in Paris, do they?\n")
-    (folder / "raw.txt").write_text("".join(f"{line.split(' ')[0]} " if line else "\n" for line in test))
+    (folder / "letter.txt").write_text(
+        "He saw her brother. They don't know the old man in Paris, do they?\n"
+    )
+    (folder / "raw.txt").write_text(
+        "".join(f"{line.split(' ')[0]} " if line else "\n" for line in test)
+    )
     (folder / "ragged.txt").write_text("a b c\na b\n\n")
 
 
@@ -260,24 +288,46 @@ def outputs_of_commands(wanted: Callable[[str], bool], folder: Path) -> Record:
         if not trains and not wanted(line):
             continue
         command = [sys.executable, "-m", "labelwright", *line.split()]
-        ended = subprocess.run(command, capture_output=True, text=True, cwd=folder, stdin=subprocess.DEVNULL)
-        told = {"exit": ended.returncode, "stdout": ended.stdout, "stderr": PROGRESS.sub("", ended.stderr)}
+        ended = subprocess.run(
+            command, capture_output=True, text=True, cwd=folder, stdin=subprocess.DEVNULL
+        )
+        told = {
+            "exit": ended.returncode,
+            "stdout": ended.stdout,
+            "stderr": PROGRESS.sub("", ended.stderr),
+        }
         for mask, shown in MASKS:
-            told = {key: mask.sub(shown, text) if isinstance(text, str) else text for key, text in told.items()}
+            told = {
+                key: mask.sub(shown, text) if isinstance(text, str) else text
+                for key, text in told.items()
+            }
         if wanted(line):
             record[f"labelwright {line}"] = told
     return record
 
 
-# -- speed ------------------------------------------------------------------------------------------------------------
+# -- speed -----------------------------------------------------------------------------------------
 
 
 def seconds_of_work(wanted: Callable[[str], bool], corpora: str) -> Record:
-    """Seconds of training and tagging on CoNLL-2000, the least of several runs; with kernels that are compiled."""
-    from labelwright import CRF, Cascade, LatentCRF, LatentPerceptron, MemoryTagger, Perceptron, SemiCRF, read_columns
+    """Seconds of training and tagging on CoNLL-2000, the least of several runs; with kernels that
+    are compiled."""
+    from labelwright import (
+        CRF,
+        Cascade,
+        LatentCRF,
+        LatentPerceptron,
+        MemoryTagger,
+        Perceptron,
+        SemiCRF,
+        read_columns,
+    )
 
     names = "word,pos,chunk"
-    train, test = (read_columns(Path(corpora, "conll2000", f"{part}.txt"), names=names) for part in ("train", "test"))
+    train, test = (
+        read_columns(Path(corpora, "conll2000", f"{part}.txt"), names=names)
+        for part in ("train", "test")
+    )
     some, few = train.take(slice(0, 2000)), train.take(slice(0, 500))
     words, tags = few.column("word"), {"pos": few.column("pos"), "chunk": few.y}
     layers = [("pos", CRF(max_iter=5)), ("chunk", CRF(max_iter=5))]
@@ -293,9 +343,15 @@ def seconds_of_work(wanted: Callable[[str], bool], corpora: str) -> Record:
     work: dict[str, Callable[[], Any]] = {
         "crf, 20 iterations": lambda: CRF(template="chunking", max_iter=20).fit(some),
         "crf, order 2, 5 iterations": lambda: CRF(template="words", order=2, max_iter=5).fit(few),
-        "latent crf, 10 iterations": lambda: LatentCRF(4, template="words", max_iter=10, random_state=0).fit(few),
-        "perceptron, 5 passes": lambda: Perceptron(template="chunking", max_iter=5, random_state=0).fit(some),
-        "latent perceptron, 3 passes": lambda: LatentPerceptron(2, "words", max_iter=3, random_state=0).fit(few),
+        "latent crf, 10 iterations": lambda: LatentCRF(
+            4, template="words", max_iter=10, random_state=0
+        ).fit(few),
+        "perceptron, 5 passes": lambda: Perceptron(
+            template="chunking", max_iter=5, random_state=0
+        ).fit(some),
+        "latent perceptron, 3 passes": lambda: LatentPerceptron(
+            2, "words", max_iter=3, random_state=0
+        ).fit(few),
         "semi-crf, 5 iterations": lambda: SemiCRF(template="words", max_iter=5).fit(few),
         "joint cascade": lambda: Cascade(layers, passing="joint", max_iter=5).fit(words, tags),
         "pruned labels": lambda: CRF(template="words", prune_labels=0.99, max_iter=10).fit(some),
@@ -316,19 +372,23 @@ def seconds_of_work(wanted: Callable[[str], bool], corpora: str) -> Record:
     return record
 
 
-# -- two checkouts ----------------------------------------------------------------------------------------------------
+# -- two checkouts ---------------------------------------------------------------------------------
 
 
 def differences(before: Any, after: Any, place: str = "") -> Iterator[str]:
     """Where two records differ."""
-    numbers = [isinstance(value, int | float) and not isinstance(value, bool) for value in (before, after)]
+    numbers = [
+        isinstance(value, int | float) and not isinstance(value, bool) for value in (before, after)
+    ]
     if all(numbers):
         same = before == after or math.isclose(before, after, rel_tol=TOLERANCE, abs_tol=TOLERANCE)
         if not same and not (math.isnan(before) and math.isnan(after)):
             yield f"{place}: {before!r} is now {after!r}"
     elif isinstance(before, dict) and isinstance(after, dict):
         for key in dict.fromkeys([*before, *after]):
-            yield from differences(before.get(key, "nothing"), after.get(key, "nothing"), f"{place}.{key}")
+            yield from differences(
+                before.get(key, "nothing"), after.get(key, "nothing"), f"{place}.{key}"
+            )
     elif isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
         for i, pair in enumerate(zip(before, after, strict=True)):
             yield from differences(*pair, f"{place}[{i}]")
@@ -340,12 +400,26 @@ def differences(before: Any, after: Any, place: str = "") -> Iterator[str]:
         yield f"{place}: {before!r:.300}\n    is now {after!r:.300}"
 
 
-def recorded(checkout: Path, part: str, options: argparse.Namespace, folder: Path, files: Path | None = None) -> Record:
+def recorded(
+    checkout: Path, part: str, options: argparse.Namespace, folder: Path, files: Path | None = None
+) -> Record:
     """What a checkout does, in a process of its own."""
     out = folder / "record.json"
     paths = os.pathsep.join([str(checkout / "src"), str(checkout / "tests" / "support")])
-    command = [sys.executable, __file__, str(checkout), "--record", part, str(folder), str(files or "")]
-    command += ["--corpora", options.corpora or "", *(["--only", *options.only] if options.only else [])]
+    command = [
+        sys.executable,
+        __file__,
+        str(checkout),
+        "--record",
+        part,
+        str(folder),
+        str(files or ""),
+    ]
+    command += [
+        "--corpora",
+        options.corpora or "",
+        *(["--only", *options.only] if options.only else []),
+    ]
     subprocess.run(command, check=True, env=os.environ | {"PYTHONPATH": paths, "COLUMNS": "100"})
     record: Record = json.loads(out.read_text())
     return record
@@ -362,7 +436,9 @@ def record_part(part: str, folder: Path, files: str, options: argparse.Namespace
     if part == "taggers":
         record = answers_of_taggers(wanted, folder)
     elif part == "files":
-        record = answers_of_files(wanted, Path(files)) | answers_of_files(wanted, HERE / "tests" / "data" / "v0.1.0")
+        record = answers_of_files(wanted, Path(files)) | answers_of_files(
+            wanted, HERE / "tests" / "data" / "v0.1.0"
+        )
     elif part == "commands":
         record = outputs_of_commands(wanted, folder)
     else:
@@ -410,12 +486,24 @@ def compare_speed(options: argparse.Namespace) -> int:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("other", help="the other checkout")
-    parser.add_argument("--only", nargs="+", metavar="WORD", help="only records whose name has one of these words")
-    parser.add_argument("--most", type=int, default=4, help="lines to print for each record that differs (4)")
+    parser.add_argument(
+        "--only", nargs="+", metavar="WORD", help="only records whose name has one of these words"
+    )
+    parser.add_argument(
+        "--most", type=int, default=4, help="lines to print for each record that differs (4)"
+    )
     parser.add_argument("--speed", action="store_true", help="compare seconds instead")
-    parser.add_argument("--turns", type=int, default=3, help="of --speed: how often each checkout runs (3)")
-    parser.add_argument("--corpora", default=os.environ.get("LABELWRIGHT_CORPORA"), help="of --speed: has conll2000/")
-    parser.add_argument("--records", metavar="DIR", help="keeps what the other checkout does, for further runs")
+    parser.add_argument(
+        "--turns", type=int, default=3, help="of --speed: how often each checkout runs (3)"
+    )
+    parser.add_argument(
+        "--corpora",
+        default=os.environ.get("LABELWRIGHT_CORPORA"),
+        help="of --speed: has conll2000/",
+    )
+    parser.add_argument(
+        "--records", metavar="DIR", help="keeps what the other checkout does, for further runs"
+    )
     parser.add_argument("--record", nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.speed and not options.corpora:

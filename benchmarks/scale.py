@@ -1,4 +1,5 @@
-"""Training over partitions on this machine, against the same without a cluster: seconds, bytes, memory, equality.
+"""Training over partitions on this machine, against the same without a cluster: seconds, bytes,
+memory, equality.
 
 python benchmarks/scale.py FILE [--iterations 20] [--share 1.0] [--size BYTES]
 
@@ -43,7 +44,8 @@ def written() -> int:
 
 
 def time_evaluations() -> None:
-    """From here on, this process notes how long it evaluates partitions, in wall-clock and CPU time."""
+    """From here on, this process notes how long it evaluates partitions, in wall-clock and CPU
+    time."""
     if hasattr(held, "spent"):
         return
     held.spent, evaluate = [], held.evaluate
@@ -58,14 +60,21 @@ def time_evaluations() -> None:
 
 
 def spent() -> tuple[float, float]:
-    seconds, cpu = (sum(column) for column in zip(*held.spent, strict=True)) if held.spent else (0.0, 0.0)
+    seconds, cpu = (
+        (sum(column) for column in zip(*held.spent, strict=True)) if held.spent else (0.0, 0.0)
+    )
     held.spent.clear()
     return seconds, cpu
 
 
 def peak() -> float:
-    """The most memory of this process, in MB (Linux); that of getrusage begins with what its parent had."""
-    (line,) = (line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
+    """The most memory of this process, in MB (Linux); that of getrusage begins with what its parent
+    had."""
+    (line,) = (
+        line
+        for line in Path("/proc/self/status").read_text().splitlines()
+        if line.startswith("VmHWM")
+    )
     return int(line.split()[1]) / 1e3
 
 
@@ -86,7 +95,10 @@ def on_cluster(path: Path, n: int, iterations: int, size: int | None) -> tuple[A
         def progress(record: Any, most: int) -> None:
             by_worker = client.run(spent).values()
             sent = written() + sum(client.run(written).values())
-            busiest, cpu = max(seconds for seconds, _ in by_worker), sum(cpu for _, cpu in by_worker)
+            busiest, cpu = (
+                max(seconds for seconds, _ in by_worker),
+                sum(cpu for _, cpu in by_worker),
+            )
             moments.append((time.perf_counter(), sent, busiest, cpu))
 
         training.held.evaluate, whole = evaluate, training.held.evaluate
@@ -102,9 +114,10 @@ def on_cluster(path: Path, n: int, iterations: int, size: int | None) -> tuple[A
         cpu = statistics.median(b[3] for _, b in steps)
         told = (
             f"{n} workers: first loss after {moments[0][0] - begun:.1f} s; an iteration takes "
-            f"{statistics.median(each):.2f} s ({cpu:.2f} s of CPU time in workers), {100 * outside:.0f} % outside "
-            f"the busiest worker, {sent / MB:.1f} MB sent ({len(model.weights_) * 4 / MB:.1f} MB of weights); "
-            f"{memory:,.0f} MB in the largest worker, {peak():,.0f} MB here"
+            f"{statistics.median(each):.2f} s ({cpu:.2f} s of CPU time in workers), "
+            f"{100 * outside:.0f} % outside the busiest worker, {sent / MB:.1f} MB sent "
+            f"({len(model.weights_) * 4 / MB:.1f} MB of weights); {memory:,.0f} MB in the largest "
+            f"worker, {peak():,.0f} MB here"
         )
         return model, told
 
@@ -129,14 +142,24 @@ def main() -> None:
             print(told, flush=True)
         moments = list[tuple[float, float]]()
         here = CRF(max_iter=asked.iterations, tol=0, n_jobs=1)
-        here.fit(corpus, progress=lambda record, most: moments.append((time.perf_counter(), time.process_time())))
+        here.fit(
+            corpus,
+            progress=lambda record, most: moments.append(
+                (time.perf_counter(), time.process_time())
+            ),
+        )
         each, cpu = (statistics.median(b[i] - a[i] for a, b in pairwise(moments)) for i in range(2))
-        print(f"one thread, no cluster: {each:.2f} s an iteration ({cpu:.2f} s of CPU time), {peak():,.0f} MB by now")
+        print(
+            f"one thread, no cluster: {each:.2f} s an iteration ({cpu:.2f} s of CPU time), "
+            f"{peak():,.0f} MB by now"
+        )
         same = models[0].weights_.tobytes() == models[1].weights_.tobytes()
         losses = [model.history_[-1]["loss"] for model in (*models, here)]
         print(f"1 and 2 workers: the same bits: {same}; losses after as many iterations {losses}")
         sample = corpus.take(slice(0, 2000))
-        labels = [[label for x in model.predict(sample) for label in x] for model in (models[1], here)]
+        labels = [
+            [label for x in model.predict(sample) for label in x] for model in (models[1], here)
+        ]
         equal = statistics.mean(a == b for a, b in zip(*labels, strict=True))
         print(f"labels that the two models give alike: {100 * equal:.3f} %")
 

@@ -1,10 +1,12 @@
-"""Load on `labelwright serve`: throughput, latency and memory beside an empty FastAPI handler, in the same run.
+"""Load on `labelwright serve`: throughput, latency and memory beside an empty FastAPI handler, in
+the same run.
 
-    python benchmarks/serve.py                       # 60 s of each, 64 clients, sentences of 25 tokens
+    python benchmarks/serve.py     # 60 s of each, 64 clients, sentences of 25 tokens
     python benchmarks/serve.py --seconds 10 --model names.crf
 
-Clients are connections of one process that speak HTTP by themselves, so that they take little of the machine.  The
-empty handler reads the same bodies and answers {}.  The two take turns, a few seconds each.
+Clients are connections of one process that speak HTTP by themselves, so that they take little of
+the machine.  The empty handler reads the same bodies and answers {}.  The two take turns, a few
+seconds each.
 """
 
 import argparse
@@ -88,8 +90,14 @@ class Service:
         waits = sorted(self.latencies)
         median, p99 = statistics.median(waits) * 1e3, waits[int(0.99 * len(waits))] * 1e3
         rate, self.cost = len(waits) / self.seconds, (self.cpu - self.cpu_before) / len(waits)
-        print(f"{name:<12} {rate:8.0f} requests/s  median {median:6.1f} ms  p99 {p99:6.1f} ms", end="  ")
-        print(f"p99/median {p99 / median:4.2f}  {self.errors} errors  {self.cost * 1e3:.2f} ms of CPU time a request")
+        print(
+            f"{name:<12} {rate:8.0f} requests/s  median {median:6.1f} ms  p99 {p99:6.1f} ms",
+            end="  ",
+        )
+        print(
+            f"p99/median {p99 / median:4.2f}  {self.errors} errors  {self.cost * 1e3:.2f} ms of "
+            "CPU time a request"
+        )
         return rate
 
     def stop(self):
@@ -104,13 +112,18 @@ def made_requests(n, length, corpus):
     for _ in range(n):
         first = rng.randrange(len(words) - length)
         body = json.dumps({"tokens": [words[first : first + length]]}).encode()
-        head = f"POST /tag HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {len(body)}"
+        head = (
+            "POST /tag HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+            f"content-length: {len(body)}"
+        )
         requests.append(head.encode() + b"\r\n\r\n" + body)
     return requests
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--seconds", type=float, default=60.0, help="of load on each service")
     parser.add_argument("--clients", type=int, default=64)
     parser.add_argument("--tokens", type=int, default=25)
@@ -137,10 +150,16 @@ def main():
                 for service in (empty, ours):
                     asyncio.run(service.load(requests, o.clients, o.seconds / TURNS))
             after = ours.megabytes
-            print(f"{o.clients} clients, {o.tokens} tokens, {o.seconds:g} s of each, {os.cpu_count()} cores")
+            print(
+                f"{o.clients} clients, {o.tokens} tokens, {o.seconds:g} s of each, "
+                f"{os.cpu_count()} cores"
+            )
             share = 1 / empty.summary("empty") * ours.summary("labelwright")
             print(f"{100 * empty.cost / ours.cost:.0f} % of empty by CPU time")
-            print(f"throughput {100 * share:.0f} % of empty; memory {before:.0f} MB before, {after:.0f} MB after")
+            print(
+                f"throughput {100 * share:.0f} % of empty; memory {before:.0f} MB before, "
+                f"{after:.0f} MB after"
+            )
         finally:
             codes = [service.stop() for service in (empty, ours)]
         print(f"exit status of labelwright after SIGTERM: {codes[1]}")

@@ -1,6 +1,8 @@
-"""labelwright's component in a spaCy pipeline beside spaCy's own NER, trained on the same texts: F1 and speed.
+"""labelwright's component in a spaCy pipeline beside spaCy's own NER, trained on the same texts: F1
+and speed.
 
-python benchmarks/spacy_pipe.py DIR   DIR has train.txt, dev.txt and test.txt of CoNLL-2003; needs the extra spacy
+python benchmarks/spacy_pipe.py DIR
+    DIR has train.txt, dev.txt and test.txt of CoNLL-2003; needs the extra spacy
 """
 
 import argparse
@@ -34,7 +36,8 @@ def docs_of(corpus: Corpus, nlp: Any) -> list[Doc]:
 
 
 def spacy_ner(train: list[Doc], dev: list[Doc], limit: int) -> Any:
-    """spaCy's NER with its default settings: the best on development data, until 1,600 batches bring nothing better."""
+    """spaCy's NER with its default settings: the best on development data, until 1,600 batches
+    bring nothing better."""
     nlp = spacy.blank("en")
     nlp.add_pipe("ner")
     examples = [Example(Doc(nlp.vocab, words=[token.text for token in doc]), doc) for doc in train]
@@ -84,12 +87,19 @@ def f1(nlp: Any, test: Iterable[Doc]) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--steps", type=int, default=20_000, help="batches of spaCy's training, at most")
+    parser.add_argument(
+        "--steps", type=int, default=20_000, help="batches of spaCy's training, at most"
+    )
     parser.add_argument("--sentences", type=int, default=None, help="of the training data")
     asked = parser.parse_args()
     blank = spacy.blank("en")
     train, dev, test = (
-        docs_of(read_columns(asked.folder / f"{part}.txt", names="word,pos,chunk,ner").select(["word", "ner"]), blank)
+        docs_of(
+            read_columns(asked.folder / f"{part}.txt", names="word,pos,chunk,ner").select(
+                ["word", "ner"]
+            ),
+            blank,
+        )
         for part in ("train", "dev", "test")
     )
     train = train[: asked.sentences]
@@ -106,8 +116,9 @@ def main() -> None:
         n_tokens = sum(map(len, nlp.pipe(texts)))
         speed = n_tokens / (time.perf_counter() - begun)
         print(
-            f"{name}: trained in {seconds:.0f} s ({cpu:.0f} s of CPU time), F1 {100 * f1(nlp, test):.2f}, "
-            f"nlp.pipe over {len(texts):,} texts ({n_tokens:,} tokens): {speed:,.0f} tokens/s"
+            f"{name}: trained in {seconds:.0f} s ({cpu:.0f} s of CPU time), F1 "
+            f"{100 * f1(nlp, test):.2f}, nlp.pipe over {len(texts):,} texts ({n_tokens:,} tokens): "
+            f"{speed:,.0f} tokens/s"
         )
 
 

@@ -1,10 +1,11 @@
 """Word segmentation with a lattice of dictionary words against a CRF on characters.
 
-    python benchmarks/word_lattices.py TRAIN DEV TEST [--train 5000] [--dev 1000] [--test 2000] [--l2 0.1,0.3,1]
+    python benchmarks/word_lattices.py TRAIN DEV TEST [--train 5000] [--dev 1000] [--test 2000]
+    [--l2 0.1,0.3,1]
 
-Files have a sentence on each line, words separated by spaces; the first sentences are read.  The dictionary is made
-from the training words alone.  l2 is chosen on the development data; the test data are segmented once.  Seconds are
-processor time of one thread, with all features made.
+Files have a sentence on each line, words separated by spaces; the first sentences are read.  The
+dictionary is made from the training words alone.  l2 is chosen on the development data; the test
+data are segmented once.  Seconds are processor time of one thread, with all features made.
 """
 
 import argparse
@@ -69,14 +70,16 @@ def boundary_features(text: str, a: int, b: int, known: bool) -> dict[str, Any]:
 
 
 class CharacterFeatures:
-    """The features of the words of one text: those of its characters by their place in the word (first, middle, last,
-    only), as a CRF has them, and those of the word as a whole."""
+    """The features of the words of one text: those of its characters by their place in the word
+    (first, middle, last, only), as a CRF has them, and those of the word as a whole."""
 
     def __init__(self, text: str):
         self.text = text
         padded, kinds = f"##{text}##", "##" + "".join(map(kind, text)) + "##"
         self.of_place = {
-            place: [_character(place, padded[i : i + 5], kinds[i : i + 5]) for i in range(len(text))]
+            place: [
+                _character(place, padded[i : i + 5], kinds[i : i + 5]) for i in range(len(text))
+            ]
             for place in "BMES"
         }
         self.padded = padded
@@ -94,18 +97,27 @@ class CharacterFeatures:
 
 
 def _character(place: str, c: str, k: str) -> list[str]:
-    """The features of a character, the third of five, and of their kinds: those of the template cws."""
+    """The features of a character, the third of five, and of their kinds: those of the template
+    cws."""
     names = [f"0={c[2]}", f"-1..0={c[1:3]}", f"0..1={c[2:4]}", f"kind={k[2]}", f"kinds={k[1:4]}"]
-    names += [f"-2={c[0]}", f"-1={c[1]}", f"1={c[3]}", f"2={c[4]}", f"-2..-1={c[:2]}", f"1..2={c[3:]}"]
+    names += [
+        f"-2={c[0]}",
+        f"-1={c[1]}",
+        f"1={c[3]}",
+        f"2={c[4]}",
+        f"-2..-1={c[:2]}",
+        f"1..2={c[3:]}",
+    ]
     names += [f"-1..1={c[1:4]}", f"-1,1={c[1]}{c[3]}", f"-2..2={k}"]
     return [f"{place} {name}" for name in names]
 
 
 def lattice(text: str, dictionary: Dictionary, gold: Sentence | None, name: str) -> FeatureLattice:
-    """All words of the dictionary and all single characters; but for "dictionary" all short substrings as well.
+    """All words of the dictionary and all single characters; but for "dictionary" all short
+    substrings as well.
 
-    In training a word is in the dictionary only if another sentence has it, too: else the model would never see a word
-    that is not."""
+    In training a word is in the dictionary only if another sentence has it, too: else the model
+    would never see a word that is not."""
     here = Counter(gold or ())
     true, at = set(), 0
     for word in gold or ():
@@ -118,7 +130,11 @@ def lattice(text: str, dictionary: Dictionary, gold: Sentence | None, name: str)
             word = text[a:b]
             known = dictionary.count[word] - here[word] > 0
             if known or b == a + 1 or (a, b) in true or (every and b - a <= LONGEST):
-                made = characters.of(a, b, known) if characters else boundary_features(text, a, b, known)
+                made = (
+                    characters.of(a, b, known)
+                    if characters
+                    else boundary_features(text, a, b, known)
+                )
                 arcs.append((a, b, "word", made))
     return FeatureLattice(arcs)
 
@@ -137,21 +153,28 @@ def bi(words: Sentence) -> list[str]:
     return [label for word in words for label in ["B-word", *["I-word"] * (len(word) - 1)]]
 
 
-Segmenter = Callable[[list[Sentence]], list[list[str]]]  # the labels of characters, as `bi` writes them
+# the labels of characters, as `bi` writes them
+Segmenter = Callable[[list[Sentence]], list[list[str]]]
 
 
 def bmes(words: Sentence) -> list[str]:
     """The words as labels B, M, E, S."""
-    return list("".join("S" if len(word) == 1 else "B" + "M" * (len(word) - 2) + "E" for word in words))
+    return list(
+        "".join("S" if len(word) == 1 else "B" + "M" * (len(word) - 2) + "E" for word in words)
+    )
 
 
 def characters(sentences: list[Sentence]) -> list[list[str]]:
     return [list("".join(words)) for words in sentences]
 
 
-def crf(train: list[Sentence], l2: float, labels: Callable[[Sentence], list[str]]) -> tuple[Any, Segmenter]:
+def crf(
+    train: list[Sentence], l2: float, labels: Callable[[Sentence], list[str]]
+) -> tuple[Any, Segmenter]:
     """A CRF on characters."""
-    model = CRF(template="cws", l2=l2, n_jobs=1).fit(characters(train), [labels(words) for words in train])
+    model = CRF(template="cws", l2=l2, n_jobs=1).fit(
+        characters(train), [labels(words) for words in train]
+    )
 
     def segment(sentences: list[Sentence]) -> list[list[str]]:
         answers = model.predict(characters(sentences))
@@ -168,7 +191,10 @@ def lattice_crf(train: list[Sentence], l2: float, name: str) -> tuple[Any, Segme
 
     def segment(sentences: list[Sentence]) -> list[list[str]]:
         lattices = [lattice("".join(words), dictionary, None, name) for words in sentences]
-        return [own.labels(best.arcs) for own, best in zip(lattices, model.decode(lattices), strict=True)]
+        return [
+            own.labels(best.arcs)
+            for own, best in zip(lattices, model.decode(lattices), strict=True)
+        ]
 
     return model, segment
 
@@ -193,11 +219,16 @@ def reached(train: list[Sentence], test: list[Sentence], name: str) -> float:
 
 def score(segment: Segmenter, sentences: list[Sentence]) -> float:
     """F1 of words, in per cent."""
-    return round(100 * evaluate([bi(words) for words in sentences], segment(sentences), scheme="iob2").score, 2)
+    return round(
+        100 * evaluate([bi(words) for words in sentences], segment(sentences), scheme="iob2").score,
+        2,
+    )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     for name, n in (("train", 5000), ("dev", 1000), ("test", 2000)):
         parser.add_argument(name)
         parser.add_argument(f"--{name}", dest=f"n_{name}", type=int, default=n)
@@ -205,7 +236,8 @@ def main() -> None:
     parser.add_argument("--models", default=",".join(MODELS))
     options = parser.parse_args()
     train, dev, test = (
-        read(getattr(options, name), getattr(options, f"n_{name}")) for name in ("train", "dev", "test")
+        read(getattr(options, name), getattr(options, f"n_{name}"))
+        for name in ("train", "dev", "test")
     )
     for name in options.models.split(","):
         runs = []
@@ -214,10 +246,21 @@ def main() -> None:
             model, segment = MODELS[name](train, l2)
             seconds = time.process_time() - begun
             runs.append((score(segment, dev), l2, seconds, model, segment))
-            print(json.dumps({"model": name, "l2": l2, "dev": runs[-1][0], "seconds": round(seconds, 1)}), flush=True)
+            print(
+                json.dumps(
+                    {"model": name, "l2": l2, "dev": runs[-1][0], "seconds": round(seconds, 1)}
+                ),
+                flush=True,
+            )
         on_dev, l2, seconds, model, segment = max(runs, key=lambda run: run[0])
         begun, record = time.process_time(), model.training_
-        row = {"model": name, "l2": l2, "dev": on_dev, "test": score(segment, test), "seconds": round(seconds, 1)}
+        row = {
+            "model": name,
+            "l2": l2,
+            "dev": on_dev,
+            "test": score(segment, test),
+            "seconds": round(seconds, 1),
+        }
         row["seconds of answers"] = round(time.process_time() - begun, 1)
         row |= {key: record[key] for key in ("weights", "iterations", "arcs") if key in record}
         row["seconds of L-BFGS"] = round(record["seconds"], 1)

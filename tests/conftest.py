@@ -1,4 +1,5 @@
-"""What all tests share: drawn examples, small corpora, where the large ones are.  See README.md in this folder."""
+"""What all tests share: drawn examples, small corpora, where the large ones are.  See README.md in
+this folder."""
 
 import io
 import os
@@ -14,16 +15,20 @@ import pytest
 from labelwright.engine import choice
 from labelwright.errors import OptionError
 
-collect_ignore_glob = ["*conftest.py"]  # no doctests in these, and two modules of one name cannot both be imported
+# no doctests in these, and two modules of one name cannot both be imported
+collect_ignore_glob = ["*conftest.py"]
 
 drawn.load_profile()
 
-if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # as in the background of a script; some tests send it
+# as in the background of a script; some tests send it
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
-if getattr(signal, "SIGHUP", None) and signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:  # as under nohup
+# as under nohup
+if getattr(signal, "SIGHUP", None) and signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
-# Small work is NumPy's by default; the tests are about compiled code, or with LABELWRIGHT_ENGINE=numpy about NumPy's.
+# Small work is NumPy's by default; the tests are about compiled code, or with
+# LABELWRIGHT_ENGINE=numpy about NumPy's.
 if find_spec("numba") is not None:
     os.environ.setdefault("LABELWRIGHT_ENGINE", "compiled")
 
@@ -42,7 +47,8 @@ if find_spec("numba") is None:  # tests that would train what only compiled code
         try:
             require_compiled(what)
         except OptionError as error:
-            if threading.current_thread() is not threading.main_thread():  # a worker, which would wait for ever
+            # a worker, which would wait for ever
+            if threading.current_thread() is not threading.main_thread():
                 raise
             pytest.skip(str(error))
 
@@ -57,7 +63,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for of_one_test in cases.values():
         mark = of_one_test[0].get_closest_marker("cases")
         if mark is not None:
-            kept = {round(i * (len(of_one_test) - 1) / max(1, mark.args[0] - 1)) for i in range(mark.args[0])}
+            kept = {
+                round(i * (len(of_one_test) - 1) / max(1, mark.args[0] - 1))
+                for i in range(mark.args[0])
+            }
             for place, item in enumerate(of_one_test):
                 if place not in kept:
                     item.add_marker("slow")
@@ -65,7 +74,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def corpora() -> Path:
-    """The folder of corpora that LABELWRIGHT_CORPORA names; without it the tests that ask for it are skipped."""
+    """The folder of corpora that LABELWRIGHT_CORPORA names; without it the tests that ask for it
+    are skipped."""
     folder = os.environ.get("LABELWRIGHT_CORPORA")
     if not folder:
         pytest.skip("LABELWRIGHT_CORPORA is not set: tests on real corpora are skipped")
@@ -101,15 +111,28 @@ def run(capsys: pytest.CaptureFixture[str]):
 
 @pytest.fixture(scope="session")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with train.txt, dev.txt, test.txt (word, pos, chunk), words.txt (word, pos) and a model."""
+    """A folder with train.txt, dev.txt, test.txt (word, pos, chunk), words.txt (word, pos) and a
+    model."""
     from labelwright.cli import main
     from labelwright.corpus import builtin_corpus, write_columns
 
     folder = tmp_path_factory.mktemp("cli")
     corpus = builtin_corpus(300, random_state=3, columns=["word", "pos", "chunk"])
-    for name, part in {"train": slice(0, 200), "dev": slice(200, 250), "test": slice(250, 300)}.items():
+    for name, part in {
+        "train": slice(0, 200),
+        "dev": slice(200, 250),
+        "test": slice(250, 300),
+    }.items():
         write_columns(corpus.take(part), folder / f"{name}.txt")
     write_columns(corpus.take(slice(250, 300)).select(["word", "pos"]), folder / "words.txt")
-    arguments = ["train", folder / "train.txt", "-o", folder / "crf", "--columns", "word,pos,chunk", "-q"]
+    arguments = [
+        "train",
+        folder / "train.txt",
+        "-o",
+        folder / "crf",
+        "--columns",
+        "word,pos,chunk",
+        "-q",
+    ]
     assert main([str(a) for a in arguments]) == 0
     return folder

@@ -1,4 +1,5 @@
-"""The shape of the package: one direction, kernels in one place, no prints, and an import that touches nothing."""
+"""The shape of the package: one direction, kernels in one place, no prints, and an import that
+touches nothing."""
 
 import ast
 import importlib
@@ -42,7 +43,8 @@ STAGES = [
 ]
 RANK = {name: i for i, stage in enumerate(STAGES) for name in stage}
 
-SETTINGS_OF_THE_SAME_NAME = {"parameters['update'] != 'perceptron'"}  # these ask for no kind of tagger
+# these ask for no kind of tagger
+SETTINGS_OF_THE_SAME_NAME = {"parameters['update'] != 'perceptron'"}
 
 # Two files of one name: a kernel file is named like its caller; the others are listed here.
 SHARED_NAMES = {  # segments have features and learning of their own
@@ -82,7 +84,9 @@ def test_a_stage_imports_only_earlier_stages(file):
         if there.startswith("__") or there in ("", here):
             continue
         if there in getattr(labelwright, "__all__", ()) and there not in RANK:
-            assert RANK[here] >= RANK["reproduce"], f"{file.name} imports {there} from the top: name its home"
+            assert RANK[here] >= RANK["reproduce"], (
+                f"{file.name} imports {there} from the top: name its home"
+            )
             continue
         assert RANK[there] < RANK[here], f"{here} imports {there}"
 
@@ -92,7 +96,10 @@ def test_no_files_import_each_other_in_a_circle():
     graph = {module: sources.files_imported(file) for module, file in MODULES.items()}
     groups = sources.circles(graph)
     edges = [
-        f"{module} -> {other}" for group in groups for module in group for other in sorted(graph[module] & set(group))
+        f"{module} -> {other}"
+        for group in groups
+        for module in group
+        for other in sorted(graph[module] & set(group))
     ]
     assert not groups, "circles of imports:\n" + "\n".join(edges)
 
@@ -102,7 +109,11 @@ def test_only_taggers_know_the_kind_of_a_tagger():
     classes = set(registry.class_names())
     for file in FILES:
         if stage_of(module_of(file)) == "taggers":
-            classes |= {node.name for node in ast.walk(sources.tree_of(file)) if isinstance(node, ast.ClassDef)}
+            classes |= {
+                node.name
+                for node in ast.walk(sources.tree_of(file))
+                if isinstance(node, ast.ClassDef)
+            }
     tests = defaultdict(set)
     for file in FILES:
         if stage_of(module_of(file)) in ("cli", "search", "inspection"):
@@ -115,7 +126,10 @@ def test_only_taggers_know_the_kind_of_a_tagger():
 def test_a_name_of_a_file_means_one_thing():
     folders = defaultdict(set)
     for file in FILES:
-        if file.name not in ("__init__.py", "__main__.py") and stage_of(module_of(file)) != "kernels":
+        if (
+            file.name not in ("__init__.py", "__main__.py")
+            and stage_of(module_of(file)) != "kernels"
+        ):
             folders[file.stem].add(stage_of(module_of(file)))
     assert {name: rooms for name, rooms in folders.items() if len(rooms) > 1} == SHARED_NAMES
 
@@ -128,32 +142,46 @@ def test_compiled_code_lives_in_kernels_and_prints_in_the_command_line(file):
             names = [alias.name for alias in node.names]
             whole = [getattr(node, "module", None) or "", *names]
             if name_of(file) != "engine/machine.py":
-                assert not any(name.split(".")[0] == "numba" for name in whole), f"{file.name} imports numba"
+                assert not any(name.split(".")[0] == "numba" for name in whole), (
+                    f"{file.name} imports numba"
+                )
             if here != "kernels":
                 assert not {"kernel", "literal_kernel", "inlined_kernel"} & set(names), (
                     f"{file.name} takes the decorator of kernels"
                 )
             if here not in ("scale", "serve", "compat", "reproduce"):
-                if file.name == "ngram.py" and here == "taggers":  # matrices for classifiers of scikit-learn
+                # matrices for classifiers of scikit-learn
+                if file.name == "ngram.py" and here == "taggers":
                     continue
                 assert "scipy" not in {name.split(".")[0] for name in whole}
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-            assert node.func.id != "print" or here in ("cli", "compat"), f"{file.name}:{node.lineno} prints"
+            assert node.func.id != "print" or here in ("cli", "compat"), (
+                f"{file.name}:{node.lineno} prints"
+            )
 
 
-@pytest.mark.parametrize("file", [f for f in FILES if "kernels" in f.parts and f.name != "__init__.py"])
+@pytest.mark.parametrize(
+    "file", [f for f in FILES if "kernels" in f.parts and f.name != "__init__.py"]
+)
 def test_kernels_know_nothing_of_the_package(file):
-    assert all(module.startswith(("labelwright.kernels", "labelwright.parallel")) for module in imports_of(file))
+    assert all(
+        module.startswith(("labelwright.kernels", "labelwright.parallel"))
+        for module in imports_of(file)
+    )
     decorators = "kernel", "literal_kernel", "inlined_kernel", "max_kernel"
     allowed = [[], *([name] for name in decorators)] if file.parent.name == "kernels" else [[]]
     for node in sources.tree_of(file).body:
         if isinstance(node, ast.FunctionDef):
             written = [ast.unparse(d) for d in node.decorator_list]
-            assert written in allowed or (node.name == "_" and written[0].endswith(".in_numpy")), node.name
+            assert written in allowed or (node.name == "_" and written[0].endswith(".in_numpy")), (
+                node.name
+            )
 
 
 def run(code):
-    done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -162,11 +190,13 @@ def test_importing_costs_nothing_and_changes_nothing():
     run(
         "import os, sys, signal, threading, warnings, logging\n"
         "def world():\n"
-        "    return (dict(os.environ), sys.path[:], list(warnings.filters), signal.getsignal(signal.SIGINT),\n"
+        "    return (dict(os.environ), sys.path[:], list(warnings.filters), "
+        "signal.getsignal(signal.SIGINT),\n"
         "            threading.active_count(), logging.root.handlers[:], sys.getrecursionlimit())\n"
         "before = world()\n"
         "import labelwright\n"
-        "heavy = {'numpy', 'numba', 'sklearn', 'scipy', 'rich', 'typer', 'safetensors', 'pandas'} & set(sys.modules)\n"
+        "heavy = {'numpy', 'numba', 'sklearn', 'scipy', 'rich', 'typer', 'safetensors', 'pandas'} "
+        "& set(sys.modules)\n"
         "assert not heavy, heavy\n"
         "assert world() == before\n"
     )
@@ -183,7 +213,8 @@ def test_the_core_loads_neither_scikit_learn_nor_scipy():
         "model = CRF(n_jobs=1, max_iter=2).fit([['a', 'b']], [['A', 'B']])\n"
         "model.predict([['a']]), model.predict_nbest([['a']]), repr(model), model.get_params()\n"
         # Numba itself loads scipy.linalg where there is one.
-        "heavy = {'sklearn', 'scipy.optimize', 'scipy.sparse', 'pandas', 'rich', 'typer', 'matplotlib'}\n"
+        "heavy = {'sklearn', 'scipy.optimize', 'scipy.sparse', 'pandas', 'rich', 'typer', "
+        "'matplotlib'}\n"
         "heavy &= set(sys.modules)\n"
         "assert not heavy, heavy\n"
         "assert dict(os.environ) == before and numpy.geterr() == errors\n"

@@ -15,7 +15,9 @@ WEIGHTS = arrays_of.arrays(
     np.float32, st.integers(0, 20), elements=st.builds(np.copysign, SIZES, st.sampled_from([-1, 1]))
 )
 WHOLE = arrays_of.arrays(
-    st.sampled_from([np.int32, np.int64]), st.integers(0, 9), elements=st.integers(-(2**31), 2**31 - 1)
+    st.sampled_from([np.int32, np.int64]),
+    st.integers(0, 9),
+    elements=st.integers(-(2**31), 2**31 - 1),
 )
 
 
@@ -34,7 +36,12 @@ def test_rounding_is_near_and_done_once(weights, bits):
 
 @given(WHOLE, WEIGHTS)
 def test_what_is_packed_comes_back(numbers, weights):
-    tensors = {"n": numbers, "sorted": np.sort(np.abs(numbers)), "w": weights, "table": numbers.reshape(-1, 1)}
+    tensors = {
+        "n": numbers,
+        "sorted": np.sort(np.abs(numbers)),
+        "w": weights,
+        "table": numbers.reshape(-1, 1),
+    }
     arrays, stored = packed(tensors, {"w"})
     back = unpacked(arrays, stored)
     for name, array in tensors.items():
@@ -55,10 +62,26 @@ def test_pointers_take_a_byte_for_each_step():
         (np.zeros(2, np.int8), [], "stored: expected an object"),
         (np.zeros(2, np.int8), {"b": ["int64", "whole", 1.0]}, "no tensor 'b'"),
         (np.zeros(2, np.int8), {"a": ["int64", "whole"]}, "expected a type, a method and a scale"),
-        (np.zeros(2, np.int8), {"a": ["int64", "whole", float("nan")]}, "expected a type, a method and a scale"),
-        (np.zeros(2, np.int8), {"a": [["int64"], "whole", 1.0]}, "expected a type, a method and a scale"),
-        (np.zeros(2, np.float64), {"a": ["int64", "whole", 1.0]}, "expected whole numbers in fewer bytes"),
-        (np.zeros((2, 2), np.int8), {"a": ["int64", "steps", 1.0]}, "expected whole numbers in fewer bytes"),
+        (
+            np.zeros(2, np.int8),
+            {"a": ["int64", "whole", float("nan")]},
+            "expected a type, a method and a scale",
+        ),
+        (
+            np.zeros(2, np.int8),
+            {"a": [["int64"], "whole", 1.0]},
+            "expected a type, a method and a scale",
+        ),
+        (
+            np.zeros(2, np.float64),
+            {"a": ["int64", "whole", 1.0]},
+            "expected whole numbers in fewer bytes",
+        ),
+        (
+            np.zeros((2, 2), np.int8),
+            {"a": ["int64", "steps", 1.0]},
+            "expected whole numbers in fewer bytes",
+        ),
         (np.array([1, -1], np.int8), {"a": ["int64", "steps", 1.0]}, "never fall"),
         (np.full(9, 2**31, np.uint32), {"a": ["int32", "steps", 1.0]}, "fit into int32"),
         (np.zeros(2, np.float32), {"a": ["float32", "scaled", 1.0]}, "expected int8 or float16"),
@@ -70,12 +93,18 @@ def test_made_headers_are_refused(array, stored, message):
 
 
 def test_files_of_format_2(tmp_path):
-    tensors = {"state.weights": rounded(np.linspace(-1, 1, 99, dtype=np.float32), 8), "ptr": np.arange(0, 9999, 101)}
+    tensors = {
+        "state.weights": rounded(np.linspace(-1, 1, 99, dtype=np.float32), 8),
+        "ptr": np.arange(0, 9999, 101),
+    }
     path = tmp_path / "m"
     modelfile.write(path, tensors, {"kind": "x"}, weights={"state.weights"})
     back, header = modelfile.read(path)
     assert header == {"kind": "x"}
-    assert all(np.array_equal(back[name], array) and back[name].dtype == array.dtype for name, array in tensors.items())
+    assert all(
+        np.array_equal(back[name], array) and back[name].dtype == array.dtype
+        for name, array in tensors.items()
+    )
     content = path.read_bytes()
     assert b'\\"format\\": 2' in content
     path.write_bytes(content.replace(b'\\"steps\\"', b'\\"whole\\"'))

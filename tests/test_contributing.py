@@ -24,7 +24,9 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run(folder: Path, text: str) -> None:
     environment = os.environ | {"PYTHONPATH": str(folder / "src"), "PYTHON": sys.executable}
     shell = f'labelwright() {{ "$PYTHON" -m labelwright "$@"; }}\n{text}'
-    done = subprocess.run(["bash", "-e", "-c", shell], cwd=folder, env=environment, capture_output=True, text=True)
+    done = subprocess.run(
+        ["bash", "-e", "-c", shell], cwd=folder, env=environment, capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr
 
 
@@ -36,7 +38,12 @@ def test_an_example_works(section: str, checkout: Path) -> None:
 
 
 def test_there_are_four_short_ones() -> None:
-    assert [section.rpartition(" ")[2] for section in SECTIONS] == ["tagger", "decoder", "format", "option"]
+    assert [section.rpartition(" ")[2] for section in SECTIONS] == [
+        "tagger",
+        "decoder",
+        "format",
+        "option",
+    ]
     for section, text in SECTIONS.items():
         assert text.count("\n") < 60
         assert commands(section)

@@ -15,7 +15,9 @@ pytestmark = pytest.mark.corpora
 def conll2000(corpora):
     folder = corpora / "conll2000"
     names = ("word", "pos", "chunk")
-    return read_columns(folder / "train.txt", names=names), read_columns(folder / "test.txt", names=names)
+    return read_columns(folder / "train.txt", names=names), read_columns(
+        folder / "test.txt", names=names
+    )
 
 
 def test_chunking_reaches_the_published_score(conll2000):
@@ -27,7 +29,8 @@ def test_chunking_reaches_the_published_score(conll2000):
 
 
 def feature_strings(corpus, template):
-    """What CRFsuite is given: the features of each token as text, read through the template's own cells."""
+    """What CRFsuite is given: the features of each token as text, read through the template's own
+    cells."""
     from labelwright.features.template import apply
 
     names = corpus.input_names
@@ -42,14 +45,18 @@ def feature_strings(corpus, template):
         sentence = []
         for t in range(a, b):
             cells = [[_cell(read[c.reader], t + c.row, a, b) for c in p.cells] for p in patterns]
-            sentence.append([_expanded(p.literals, texts) for p, texts in zip(patterns, cells, strict=True)])
+            sentence.append(
+                [_expanded(p.literals, texts) for p, texts in zip(patterns, cells, strict=True)]
+            )
         sentences.append(sentence)
     return sentences
 
 
 def _expanded(literals, texts):
     """The text of a feature: what is fixed in its line, around what cells read."""
-    return literals[0] + "".join(itertools.chain.from_iterable(zip(texts, literals[1:], strict=True)))
+    return literals[0] + "".join(
+        itertools.chain.from_iterable(zip(texts, literals[1:], strict=True))
+    )
 
 
 def _cell(values, at, begin, end):
@@ -74,7 +81,9 @@ def test_crfsuite_finds_the_same_optimum(conll2000, tmp_path):
             "delta": 1e-6,
         }
     )
-    for features, labels in zip(feature_strings(part, ours._extractor.vocabulary.template), part.y, strict=True):
+    for features, labels in zip(
+        feature_strings(part, ours._extractor.vocabulary.template), part.y, strict=True
+    ):
         trainer.append(features, labels)
     trainer.train(str(tmp_path / "crfsuite"))
     theirs = trainer.logparser.last_iteration

@@ -1,9 +1,11 @@
-"""Every Python and shell block of README.md and docs/ runs, in the order of its page, in an empty folder.
+"""Every Python and shell block of README.md and docs/ runs, in the order of its page, in an empty
+folder.
 
-Pages that need data make them: `labelwright demo --write .`.  Blocks fenced as ```text, and indented ones, only show
-something.  All Python blocks of a page share their names.  Where a block that prints is followed by one that shows
-something, the page must show what is printed: all that Python prints, a part of what commands print.  There `...`
-stands for what is left out, and seconds may differ.
+Pages that need data make them: `labelwright demo --write .`.  Blocks fenced as ```text, and
+indented ones, only show something.  All Python blocks of a page share their names.  Where a block
+that prints is followed by one that shows something, the page must show what is printed: all that
+Python prints, a part of what commands print.  There `...` stands for what is left out, and seconds
+may differ.
 """
 
 import contextlib
@@ -35,7 +37,10 @@ PAGES = [
 EXAMPLES = sorted((ROOT / "docs" / "examples").glob("*.py"))
 LONGEST_EXAMPLE = 60  # lines
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-FENCE = re.compile(r"^```(python|sh|bash)\n(.*?)^```\n(?:\s*^```text\n(.*?)^```$|\n((?: {4}[^\n]*\n)+))?", re.M | re.S)
+FENCE = re.compile(
+    r"^```(python|sh|bash)\n(.*?)^```\n(?:\s*^```text\n(.*?)^```$|\n((?: {4}[^\n]*\n)+))?",
+    re.M | re.S,
+)
 
 
 class Block(NamedTuple):
@@ -50,7 +55,12 @@ class Block(NamedTuple):
 def blocks_of(page: Path) -> list[Block]:
     text = page.read_text(encoding="utf-8")
     return [
-        Block(match[1], match[2], text[: match.start(2)].count("\n"), match[3] or textwrap.dedent(match[4] or ""))
+        Block(
+            match[1],
+            match[2],
+            text[: match.start(2)].count("\n"),
+            match[3] or textwrap.dedent(match[4] or ""),
+        )
         for match in FENCE.finditer(text)
     ]
 
@@ -69,7 +79,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def statements(text: str) -> Iterator[str]:
-    """A shell block statement by statement: lines that go on, and lines with the document that follows them."""
+    """A shell block statement by statement: lines that go on, and lines with the document that
+    follows them."""
     lines = iter(text.splitlines())
     for line in lines:
         statement = line
@@ -83,7 +94,8 @@ def statements(text: str) -> Iterator[str]:
 
 
 def run_shell(text: str, place: str) -> str:
-    """Run commands of labelwright in this process, which is faster, and all others by the shell; what they print."""
+    """Run commands of labelwright in this process, which is faster, and all others by the shell;
+    what they print."""
     printed = ""
     for statement in statements(text):
         if re.fullmatch(r"labelwright [^|<>;&$`\n]*(\\\n[^|<>;&$`\n]*)*", statement.split(" #")[0]):
@@ -92,7 +104,9 @@ def run_shell(text: str, place: str) -> str:
                 code = main(shlex.split(statement.replace("\\\n", " "), comments=True)[1:])
             said = output.buffer.getvalue().decode()
         else:
-            done = subprocess.run(["bash", "-e", "-c", statement], capture_output=True, text=True, check=False)
+            done = subprocess.run(
+                ["bash", "-e", "-c", statement], capture_output=True, text=True, check=False
+            )
             code, said = done.returncode, done.stdout + done.stderr
         assert code == 0, f"{place}: {statement}\n{said}"
         printed += said
@@ -102,7 +116,9 @@ def run_shell(text: str, place: str) -> str:
 def is_part(shown: str, printed: str) -> bool:
     """Whether a page shows what commands print, but for `...` and for seconds."""
     pattern = re.escape(shown.strip("\n")).replace(re.escape("..."), ".*?")
-    return re.search(re.sub(r"\d+\\\.\d+\\ s", r"\\d+\\.\\d+\\ s", pattern), printed, re.S) is not None
+    return (
+        re.search(re.sub(r"\d+\\\.\d+\\ s", r"\\d+\\.\\d+\\ s", pattern), printed, re.S) is not None
+    )
 
 
 def run_python(text: str, place: str, names: dict[str, object]) -> str:
@@ -123,10 +139,13 @@ def originals(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("default::labelwright.features.sources.DictionaryWarning")  # ner.md tells of it
+# ner.md tells of it
+@pytest.mark.filterwarnings("default::labelwright.features.sources.DictionaryWarning")
 @pytest.mark.usefixtures("folder", "originals")
 @pytest.mark.parametrize(
-    "page", [page for page in PAGES if blocks_of(page)], ids=lambda page: page.relative_to(ROOT).as_posix()
+    "page",
+    [page for page in PAGES if blocks_of(page)],
+    ids=lambda page: page.relative_to(ROOT).as_posix(),
 )
 def test_the_blocks_of_a_page_run(page: Path) -> None:
     names: dict[str, object] = {"__name__": page.stem}
@@ -137,7 +156,9 @@ def test_the_blocks_of_a_page_run(page: Path) -> None:
             assert not printed or not block.shown or printed == block.shown, place
         else:
             printed = run_shell(block.text, place)
-            assert is_part(block.shown, printed), f"{place}: the page shows\n{block.shown}\nprinted was\n{printed}"
+            assert is_part(block.shown, printed), (
+                f"{place}: the page shows\n{block.shown}\nprinted was\n{printed}"
+            )
 
 
 def test_containers_install_the_wheel_that_they_copy() -> None:
@@ -171,8 +192,12 @@ def test_an_example_of_the_gallery_runs(example: Path, monkeypatch: pytest.Monke
 
 def test_the_coloured_sentence_of_the_first_page_is_what_its_block_prints() -> None:
     page = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
-    marks = re.findall(r'<mark class="(\w+)[^"]*">([^<]*) <small>(\w+) (\d+) %</small></mark>', page)
-    (printed,) = [block.shown for block in blocks_of(ROOT / "docs" / "index.md") if block.language == "python"]
+    marks = re.findall(
+        r'<mark class="(\w+)[^"]*">([^<]*) <small>(\w+) (\d+) %</small></mark>', page
+    )
+    (printed,) = [
+        block.shown for block in blocks_of(ROOT / "docs" / "index.md") if block.language == "python"
+    ]
     assert all(style == kind for style, _, kind, _ in marks)
     assert printed == "".join(f"{words} {kind} {percent} %\n" for _, words, kind, percent in marks)
 
@@ -191,8 +216,13 @@ def test_the_version_to_cite_is_that_of_the_package() -> None:
 
 
 def test_every_dependency_has_a_lowest_version_and_no_upper_bound() -> None:
-    for group in (PROJECT["project"]["dependencies"], *PROJECT["project"]["optional-dependencies"].values()):
-        assert all(">=" in needed and "<" not in needed.partition(";")[0] for needed in group), group
+    for group in (
+        PROJECT["project"]["dependencies"],
+        *PROJECT["project"]["optional-dependencies"].values(),
+    ):
+        assert all(">=" in needed and "<" not in needed.partition(";")[0] for needed in group), (
+            group
+        )
 
 
 def test_the_readme_has_blocks_to_run() -> None:
@@ -201,7 +231,12 @@ def test_the_readme_has_blocks_to_run() -> None:
 
 def test_what_a_page_may_show_of_the_output_of_commands() -> None:
     printed = "a.crf: 11 labels, 0.3 s\nF1 86.44\nlast (12.0 s)\n"
-    for shown in ("a.crf: 11 labels, 1.25 s\n", "F1 86.44\n...\n", "a.crf: ... s\n...\nlast (9.9 s)\n", ""):
+    for shown in (
+        "a.crf: 11 labels, 1.25 s\n",
+        "F1 86.44\n...\n",
+        "a.crf: ... s\n...\nlast (9.9 s)\n",
+        "",
+    ):
         assert is_part(shown, printed)
     for shown in ("a.crf: 12 labels, 0.3 s\n", "F1 86,44\n", "last (12.0 s)\nF1 86.44\n"):
         assert not is_part(shown, printed)

@@ -1,4 +1,5 @@
-"""Two engines, one result: which one runs, and that each NumPy form of a kernel stands for that kernel."""
+"""Two engines, one result: which one runs, and that each NumPy form of a kernel stands for that
+kernel."""
 
 import importlib
 import inspect
@@ -27,20 +28,34 @@ def test_every_numpy_form_has_the_name_and_the_parameters_of_a_kernel():
     for module in pkgutil.iter_modules(kernels.__path__):
         of_module = vars(importlib.import_module(f"labelwright.kernels.{module.name}"))
         for name, original in of_module.items():
-            if isinstance(original, Kernel) and (not name.startswith("_") or original.vectorised.__name__ == "_"):
-                assert parameters(original.vectorised) == parameters(original.function), f"{module.name}.{name}"
+            if isinstance(original, Kernel) and (
+                not name.startswith("_") or original.vectorised.__name__ == "_"
+            ):
+                assert parameters(original.vectorised) == parameters(original.function), (
+                    f"{module.name}.{name}"
+                )
     for module in pkgutil.iter_modules(vectorised.__path__):
         twins = importlib.import_module(f"labelwright.kernels.vectorised.{module.name}")
         originals = importlib.import_module(f"labelwright.kernels.{module.name}")
         for name, twin in vars(twins).items():
-            if inspect.isfunction(twin) and twin.__module__ == twins.__name__ and not name.startswith("_"):
-                assert getattr(originals, name).vectorised is twin, f"vectorised/{module.name}.py: {name} is no kernel"
+            if (
+                inspect.isfunction(twin)
+                and twin.__module__ == twins.__name__
+                and not name.startswith("_")
+            ):
+                assert getattr(originals, name).vectorised is twin, (
+                    f"vectorised/{module.name}.py: {name} is no kernel"
+                )
 
 
 def run(program, **environment):
     environment = {k: v for k, v in os.environ.items() if k != "LABELWRIGHT_ENGINE"} | environment
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", program], env=environment, capture_output=True, text=True, check=False
+        [sys.executable, "-W", "error", "-c", program],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     return done.stdout.strip() or done.stderr.strip().splitlines()[-1]
 
@@ -78,7 +93,8 @@ from labelwright.engine import choice
 from labelwright.kernels import common as heap
 def push():
     heap_, ran = np.zeros(4, np.int64), []
-    heap.push.vectorised, vectorised = lambda *a: ran.append(1) or vectorised(*a), heap.push.vectorised
+    vectorised = heap.push.vectorised
+    heap.push.vectorised = lambda *a: ran.append(1) or vectorised(*a)
     heap.push(np.array([1.0, 2.0]), np.array([0, 0]), heap_, 0, 1)
     heap.push.vectorised = vectorised
     assert heap_[0] == 1
@@ -107,12 +123,16 @@ STRANGE = "os.environ['NUMBA_CPU_NAME'] = 'generic'; os.environ['NUMBA_CPU_FEATU
 
 
 def empty_cache(folder):
-    return {name: str(folder) for name in ("XDG_CACHE_HOME", "LOCALAPPDATA")} | {"LABELWRIGHT_CACHE": ""}
+    return {name: str(folder) for name in ("XDG_CACHE_HOME", "LOCALAPPDATA")} | {
+        "LABELWRIGHT_CACHE": ""
+    }
 
 
 @pytest.mark.cases(1)
 @needs_numba
-@pytest.mark.parametrize("failure", ["", "os.rmdir(os.getcwd())", "sys.executable = '/usr/sbin/httpd'", SLOW, STRANGE])
+@pytest.mark.parametrize(
+    "failure", ["", "os.rmdir(os.getcwd())", "sys.executable = '/usr/sbin/httpd'", SLOW, STRANGE]
+)
 def test_no_request_compiles_and_a_failure_is_one_warning(tmp_path, failure):
     folder = tmp_path / "working"
     folder.mkdir()
@@ -122,7 +142,9 @@ def test_no_request_compiles_and_a_failure_is_one_warning(tmp_path, failure):
         assert told.startswith(str(["numpy"] * 5)), told
         assert told.count("labelwright: no machine code (") == 1
         assert told.endswith("NumPy goes on")
-        assert {SLOW: "timed out after 0.1 seconds", STRANGE: "for this processor"}.get(failure, "") in told
+        assert {SLOW: "timed out after 0.1 seconds", STRANGE: "for this processor"}.get(
+            failure, ""
+        ) in told
     else:
         assert told == str(["numpy"] * 3 + ["machine code"] * 2)
 
@@ -181,10 +203,17 @@ done.set()
 @needs_numba
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 @pytest.mark.parametrize("compiles", [True, False])
-def test_a_process_forked_while_another_thread_loads_or_compiles_stays_with_numpy(tmp_path, compiles):
-    compiling = "choice.expect_much()\nfrom labelwright.engine.machine import global_compiler_lock as lock"
+def test_a_process_forked_while_another_thread_loads_or_compiles_stays_with_numpy(
+    tmp_path, compiles
+):
+    compiling = (
+        "choice.expect_much()\nfrom labelwright.engine.machine import global_compiler_lock as lock"
+    )
     program = PUSH + FORKED % (compiling if compiles else "lock = choice._State.importing")
-    warning = "labelwright: no machine code (this process was forked while its parent loaded it); NumPy goes on"
+    warning = (
+        "labelwright: no machine code (this process was forked while its parent loaded it); NumPy "
+        "goes on"
+    )
     assert run(program, **empty_cache(tmp_path)) == f"{['numpy'] * 3} {warning}"
 
 
@@ -226,7 +255,10 @@ def test_an_unknown_engine_is_refused(monkeypatch):
 
 @needs_numba
 def test_asking_for_memory_ahead_changes_nothing():
-    rows, owner = np.arange(2400, dtype=np.float32).reshape(100, 24), np.arange(99, -1, -1, dtype=np.int32)
+    rows, owner = (
+        np.arange(2400, dtype=np.float32).reshape(100, 24),
+        np.arange(99, -1, -1, dtype=np.int32),
+    )
     item, ptr, none = np.arange(100, dtype=np.int32), np.arange(101), np.empty(0, np.float32)
     for form in (pool_rows.dispatcher, pool_rows.function, pool_rows.vectorised):
         out = np.zeros_like(rows)
@@ -250,11 +282,22 @@ for model in (Perceptron(), CRF(optimizer="sgd"), SemiCRF(), CRF(prune_labels=0.
 @pytest.mark.parametrize(
     ("hidden", "engine", "remedy"),
     [
-        ("import sys; sys.modules['numba'] = None", "auto", "Numba is not installed; pip install 'labelwright[fast]'"),
+        (
+            "import sys; sys.modules['numba'] = None",
+            "auto",
+            "Numba is not installed; pip install 'labelwright[fast]'",
+        ),
         ("", "numpy", "LABELWRIGHT_ENGINE=numpy; unset it"),
     ],
 )
 def test_training_without_compiled_code_is_refused_in_one_line(hidden, engine, remedy):
-    names = ("a perceptron", "by optimizer='sgd'", "a segment model", "with pruned labels (prune_labels)")
+    names = (
+        "a perceptron",
+        "by optimizer='sgd'",
+        "a segment model",
+        "with pruned labels (prune_labels)",
+    )
     lines = run(hidden + REFUSED, LABELWRIGHT_ENGINE=engine).splitlines()
-    assert lines == [f"OptionError training {name} needs compiled code, but {remedy}" for name in names]
+    assert lines == [
+        f"OptionError training {name} needs compiled code, but {remedy}" for name in names
+    ]

@@ -24,14 +24,22 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     folder = tmp_path_factory.mktemp("report")
     X = [["Ada", "met", "Bo", "."], ["We", "met", "."], ["Bo", "saw", "Rome", "."]]
     y = [["B-PER", "O", "B-PER", "O"], ["O", "O", "O"], ["B-PER", "O", "B-LOC", "O"]]
-    latent = LatentCRF(template="words", max_iter=6, random_state=0, n_jobs=1).fit(X, y, dev=(X[:2], y[:2]))
+    latent = LatentCRF(template="words", max_iter=6, random_state=0, n_jobs=1).fit(
+        X, y, dev=(X[:2], y[:2])
+    )
     latent.save(folder / "latent.crf")
-    (folder / "test.txt").write_text("Ada B-PER\nsaw O\nBo B-PER\n\nWe O\nsaw O\nOslo B-LOC\n", encoding="utf-8")
+    (folder / "test.txt").write_text(
+        "Ada B-PER\nsaw O\nBo B-PER\n\nWe O\nsaw O\nOslo B-LOC\n", encoding="utf-8"
+    )
     files = map(str, (folder / "latent.crf", folder / "test.txt"))
     assert main(["report", *files, "-o", str(folder / "report.html")]) == 0
     return {
-        "errors": evaluate([["B", "I"]], [["B", "B"]]).errors([["her", "brother"]], model=tagger).html("Errors"),
-        "explanations": explanation_page({"model": "m", "kind": "CRF", "file": "f", "sentences": [facts]}),
+        "errors": evaluate([["B", "I"]], [["B", "B"]])
+        .errors([["her", "brother"]], model=tagger)
+        .html("Errors"),
+        "explanations": explanation_page(
+            {"model": "m", "kind": "CRF", "file": "f", "sentences": [facts]}
+        ),
         "report": (folder / "report.html").read_text(encoding="utf-8"),
     }
 
@@ -70,25 +78,50 @@ def test_text_is_escaped() -> None:
 
 def test_a_report_has_all_sections(pages: dict[str, str]) -> None:
     titles = re.findall(r"<h2>(.*?)</h2>", pages["report"])
-    wanted = ["Scores", "Errors", "Calibration", "Explanations", "Training", "Weights", "Latent states"]
+    wanted = [
+        "Scores",
+        "Errors",
+        "Calibration",
+        "Explanations",
+        "Training",
+        "Weights",
+        "Latent states",
+    ]
     assert [title for title in titles if ":" not in title] == wanted
     assert pages["report"].count("<svg ") == 4  # reliability, precision, loss, development data
     assert "95 % interval" in pages["report"]
 
 
 def test_the_rows_of_a_confusion_matrix_add_up() -> None:
-    gold = [["B-ORG", "I-ORG", "O", "B-PER"], ["B-LOC", "O", "O"], ["O", "B-PER", "I-PER"], ["B-PER", "O"]]
-    predicted = [["B-ORG", "O", "O", "O"], ["B-ORG", "O", "B-PER"], ["O", "B-LOC", "O"], ["B-PER", "O"]]
+    gold = [
+        ["B-ORG", "I-ORG", "O", "B-PER"],
+        ["B-LOC", "O", "O"],
+        ["O", "B-PER", "I-PER"],
+        ["B-PER", "O"],
+    ]
+    predicted = [
+        ["B-ORG", "O", "O", "O"],
+        ["B-ORG", "O", "B-PER"],
+        ["O", "B-LOC", "O"],
+        ["B-PER", "O"],
+    ]
     page = evaluate(gold, predicted).errors([["w"] * len(row) for row in gold]).html()
     rows = re.findall(r'<tr><th scope="row">(.*?)</th>(.*?)</tr>', page)
     counts = {name: [int(n) for n in re.findall(r">(\d+)</td>", cells)] for name, cells in rows}
-    assert {name: sum(row) for name, row in counts.items()} == {"LOC": 1, "ORG": 1, "PER": 3, "invented": 1}
+    assert {name: sum(row) for name, row in counts.items()} == {
+        "LOC": 1,
+        "ORG": 1,
+        "PER": 3,
+        "invented": 1,
+    }
     assert 'data-gold="LOC" data-predicted="ORG"' in page
     assert 'data-predicted="PER" data-kind="invented"' in page
 
 
 def test_a_chart_stays_within_its_frame() -> None:
-    drawn = chart("A", "x", "y", [Curve([(0.0, 0.5), (3.0, 2.5)]), Curve([(1.0, 1.0)], "dots", [5.0])])
+    drawn = chart(
+        "A", "x", "y", [Curve([(0.0, 0.5), (3.0, 2.5)]), Curve([(1.0, 1.0)], "dots", [5.0])]
+    )
     numbers = [float(n) for n in re.findall(r'(?:cx|x1|x2)="([\d.]+)"', drawn)]
     heights = [float(n) for n in re.findall(r'(?:cy|y1|y2)="([\d.]+)"', drawn)]
     assert min(numbers) >= 0
@@ -99,10 +132,14 @@ def test_a_chart_stays_within_its_frame() -> None:
 
 
 def test_spans_are_drawn_alike_in_pages_and_notebooks() -> None:
-    tagger = CRF(n_jobs=1).fit([["Ada", "ran", "."], ["he", "ran", "."]], [["B-PER", "O", "O"], ["O", "O", "O"]])
+    tagger = CRF(n_jobs=1).fit(
+        [["Ada", "ran", "."], ["he", "ran", "."]], [["B-PER", "O", "O"], ["O", "O", "O"]]
+    )
     of_text, of_words = show(tagger, "Ada ran."), show(tagger, [["Ada", "ran", "."], []])
     assert of_text._repr_html_() == of_text
-    assert re.fullmatch(r"<div .*?><p><mark .*?>Ada<small .*?>PER 0\.\d\d</small></mark> ran\.</p></div>", of_text)
+    assert re.fullmatch(
+        r"<div .*?><p><mark .*?>Ada<small .*?>PER 0\.\d\d</small></mark> ran\.</p></div>", of_text
+    )
     assert of_words.count("<mark ") == 1
     assert show(tagger, ["Ada ran.", "he ran."]).count("<p>") == 2
     (span,) = tagger.predict_spans([["Ada", "ran", "."]])[0]

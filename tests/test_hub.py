@@ -1,4 +1,5 @@
-"""Models on the Hub, by the real client against a stand-in on loopback: pushed with their card, loaded by revision."""
+"""Models on the Hub, by the real client against a stand-in on loopback: pushed with their card,
+loaded by revision."""
 
 import base64
 import hashlib
@@ -19,7 +20,10 @@ from labelwright.errors import OptionError
 from labelwright.evaluate import evaluate
 from labelwright.hub import model_card, parsed
 
-X, Y = [["Ada", "Lovelace", "ran", "."], ["They", "ran", "."]], [["B-PER", "I-PER", "O", "O"], ["O", "O", "O"]]
+X, Y = (
+    [["Ada", "Lovelace", "ran", "."], ["They", "ran", "."]],
+    [["B-PER", "I-PER", "O", "O"], ["O", "O", "O"]],
+)
 
 
 class StandIn(BaseHTTPRequestHandler):
@@ -63,12 +67,18 @@ class StandIn(BaseHTTPRequestHandler):
             self._json({"files": files})
         elif found := re.fullmatch(r"/api/models/(.+)/commit/(.+)", path):
             lines = [json.loads(line) for line in body.splitlines()]
-            files = {each["value"]["path"]: each["value"]["content"] for each in lines if each["key"] == "file"}
+            files = {
+                each["value"]["path"]: each["value"]["content"]
+                for each in lines
+                if each["key"] == "file"
+            }
             oid = hashlib.sha1(body, usedforsecurity=False).hexdigest()
             version = {name: base64.b64decode(content) for name, content in files.items()}
             repos[found[1]] |= {oid: version, found[2]: version}
             self.server.commits[found[1], found[2]] = oid
-            self._json({"commitUrl": f"{self.server.address}/{found[1]}/commit/{oid}", "commitOid": oid})
+            self._json(
+                {"commitUrl": f"{self.server.address}/{found[1]}/commit/{oid}", "commitOid": oid}
+            )
         else:
             self._json({"error": "not found"}, 404)
 
@@ -82,7 +92,10 @@ class StandIn(BaseHTTPRequestHandler):
             self._answer(404, X_Error_Code="RevisionNotFound")
         else:
             content = self.server.repos[found[1]][found[2]][found[3]]
-            tag, commit = hashlib.sha256(content).hexdigest(), self.server.commits.get((found[1], found[2]), found[2])
+            tag, commit = (
+                hashlib.sha256(content).hexdigest(),
+                self.server.commits.get((found[1], found[2]), found[2]),
+            )
             self._answer(200, content, ETag=f'"{tag}"', X_Repo_Commit=commit, Accept_Ranges="none")
 
     do_HEAD = do_GET  # noqa: N815
@@ -103,20 +116,34 @@ def hub():
 
 def client(hub, folder, script, *arguments):
     """A script in a process of its own, which asks the stand-in."""
-    env = dict(os.environ, HF_ENDPOINT=hub.address, HF_HOME=str(folder), HF_TOKEN="hf_stand_in", NO_PROXY="127.0.0.1")
-    env |= {"HF_HUB_DISABLE_TELEMETRY": "1", "HF_HUB_DISABLE_XET": "1", "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
+    env = dict(
+        os.environ,
+        HF_ENDPOINT=hub.address,
+        HF_HOME=str(folder),
+        HF_TOKEN="hf_stand_in",
+        NO_PROXY="127.0.0.1",
+    )
+    env |= {
+        "HF_HUB_DISABLE_TELEMETRY": "1",
+        "HF_HUB_DISABLE_XET": "1",
+        "HF_HUB_DISABLE_PROGRESS_BARS": "1",
+    }
     command = [sys.executable, "-W", "ignore", "-c", script, *map(str, arguments)]
-    return subprocess.run(command, env=env, capture_output=True, text=True, check=False, timeout=120)
+    return subprocess.run(
+        command, env=env, capture_output=True, text=True, check=False, timeout=120
+    )
 
 
 PUSH = """
 import sys, labelwright
 from labelwright.evaluate import evaluate
-X, Y = [["Ada", "Lovelace", "ran", "."], ["They", "ran", "."]], [["B-PER", "I-PER", "O", "O"], ["O", "O", "O"]]
+X = [["Ada", "Lovelace", "ran", "."], ["They", "ran", "."]]
+Y = [["B-PER", "I-PER", "O", "O"], ["O", "O", "O"]]
 for address, n in (("hf://ada/ner", 30), ("hf://ada/ner@v2", 1)):
     tagger = labelwright.CRF(max_iter=n, n_jobs=1).fit(X, Y)
     report = evaluate(Y, tagger.predict(X))
-    print(labelwright.push(tagger, address, report=report, license="mit", language="en", data="Two made sentences."))
+    about = {"license": "mit", "language": "en", "data": "Two made sentences."}
+    print(labelwright.push(tagger, address, report=report, **about))
 """
 LOAD = """
 import sys, labelwright
@@ -142,7 +169,9 @@ def test_models_are_pushed_and_loaded(hub, tmp_path):
     card = files["README.md"].decode()
     assert "It runs no code" in card
     missing = ["hf://ada/none", "hf://ada/ner@v9", "hf://ada"]
-    done = client(hub, tmp_path / "b", LOAD, "hf://ada/ner", "hf://ada/ner@v2", first, second, *missing)
+    done = client(
+        hub, tmp_path / "b", LOAD, "hf://ada/ner", "hf://ada/ner@v2", first, second, *missing
+    )
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert len(lines) == 7
@@ -164,7 +193,9 @@ def test_commands_read_models_of_the_hub(hub, tmp_path):
     assert client(hub, tmp_path / "a", PUSH).returncode == 0
     (tmp_path / "gold.txt").write_text("Ada B-PER\nLovelace I-PER\nran O\n. O\n", encoding="utf-8")
     script = "import runpy; runpy.run_module('labelwright', run_name='__main__')"
-    done = client(hub, tmp_path / "a", script, "eval", "hf://ada/ner", tmp_path / "gold.txt", "--json")
+    done = client(
+        hub, tmp_path / "a", script, "eval", "hf://ada/ner", tmp_path / "gold.txt", "--json"
+    )
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["f1"] == 1.0
 
@@ -195,7 +226,9 @@ def test_the_card_names_scores_labels_and_use():
 
 def test_without_the_client_one_line_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
-    with pytest.raises(OptionError, match=r"hf://ada/ner: needs huggingface_hub; install the extra: pip install"):
+    with pytest.raises(
+        OptionError, match=r"hf://ada/ner: needs huggingface_hub; install the extra: pip install"
+    ):
         labelwright.load("hf://ada/ner")
     for wrong in ("hf://ner", "hf://a/b/c", "hf://a/b@"):
         with pytest.raises(OptionError, match="expected hf://owner/name"):

@@ -1,4 +1,5 @@
-"""Machine code travels: shared and read-only folders are used, folders that others can write are not."""
+"""Machine code travels: shared and read-only folders are used, folders that others can write are
+not."""
 
 import os
 import subprocess
@@ -12,7 +13,9 @@ from labelwright.engine import cache
 
 pytest.importorskip("numba")
 
-pytestmark = pytest.mark.skipif(not hasattr(os, "getuid"), reason="owners and permissions are those of POSIX")
+pytestmark = pytest.mark.skipif(
+    not hasattr(os, "getuid"), reason="owners and permissions are those of POSIX"
+)
 
 PROGRAM = """
 import numpy as np
@@ -122,7 +125,9 @@ def test_what_a_read_only_folder_lacks_is_kept_at_home(places):
 def test_a_folder_that_others_can_write_is_refused(places, mode):
     named, home = places
     named.chmod(mode)
-    with pytest.warns(RuntimeWarning, match=r"code in .*named is not used: others can write .*; run: chmod go-w"):
+    with pytest.warns(
+        RuntimeWarning, match=r"code in .*named is not used: others can write .*; run: chmod go-w"
+    ):
         folder = cache.writable_folder("x")
     assert folder == home / "labelwright" / cache.folder_name("x")
     assert cache.folders("x") == [folder]
@@ -133,7 +138,10 @@ def test_folders_are_made_for_their_readers_whatever_the_umask(tmp_path, monkeyp
         before = os.umask(umask)
         try:
             for name, trailing in (("a", ""), ("b", "/")):
-                named, home = tmp_path / f"{umask}{name}" / "named", tmp_path / f"{umask}{name}" / "home"
+                named, home = (
+                    tmp_path / f"{umask}{name}" / "named",
+                    tmp_path / f"{umask}{name}" / "home",
+                )
                 monkeypatch.setenv("LABELWRIGHT_CACHE", f"{named}{trailing}")
                 monkeypatch.setenv("XDG_CACHE_HOME", str(home))
                 cache.writable_folder.cache_clear()
@@ -144,12 +152,16 @@ def test_folders_are_made_for_their_readers_whatever_the_umask(tmp_path, monkeyp
                 cache.writable_folder.cache_clear()
                 folder = cache.writable_folder("x")
                 assert folder.parent == home / "labelwright"
-                assert folder.stat().st_mode & 0o777 == folder.parent.stat().st_mode & 0o777 == 0o700
+                assert (
+                    folder.stat().st_mode & 0o777 == folder.parent.stat().st_mode & 0o777 == 0o700
+                )
         finally:
             os.umask(before)
 
 
-@pytest.mark.skipif(getattr(os, "getuid", lambda: 0)() != 0, reason="only root can become another user")
+@pytest.mark.skipif(
+    getattr(os, "getuid", lambda: 0)() != 0, reason="only root can become another user"
+)
 def test_a_home_that_cannot_be_looked_at_is_passed_over(tmp_path):
     program = (
         "import os\n"
@@ -160,13 +172,21 @@ def test_a_home_that_cannot_be_looked_at_is_passed_over(tmp_path):
     )
     home = tmp_path / "home"
     home.mkdir(mode=0o700)
-    with tempfile.TemporaryDirectory(dir="/tmp") as temporary:  # everybody can reach it, unlike tmp_path
+    # everybody can reach it, unlike tmp_path
+    with tempfile.TemporaryDirectory(dir="/tmp") as temporary:
         os.chown(temporary, 4711, -1)
         for name in ("HOME", "LABELWRIGHT_CACHE"):
-            environment = {**os.environ, "TMPDIR": temporary, "HOME": str(home), name: str(home / "below")}
+            environment = {
+                **os.environ,
+                "TMPDIR": temporary,
+                "HOME": str(home),
+                name: str(home / "below"),
+            }
             environment.pop("XDG_CACHE_HOME", None)
             command = [sys.executable, "-c", program]
-            done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+            done = subprocess.run(
+                command, env=environment, capture_output=True, text=True, check=False
+            )
             assert done.returncode == 0, done.stderr
             assert done.stdout.strip().endswith(os.path.join(temporary, "labelwright-4711"))
 
@@ -220,10 +240,23 @@ def test_a_version_that_was_not_tested_uses_the_cache_of_numba(places, tmp_path)
         "assert not machine.OWN_CACHE\n"
         "print([str(w.message) for w in told if 'labelwright' in str(w.message)])\n" + PROGRAM
     )
-    environment = {**os.environ, "LABELWRIGHT_ENGINE": "compiled", "NUMBA_CACHE_DIR": str(tmp_path / "numba")}
-    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False)
+    environment = {
+        **os.environ,
+        "LABELWRIGHT_ENGINE": "compiled",
+        "NUMBA_CACHE_DIR": str(tmp_path / "numba"),
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
-    assert "Numba 9.9.0 is not among the tested versions (0.60 to 0.68); kernels are kept by Numba's own" in done.stdout
+    assert (
+        "Numba 9.9.0 is not among the tested versions (0.60 to 0.68); kernels are kept by Numba's "
+        "own"
+    ) in done.stdout
     assert list((tmp_path / "numba").rglob("*.nbi"))
     assert files(places[0]) == []
 
@@ -234,20 +267,30 @@ PROMPT = "sys.ps1 = '>>> '"
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("setting", "told"),
-    [(PROMPT, 1), ("pass", 0), (f"{PROMPT}; sys.stderr.close()", 0), (f"{PROMPT}; sys.stderr = None", 0)],
+    [
+        (PROMPT, 1),
+        ("pass", 0),
+        (f"{PROMPT}; sys.stderr.close()", 0),
+        (f"{PROMPT}; sys.stderr = None", 0),
+    ],
 )
 def test_somebody_at_a_prompt_is_told_once_that_kernels_are_compiled(places, setting, told):
     program = f"import sys\n{setting}\n{PROGRAM}"
     for lines in (told, 0):  # compiled, then taken from the cache
         environment = {**os.environ, "LABELWRIGHT_ENGINE": "compiled"}
         done = subprocess.run(
-            [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False
+            [sys.executable, "-c", program],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
         )
         assert (done.returncode, done.stderr) == (0, f"{COMPILING}\n" * lines)
 
 
 def test_a_kernel_has_copies_of_its_own_of_those_that_it_calls(places):
-    """Else the copy that a process loads first serves all, and the last bits of sums depend on which that is."""
+    """Else the copy that a process loads first serves all, and the last bits of sums depend on
+    which that is."""
     from llvmlite.binding import Linkage
 
     from labelwright.engine import machine
@@ -259,5 +302,7 @@ def test_a_kernel_has_copies_of_its_own_of_those_that_it_calls(places):
     messages, scale = (numbers.copy() for _ in range(3)), (np.ones(2, np.float32) for _ in range(2))
     made(numbers, np.ones((1, 16), np.float32), np.array([0, 2]), *messages, *scale)
     (overload,) = made.overloads.values()
-    functions = [each for each in overload.library._final_module.functions if not each.is_declaration]
+    functions = [
+        each for each in overload.library._final_module.functions if not each.is_declaration
+    ]
     assert not [each.name for each in functions if each.linkage == Linkage.linkonce_odr]

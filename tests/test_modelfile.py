@@ -1,4 +1,5 @@
-"""Model files: what is written comes back, what is damaged or foreign is named in one line, failures leave no trace."""
+"""Model files: what is written comes back, what is damaged or foreign is named in one line,
+failures leave no trace."""
 
 import io
 import json
@@ -24,7 +25,12 @@ TENSORS = {
     "nothing": np.zeros((0, 7), dtype=np.float64),
     "number": np.array(2.5),
 }
-HEADER = {"kind": "crf", "labels": ["O", "B-é", "\ud800"], "l2": 0.1, "nested": {"b": None, "a": [1, 2]}}
+HEADER = {
+    "kind": "crf",
+    "labels": ["O", "B-é", "\ud800"],
+    "l2": 0.1,
+    "nested": {"b": None, "a": [1, 2]},
+}
 
 
 @pytest.fixture
@@ -65,7 +71,14 @@ def test_bytes_and_file_objects(model):
     write(there, TENSORS, HEADER)
     assert there.getvalue() == content
     with open(model, "rb") as file:
-        sources = [content, bytearray(content), memoryview(content), io.BytesIO(content), file, str(model)]
+        sources = [
+            content,
+            bytearray(content),
+            memoryview(content),
+            io.BytesIO(content),
+            file,
+            str(model),
+        ]
         assert all(same(read(source)[0], TENSORS) for source in sources)
 
 
@@ -73,9 +86,15 @@ def test_files_that_are_none_are_refused(model, tmp_path):
     told = "opened as text, expected a binary file; open it with mode"
     with pytest.raises(ModelFileError, match=f"^<file>: {told} 'rb'"):
         read(io.StringIO("text"))
-    with open(tmp_path / "text", "w") as file, pytest.raises(ModelFileError, match=f"text: {told} 'wb'"):
+    with (
+        open(tmp_path / "text", "w") as file,
+        pytest.raises(ModelFileError, match=f"text: {told} 'wb'"),
+    ):
         write(file, TENSORS, HEADER)
-    with open(tmp_path / "text", "wb") as file, pytest.raises(ModelFileError, match="text: cannot read"):
+    with (
+        open(tmp_path / "text", "wb") as file,
+        pytest.raises(ModelFileError, match="text: cannot read"),
+    ):
         read(file)
     for other in (5, None):
         with pytest.raises(ModelFileError, match="expected a path or a binary file, got"):
@@ -119,7 +138,8 @@ def test_it_is_a_safetensors_file_with_one_metadata_key(model):
 
 @pytest.mark.parametrize("extra", range(0, 700, 8))
 def test_every_header_length_is_read(tmp_path, extra):
-    """The file begins with that length, which must never be mistaken for the first bytes of another format."""
+    """The file begins with that length, which must never be mistaken for the first bytes of another
+    format."""
     write(tmp_path / "m", {}, {"filler": "x" * extra})
     assert read(tmp_path / "m")[1]["filler"] == "x" * extra
 
@@ -159,7 +179,8 @@ class Bomb:
 def zipped():
     stream = io.BytesIO()
     with zipfile.ZipFile(stream, "w") as archive:
-        archive.writestr(zipfile.ZipInfo("weights.npy"), b"123")  # of 1980, so that the name of a test is fixed
+        # of 1980, so that the name of a test is fixed
+        archive.writestr(zipfile.ZipInfo("weights.npy"), b"123")
     return stream.getvalue()
 
 
@@ -253,15 +274,23 @@ def test_any_strings_are_packed(strings):
 
 
 @pytest.mark.parametrize(
-    ("data", "offsets"), [(b"abc", [0, 4]), (b"abc", [1, 3]), (b"abc", [0, 2, 1, 3]), (b"abc", []), (b"\xff", [0, 1])]
+    ("data", "offsets"),
+    [(b"abc", [0, 4]), (b"abc", [1, 3]), (b"abc", [0, 2, 1, 3]), (b"abc", []), (b"\xff", [0, 1])],
 )
 def test_damaged_string_tables_are_refused(data, offsets):
-    with pytest.raises(ModelFileError, match=r"^tensor labels\.(text: not UTF-8|offsets: expected pointers)"):
-        unpack_strings(np.frombuffer(data, dtype=np.uint8), np.array(offsets, dtype=np.int64), "labels")
+    with pytest.raises(
+        ModelFileError, match=r"^tensor labels\.(text: not UTF-8|offsets: expected pointers)"
+    ):
+        unpack_strings(
+            np.frombuffer(data, dtype=np.uint8), np.array(offsets, dtype=np.int64), "labels"
+        )
 
 
 @given(
-    arrays_of.arrays(st.sampled_from([np.float32, np.int64, np.uint8]), arrays_of.array_shapes(min_dims=0, min_side=0))
+    arrays_of.arrays(
+        st.sampled_from([np.float32, np.int64, np.uint8]),
+        arrays_of.array_shapes(min_dims=0, min_side=0),
+    )
 )
 def test_any_array_comes_back(tmp_path_factory, array):
     path = tmp_path_factory.mktemp("any") / "m"

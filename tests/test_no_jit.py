@@ -1,4 +1,5 @@
-"""Without compiled kernels every model labels, and CRFs and latent CRFs learn, with the same answers."""
+"""Without compiled kernels every model labels, and CRFs and latent CRFs learn, with the same
+answers."""
 
 import pytest
 from plain_python import answers_both_ways
@@ -31,13 +32,30 @@ for words in (
         model.training_["loss"],
     ])
 for order in (1, 2):
-    model = LatentCRF(n_latent=2, order=order, template="U:%x[0,0]", max_iter=3, random_state=0, n_jobs=1).fit(X, y)
-    for options in ({"decoder": "exact"}, {"decoder": "ldi", "n": 5}, {"decoder": "exact", "max_expansions": 1}):
-        answers.append([[found.labels, found.log_probability, found.gap] for found in model.decode(X, **options)])
+    settings = {"template": "U:%x[0,0]", "max_iter": 3, "random_state": 0, "n_jobs": 1}
+    model = LatentCRF(n_latent=2, order=order, **settings).fit(X, y)
+    for options in (
+        {"decoder": "exact"},
+        {"decoder": "ldi", "n": 5},
+        {"decoder": "exact", "max_expansions": 1},
+    ):
+        answers.append([
+            [found.labels, found.log_probability, found.gap]
+            for found in model.decode(X, **options)
+        ])
 for number, (model, names) in enumerate((
-    (Perceptron(template="U:%x[0,0]\\nB:%x[0,0]", update="passive-aggressive", max_iter=3), "confidences"),
-    (Perceptron(order=2, template="U:%x[0,0]\\nT:%x[0,0]", constraints="scheme", max_iter=3), "confidences"),
-    (LatentPerceptron(2, order=2, template="U:%x[0,0]\\nB:%x[0,0]", margin=0.5, max_iter=3), "confidences"),
+    (
+        Perceptron(template="U:%x[0,0]\\nB:%x[0,0]", update="passive-aggressive", max_iter=3),
+        "confidences",
+    ),
+    (
+        Perceptron(order=2, template="U:%x[0,0]\\nT:%x[0,0]", constraints="scheme", max_iter=3),
+        "confidences",
+    ),
+    (
+        LatentPerceptron(2, order=2, template="U:%x[0,0]\\nB:%x[0,0]", margin=0.5, max_iter=3),
+        "confidences",
+    ),
     (CRF(optimizer="sgd", template=triples["template"], order=2, max_iter=2), "marginals spans"),
     (CRF(prune_labels=0.9, max_iter=4), "marginals spans"),
     (SemiCRF(max_iter=4), "marginals spans"),

@@ -57,7 +57,7 @@ def test_threads_that_overlap_leave_it_as_it_was():
     assert blas_threads() == before
 
 
-# -- available cores ---------------------------------------------------------------------------------------------------
+# -- available cores -------------------------------------------------------------------------------
 
 
 def quota(folder, membership, **files):
@@ -75,13 +75,37 @@ def quota(folder, membership, **files):
     [
         ("0::/\n", {"cpu_max": "max 100000\n"}, None),
         ("0::/\n", {"cpu_max": "250000 100000\n"}, 2.5),
-        ("0::/a/b\n", {"a__b__cpu_max": "max 100000", "a__cpu_max": "150000 100000", "c__cpu_max": "1 100000"}, 1.5),
+        (
+            "0::/a/b\n",
+            {
+                "a__b__cpu_max": "max 100000",
+                "a__cpu_max": "150000 100000",
+                "c__cpu_max": "1 100000",
+            },
+            1.5,
+        ),
         ("0::/a/b\n", {"a__b__cpu_max": "100000 100000", "a__cpu_max": "300000 100000"}, 1.0),
         ("0::/../../other\n", {"cpu_max": "400000 100000"}, 4.0),
-        ("2:cpu,cpuacct:/d\n", {"cpu__d__cpu_cfs_quota_us": "50000", "cpu__d__cpu_cfs_period_us": "100000"}, 0.5),
-        ("2:cpu,cpuacct:/d\n", {"cpu__d__cpu_cfs_quota_us": "-1", "cpu__d__cpu_cfs_period_us": "100000"}, None),
-        ("3:cpu:/seen/outside\n", {"cpu__cpu_cfs_quota_us": "300000", "cpu__cpu_cfs_period_us": "100000"}, 3.0),
-        ("3:memory:/m\n", {"memory__m__cpu_cfs_quota_us": "1", "memory__m__cpu_cfs_period_us": "100000"}, None),
+        (
+            "2:cpu,cpuacct:/d\n",
+            {"cpu__d__cpu_cfs_quota_us": "50000", "cpu__d__cpu_cfs_period_us": "100000"},
+            0.5,
+        ),
+        (
+            "2:cpu,cpuacct:/d\n",
+            {"cpu__d__cpu_cfs_quota_us": "-1", "cpu__d__cpu_cfs_period_us": "100000"},
+            None,
+        ),
+        (
+            "3:cpu:/seen/outside\n",
+            {"cpu__cpu_cfs_quota_us": "300000", "cpu__cpu_cfs_period_us": "100000"},
+            3.0,
+        ),
+        (
+            "3:memory:/m\n",
+            {"memory__m__cpu_cfs_quota_us": "1", "memory__m__cpu_cfs_period_us": "100000"},
+            None,
+        ),
         ("nonsense", {"cpu_max": "nonsense"}, None),
         ("", {}, None),
     ],
@@ -94,7 +118,9 @@ def test_systems_without_control_groups_have_no_quota(tmp_path):
     assert cpu_quota(tmp_path / "none", tmp_path / "none") is None
 
 
-@pytest.mark.parametrize(("cores", "limit", "expected"), [(8, None, 8), (8, 2.5, 2), (2, 6.0, 2), (4, 0.25, 1)])
+@pytest.mark.parametrize(
+    ("cores", "limit", "expected"), [(8, None, 8), (8, 2.5, 2), (2, 6.0, 2), (4, 0.25, 1)]
+)
 def test_threads_keep_within_cores_and_quota(monkeypatch, cores, limit, expected):
     monkeypatch.setattr(parallel.os, "sched_getaffinity", lambda _: range(cores), raising=False)
     monkeypatch.setattr(parallel.os, "process_cpu_count", lambda: cores, raising=False)
@@ -104,7 +130,7 @@ def test_threads_keep_within_cores_and_quota(monkeypatch, cores, limit, expected
     assert n_threads(10**30) == 1024
 
 
-# -- threads of the process --------------------------------------------------------------------------------------------
+# -- threads of the process ------------------------------------------------------------------------
 
 
 def test_results_come_in_the_order_of_the_tasks_and_few_need_no_thread():
@@ -112,7 +138,9 @@ def test_results_come_in_the_order_of_the_tasks_and_few_need_no_thread():
     assert Workers(8).run(lambda a: a + 1, [(1,)]) == [2]
     assert Workers(1).run(lambda a: a + 1, [(1,), (2,)]) == [2, 3]
     assert active_count() == before
-    assert Workers(3).run(lambda a, b: a * b, [(a, 2) for a in range(50)]) == [2 * a for a in range(50)]
+    assert Workers(3).run(lambda a, b: a * b, [(a, 2) for a in range(50)]) == [
+        2 * a for a in range(50)
+    ]
 
 
 def test_no_more_threads_work_at_once_than_were_asked_for():
@@ -181,7 +209,9 @@ models = [CRF(max_iter=2, n_jobs=2).fit(X, y), MemoryTagger(n_jobs=2).fit(X, y)]
 held, done = threading.Event(), threading.Event()
 def hold():
     with one_blas_thread(), contextlib.ExitStack() as locks:
-        for lock in (lookup._adding, Searcher._lock, state.starting, state.loading, _Blas.lock, _Pool.lock):
+        for lock in (
+            lookup._adding, Searcher._lock, state.starting, state.loading, _Blas.lock, _Pool.lock
+        ):
             locks.enter_context(lock)
         held.set()
         done.wait()

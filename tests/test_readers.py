@@ -1,4 +1,5 @@
-"""Checks of what files hold: each lets pass what it should, and refuses the rest in one line that names the tensor."""
+"""Checks of what files hold: each lets pass what it should, and refuses the rest in one line that
+names the tensor."""
 
 import pickle
 
@@ -16,12 +17,17 @@ LARGE, SMALL = np.iinfo(np.int64).max, np.iinfo(np.int64).min
     [
         (lambda t, n: t.pointers("t", None, 3), [[0, 3], [0, 0, 3, 3]],
          [[], [0], [1, 3], [0, 2], [0, 3, 2, 3], [0, 4, 3], [0, LARGE, SMALL, 3], [0, -1, 3]]),
-        (lambda t, n: t.pointers("t", n - 1, 3, least=1), [[0, 1, 3]], [[0, 0, 3], [0, LARGE, SMALL, 3]]),
+        (lambda t, n: t.pointers("t", n - 1, 3, least=1), [[0, 1, 3]],
+         [[0, 0, 3], [0, LARGE, SMALL, 3]]),
         (lambda t, n: t.pointers("t", None, None), [[0, 2], [0, 0]], [[0, 2, 1], [0, -1]]),
-        (lambda t, n: t.indices("t", np.int64, 3, n), [[], [0, 2, 1]], [[3], [-1], [LARGE], [SMALL]]),
-        (lambda t, n: t.indices("t", np.int64, np.array([1, 5]), n, least=-1), [[0, 4], [-1, -1]], [[1, 0], [0, 5]]),
-        (lambda t, n: t.permutation("t", np.int64, n), [[], [0], [2, 0, 1]], [[1], [0, 0], [0, 2], [0, -1]]),
-        (lambda t, n: t.rising("t", np.array([0, 2, 9])), [[], [1, 2, 0, 1]], [[1, 1], [1, 2, 3, 3]]),
+        (lambda t, n: t.indices("t", np.int64, 3, n), [[], [0, 2, 1]],
+         [[3], [-1], [LARGE], [SMALL]]),
+        (lambda t, n: t.indices("t", np.int64, np.array([1, 5]), n, least=-1), [[0, 4], [-1, -1]],
+         [[1, 0], [0, 5]]),
+        (lambda t, n: t.permutation("t", np.int64, n), [[], [0], [2, 0, 1]],
+         [[1], [0, 0], [0, 2], [0, -1]]),
+        (lambda t, n: t.rising("t", np.array([0, 2, 9])), [[], [1, 2, 0, 1]],
+         [[1, 1], [1, 2, 3, 3]]),
     ],
 )  # fmt: skip
 def test_checks_of_whole_numbers(check, good, bad):
@@ -58,7 +64,9 @@ def test_checks_of_numbers():
     ],
 )
 def test_arrays_of_other_types_and_shapes_are_refused(array, shape):
-    with pytest.raises(ModelFileError, match=r"^tensor t: expected int32 \[(3|any)\], got (u?int|float)\d+ \["):
+    with pytest.raises(
+        ModelFileError, match=r"^tensor t: expected int32 \[(3|any)\], got (u?int|float)\d+ \["
+    ):
         TensorReader({"t": array}).array("t", np.int32, *shape)
 
 
@@ -69,7 +77,9 @@ def test_tensors_are_read_by_prefix_and_named_in_full():
     assert part.array("end", np.bool_, 2).shape == (2,)
     with pytest.raises(ModelFileError, match=r"^tensor layer0\.space\.start: missing$"):
         part.array("start", np.bool_, 2)
-    with pytest.raises(ModelFileError, match=r"^tensor layer0\.space\.end: expected bool \[3\], got bool \[2\]$"):
+    with pytest.raises(
+        ModelFileError, match=r"^tensor layer0\.space\.end: expected bool \[3\], got bool \[2\]$"
+    ):
         part.array("end", np.bool_, 3)
 
 
@@ -91,10 +101,17 @@ def test_tensors_are_read_by_prefix_and_named_in_full():
     ],
 )
 def test_header_fields_are_checked(read, message):
-    header = HeaderReader({"flag": True, "real": 1.0, "n": 3, "text": "a", "endless": float("inf"), "mixed": ["a", 1]})
+    header = HeaderReader(
+        {"flag": True, "real": 1.0, "n": 3, "text": "a", "endless": float("inf"), "mixed": ["a", 1]}
+    )
     with pytest.raises(ModelFileError, match=message):
         read(header)
-    assert (header.whole("n"), header.number("n"), header.text("text"), header.get("nothing", 7)) == (3, 3.0, "a", 7)
+    assert (
+        header.whole("n"),
+        header.number("n"),
+        header.text("text"),
+        header.get("nothing", 7),
+    ) == (3, 3.0, "a", 7)
 
 
 def test_a_message_is_one_printable_line():

@@ -1,4 +1,5 @@
-"""The reference: every public name has a place in it, and a docstring that describes all its parameters.
+"""The reference: every public name has a place in it, and a docstring that describes all its
+parameters.
 
 No documentation tool is needed here; `make docs` builds the pages.
 """
@@ -54,7 +55,11 @@ FUNCTIONS = [path for path in ENTRIES if inspect.isfunction(named(path))]
 
 def parameters_of(thing: Callable[..., Any]) -> list[str]:
     """The names of the parameters that a caller gives."""
-    return [p.name for p in inspect.signature(thing).parameters.values() if p.name not in ("self", "cls")]
+    return [
+        p.name
+        for p in inspect.signature(thing).parameters.values()
+        if p.name not in ("self", "cls")
+    ]
 
 
 def described_in(text: str) -> set[str]:
@@ -66,7 +71,12 @@ def described_in(text: str) -> set[str]:
 @cache
 def fields_of(kind: type[Any]) -> set[str]:
     """The fields of a record that have a comment `#: what it is`."""
-    return {name for base in kind.__mro__ if base.__module__.startswith("labelwright") for name in _commented(base)}
+    return {
+        name
+        for base in kind.__mro__
+        if base.__module__.startswith("labelwright")
+        for name in _commented(base)
+    }
 
 
 def _commented(kind: type[Any]) -> list[str]:
@@ -74,12 +84,18 @@ def _commented(kind: type[Any]) -> list[str]:
 
 
 def members_of(kind: type[Any]) -> Iterator[tuple[str, Any]]:
-    """Public methods and properties that labelwright wrote, without those by which its parts speak to each other."""
+    """Public methods and properties that labelwright wrote, without those by which its parts speak
+    to each other."""
     for name in dir(kind):
         member = inspect.getattr_static(kind, name)
         function = getattr(member, "fget", None) or getattr(member, "__func__", member)
         ours = (getattr(function, "__module__", None) or "").startswith("labelwright")
-        if not name.startswith("_") and name not in CONF.INTERNAL and inspect.isfunction(function) and ours:
+        if (
+            not name.startswith("_")
+            and name not in CONF.INTERNAL
+            and inspect.isfunction(function)
+            and ours
+        ):
             yield name, getattr(kind, name)
 
 
@@ -89,7 +105,9 @@ def check_docstring(place: str, thing: Any, described: set[str] = frozenset()) -
     assert len(text.split()) >= HELPFUL, f"{place}: has no docstring"
     if callable(thing):
         missing = set(parameters_of(thing)) - described_in(text) - described
-        assert not missing, f"{place}: describe {', '.join(sorted(missing))} as in `name : what it is`"
+        assert not missing, (
+            f"{place}: describe {', '.join(sorted(missing))} as in `name : what it is`"
+        )
 
 
 @pytest.mark.parametrize("module", MODULES)
@@ -141,7 +159,9 @@ def test_what_tab_completion_shows_of_a_tagger_is_grouped_in_the_reference() -> 
 def test_internal_names_exist() -> None:
     kinds = [named(path) for path in CLASSES]
     for name in CONF.INTERNAL:
-        assert any(hasattr(kind, name) or name in getattr(kind, "__annotations__", ()) for kind in kinds), name
+        assert any(
+            hasattr(kind, name) or name in getattr(kind, "__annotations__", ()) for kind in kinds
+        ), name
 
 
 def test_every_page_is_in_the_navigation() -> None:
@@ -156,12 +176,17 @@ def test_a_command_and_its_options_are_a_page_of_the_reference() -> None:
     train = "\n".join(CONF.command_page("train"))
     assert train.startswith("```text\nlabelwright train [OPTIONS] TRAIN\n```\n")
     assert "| `--template NAME\\|FILE` |" in train
-    assert train.index("\n## `train --model perceptron`\n") < train.index("| `--aggressiveness C` |")
+    assert train.index("\n## `train --model perceptron`\n") < train.index(
+        "| `--aggressiveness C` |"
+    )
     assert "| `--decoder NAME` |" in "\n".join(CONF.command_page("tag"))
 
 
 def test_a_page_becomes_a_notebook() -> None:
-    page = "# A [page](a.md)\n\n```sh\nls\n```\n\n```text\na.md\n```\n\nThen:\n\n```python\n1 + 1\n```\n"
+    page = (
+        "# A [page](a.md)\n\n```sh\nls\n```\n\n```text\na.md\n```\n\nThen:\n\n```python\n1 + 1\n"
+        "```\n"
+    )
     cells = [(cell["cell_type"], cell["source"]) for cell in CONF.notebook(page)["cells"]]
     code = [("code", "%%bash\nls"), ("markdown", "Then:"), ("code", "1 + 1")]
     assert cells == [("markdown", "# A page"), *code]
@@ -172,12 +197,23 @@ def test_every_method_is_described_once() -> None:
     page = (ROOT / "docs" / "reference" / "methods.md").read_text(encoding="utf-8")
     described = re.findall(r"^\.\. auto(?:method|attribute):: labelwright\.\w+\.(\w+)$", page, re.M)
     assert len(described) == len(set(described))
-    inherited = {name for kind in (labelwright.CRF, labelwright.Perceptron) for name, _ in members_of(kind)}
+    inherited = {
+        name for kind in (labelwright.CRF, labelwright.Perceptron) for name, _ in members_of(kind)
+    }
     assert set(described) == inherited
 
 
 def test_docstrings_become_field_lists() -> None:
-    lines = ["Score y_true *now*.", "", "X : the sentences", "    of a file", "y, z : `labels_`", "", ">>> f_(x)", "1"]
+    lines = [
+        "Score y_true *now*.",
+        "",
+        "X : the sentences",
+        "    of a file",
+        "y, z : `labels_`",
+        "",
+        ">>> f_(x)",
+        "1",
+    ]
     assert CONF._converted(lines) == [
         "Score y_true \\*now\\*.",
         "",

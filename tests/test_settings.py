@@ -27,7 +27,9 @@ from labelwright.settings import (
 from labelwright.taggers import registry
 from labelwright.taggers.declared import LOG_LINEAR, chosen, declared
 
-OWN = declared(sharpness=(float, 1.0, "Multiply all weights by X.", Above(0), Signed(), Flag("--sharp")))
+OWN = declared(
+    sharpness=(float, 1.0, "Multiply all weights by X.", Above(0), Signed(), Flag("--sharp"))
+)
 
 
 class Sharper(CRF):
@@ -56,7 +58,9 @@ def test_a_new_setting_is_checked_and_documented() -> None:
     assert "sharpness : Multiply all weights by X. [default: 1]" in Sharper.__doc__
 
 
-def test_a_new_setting_is_an_option_a_key_and_signed(run, sharper, data: Path, tmp_path: Path) -> None:
+def test_a_new_setting_is_an_option_a_key_and_signed(
+    run, sharper, data: Path, tmp_path: Path
+) -> None:
     train = ["train", data / "train.txt", "-o", tmp_path / "m", "--model", "sharper"]
     fast = ["--template", "words", "--iterations", 2, "--threads", 1, "-q"]
     assert run(*train, *fast, "--sharp", 2) == (0, "", "")
@@ -70,8 +74,13 @@ def test_a_new_setting_is_an_option_a_key_and_signed(run, sharper, data: Path, t
     assert "|sharpness:3.0|" in modelfile.read(tmp_path / "m")[1]["signature"]
     one_line(run(*train, "--sharp", -1)[2], "--sharp: expected a number above 0, got -1.0")
     (tmp_path / "r.toml").write_text("sharpness = 0\n")
-    one_line(run(*train, "--recipe", tmp_path / "r.toml")[2], "r.toml: sharpness: expected a number above 0, got 0")
-    one_line(run(*train[:-1], "crf", "--sharp", 1)[2], "--sharp: not for --model crf, only for sharper")
+    one_line(
+        run(*train, "--recipe", tmp_path / "r.toml")[2],
+        "r.toml: sharpness: expected a number above 0, got 0",
+    )
+    one_line(
+        run(*train[:-1], "crf", "--sharp", 1)[2], "--sharp: not for --model crf, only for sharper"
+    )
 
 
 def declare(
@@ -89,8 +98,18 @@ def declare(
 @pytest.mark.parametrize(
     ("name", "good", "bad", "message"),
     [
-        ("whole", [1, 9, np.int32(3)], [0, 10, 1.0, True, "1", None], "a whole number of 1 or more and of 9 or less"),
-        ("share", [0, 0.5, np.float32(0.25)], [-1, 1, float("nan"), True, "x"], "a number of 0 or more and below 1"),
+        (
+            "whole",
+            [1, 9, np.int32(3)],
+            [0, 10, 1.0, True, "1", None],
+            "a whole number of 1 or more and of 9 or less",
+        ),
+        (
+            "share",
+            [0, 0.5, np.float32(0.25)],
+            [-1, 1, float("nan"), True, "x"],
+            "a number of 0 or more and below 1",
+        ),
         ("order", [1, 2, np.int64(2)], [0, 3, True, "1", 1.0], "1 or 2"),
         ("name", ["one"], ["three", 1, None], "one of one, two"),
         ("switch", [True, np.bool_(False)], [1, "no", None], "true or false"),
@@ -113,12 +132,18 @@ def test_kinds_of_values(name: str, good: list[object], bad: list[object], messa
 
 def test_texts_of_options() -> None:
     settings = settings_of(declare)
-    assert [settings[name].parsed(text) for name, text in {"whole": "3", "share": "0", "order": "2"}.items()] == [
+    assert [
+        settings[name].parsed(text)
+        for name, text in {"whole": "3", "share": "0", "order": "2"}.items()
+    ] == [
         3,
         0,
         2,
     ]
-    with pytest.raises(OptionError, match=r"^--whole: expected a whole number of 1 or more and of 9 or less, got 'x'$"):
+    with pytest.raises(
+        OptionError,
+        match=r"^--whole: expected a whole number of 1 or more and of 9 or less, got 'x'$",
+    ):
         settings["whole"].parsed("x")
 
 
@@ -142,7 +167,9 @@ def test_the_help_of_train_imports_no_tagger_and_fits_three_screens() -> None:
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("\n") <= 72
-    assert [line for line in done.stdout.splitlines() if line.endswith(":") and not line.startswith(" ")] == [
+    assert [
+        line for line in done.stdout.splitlines() if line.endswith(":") and not line.startswith(" ")
+    ] == [
         "Data:",
         "Features:",
         "Training:",

@@ -1,4 +1,5 @@
-"""SIGTERM and SIGHUP end training as the first Ctrl-C does; programs around it keep their own handlers."""
+"""SIGTERM and SIGHUP end training as the first Ctrl-C does; programs around it keep their own
+handlers."""
 
 import os
 import signal
@@ -36,7 +37,9 @@ def at_iteration(n, *sent):
 
 @pytest.fixture
 def data(tmp_path):
-    write_columns(builtin_corpus(20, random_state=1, columns=["word", "chunk"]), tmp_path / "train.txt")
+    write_columns(
+        builtin_corpus(20, random_state=1, columns=["word", "chunk"]), tmp_path / "train.txt"
+    )
     return tmp_path / "train.txt"
 
 
@@ -50,19 +53,36 @@ def own_handlers():
 
 
 @pytest.mark.parametrize("sent", ENDING)
-def test_training_on_the_command_line_ends_with_a_model_and_a_checkpoint(run, data, tmp_path, monkeypatch, sent):
-    options = ["train", data, "-o", tmp_path / "m", "--iterations", 6, "--tol", 0, "--checkpoint-every", 1000]
+def test_training_on_the_command_line_ends_with_a_model_and_a_checkpoint(
+    run, data, tmp_path, monkeypatch, sent
+):
+    options = [
+        "train",
+        data,
+        "-o",
+        tmp_path / "m",
+        "--iterations",
+        6,
+        "--tol",
+        0,
+        "--checkpoint-every",
+        1000,
+    ]
     assert run(*options, "-q") == (0, "", "")
     whole = load(tmp_path / "m").weights_
     handlers = {number: signal.getsignal(number) for number in ENDING}
     with monkeypatch.context() as patch:
         patch.setattr(
-            "labelwright.learn.monitor.ProgressBar.__call__", lambda bar, *given: at_iteration(2, sent)(*given)
+            "labelwright.learn.monitor.ProgressBar.__call__",
+            lambda bar, *given: at_iteration(2, sent)(*given),
         )
         code, out, err = run(*options)
     assert (code, out) == (STATUS[sent], "")
     one_line(
-        err, f"{WORD[sent]} after 2 iterations; ", "m holds the model so far; go on with: labelwright ", "--resume"
+        err,
+        f"{WORD[sent]} after 2 iterations; ",
+        "m holds the model so far; go on with: labelwright ",
+        "--resume",
     )
     assert {number: signal.getsignal(number) for number in ENDING} == handlers
     assert load(tmp_path / "m").training_["stopped"] == "interrupted"
@@ -75,7 +95,9 @@ def test_training_on_the_command_line_ends_with_a_model_and_a_checkpoint(run, da
 @pytest.mark.parametrize("sent", ENDING)
 def test_a_second_signal_aborts(run, data, tmp_path, monkeypatch, sent):
     twice = at_iteration(2, signal.SIGTERM, sent)
-    monkeypatch.setattr("labelwright.learn.monitor.ProgressBar.__call__", lambda bar, *given: twice(*given))
+    monkeypatch.setattr(
+        "labelwright.learn.monitor.ProgressBar.__call__", lambda bar, *given: twice(*given)
+    )
     code, _, err = run("train", data, "-o", tmp_path / "m", "--iterations", 6)
     assert code == STATUS[sent]
     one_line(err, WORD[sent])
@@ -86,7 +108,10 @@ def test_a_second_signal_aborts(run, data, tmp_path, monkeypatch, sent):
 @pytest.mark.parametrize("sent", ENDING)
 def test_other_commands_end_with_one_line(data, sent):
     with subprocess.Popen(
-        [*COMMAND, "convert", "-", "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [*COMMAND, "convert", "-", "-"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
     ) as child:
         child.stdin.write(data.read_bytes())
         child.stdin.flush()
@@ -112,7 +137,17 @@ def wait_until_it_reads(pid):
 def test_a_terminal_that_is_gone_costs_no_model(data, tmp_path):
     child, terminal = pty.fork()
     if not child:
-        command = [*COMMAND, "train", str(data), "-o", str(tmp_path / "m"), "--iterations", "100000", "--tol", "0"]
+        command = [
+            *COMMAND,
+            "train",
+            str(data),
+            "-o",
+            str(tmp_path / "m"),
+            "--iterations",
+            "100000",
+            "--tol",
+            "0",
+        ]
         os.execv(command[0], [*command, "--checkpoint-every", "0"])
     deadline = time.monotonic() + 60
     while not (tmp_path / "m.checkpoint").exists() and time.monotonic() < deadline:
@@ -126,7 +161,7 @@ def test_a_terminal_that_is_gone_costs_no_model(data, tmp_path):
     assert (tmp_path / "m.checkpoint").exists()
 
 
-# -- programs that use labelwright as a library -----------------------------------------------------------------------
+# -- programs that use labelwright as a library ----------------------------------------------------
 
 
 @pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGHUP])
@@ -162,7 +197,9 @@ print("still here")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("sent", "checkpoint"), [(signal.SIGTERM, "c"), (signal.SIGHUP, "c"), (signal.SIGTERM, "")])
+@pytest.mark.parametrize(
+    ("sent", "checkpoint"), [(signal.SIGTERM, "c"), (signal.SIGHUP, "c"), (signal.SIGTERM, "")]
+)
 def test_a_program_without_a_handler_ends_after_the_checkpoint(tmp_path, sent, checkpoint):
     place = str(tmp_path / checkpoint) if checkpoint else ""
     command = [sys.executable, "-c", PROGRAM, place, str(int(sent))]

@@ -1,4 +1,5 @@
-"""Files that appear whole or not at all: whichever system call fails, and whenever the process dies."""
+"""Files that appear whole or not at all: whichever system call fails, and whenever the process
+dies."""
 
 import os
 import subprocess
@@ -39,7 +40,8 @@ def test_the_content_is_on_the_disk_before_the_rename_and_the_rename_before_the_
     with failing_disk() as disk:
         write(place)
     once = [name for i, name in enumerate(disk.calls) if i == 0 or name != disk.calls[i - 1]]
-    assert once == ["create", "write", "fsync", "copymode", "replace", "open", "fsync"]  # the last two: the folder
+    # the last two: the folder
+    assert once == ["create", "write", "fsync", "copymode", "replace", "open", "fsync"]
 
 
 @pytest.mark.parametrize("how", [no_space, broken])
@@ -52,10 +54,13 @@ def test_whichever_call_fails_the_old_or_the_new_file_is_whole(place, how):
         modelfile.write(place, OLD, {"kind": "test"})
         renamed = names.index("replace") + 1 < at
         with failing_disk(at, how):
-            if name == "open":  # a folder that cannot be opened is not synchronised, as on some file systems
+            # a folder that cannot be opened is not synchronised, as on some file systems
+            if name == "open":
                 write(place)
             else:
-                with pytest.raises(ModelFileError, match=rf"^{place}: cannot be written: [A-Z][a-z/ ]+$"):
+                with pytest.raises(
+                    ModelFileError, match=rf"^{place}: cannot be written: [A-Z][a-z/ ]+$"
+                ):
                     write(place)
         assert written(place) == ("new" if renamed else "old"), name
         assert os.listdir(place.parent) == ["m"], name
@@ -93,8 +98,13 @@ def test_a_model_and_its_checkpoint_on_a_failing_disk(tmp_path, how):
         np.testing.assert_array_equal(model.weights_, whole.weights_)
         lines = [str(warning.message) for warning in told]
         assert len(lines) <= 1
-        assert all("\n" not in line and "cannot be written" in line and "training continues" in line for line in lines)
-        resumed = CRF(**settings).fit(X, Y, checkpoint=tmp_path / "c", checkpoint_every=0, resume=True)
+        assert all(
+            "\n" not in line and "cannot be written" in line and "training continues" in line
+            for line in lines
+        )
+        resumed = CRF(**settings).fit(
+            X, Y, checkpoint=tmp_path / "c", checkpoint_every=0, resume=True
+        )
         np.testing.assert_array_equal(resumed.weights_, whole.weights_)
         with failing_disk(at, how) as disk:
             try:
@@ -144,7 +154,9 @@ def test_a_file_of_another_process_is_left_alone_until_it_dies(tmp_path):
     place = tmp_path / "m"
     command = [sys.executable, "-c", WRITER, str(place)]
     for kill in (False, True):
-        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
+        with subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        ) as child:
             assert child.stdout.readline() == "writing\n"
             replace_file(place, b"ours")
             assert len(os.listdir(tmp_path)) == 2

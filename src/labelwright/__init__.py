@@ -67,7 +67,9 @@ _NAMES = {  # by the module that has them
     "taggers.registry": "load",
     "taggers.semi_crf": "SemiCRF",
 }
-_HOMES = {name: f"labelwright.{module}" for module, names in _NAMES.items() for name in names.split()}
+_HOMES = {
+    name: f"labelwright.{module}" for module, names in _NAMES.items() for name in names.split()
+}
 
 __all__ = ["__version__", *sorted(_HOMES)]
 

@@ -4,17 +4,26 @@ import errno
 import sys
 from functools import cache
 
-_REASONS = {errno.ENOENT: "no such file", errno.EISDIR: "is a folder, expected a file", errno.EBADF: "it is closed"}
+_REASONS = {
+    errno.ENOENT: "no such file",
+    errno.EISDIR: "is a folder, expected a file",
+    errno.EBADF: "it is closed",
+}
 
 
 class LabelwrightError(ValueError):
     """Base of all errors that a user can mend; its text says where, what came, what was expected.
 
-    It is one line: names that come from files may contain line ends, and codes that move a terminal's cursor."""
+    It is one line: names that come from files may contain line ends, and codes that move a
+    terminal's cursor."""
 
     def __str__(self) -> str:
         text = super().__str__()
-        return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+        return (
+            text
+            if text.isprintable()
+            else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+        )
 
 
 class CorpusError(LabelwrightError):
@@ -30,8 +39,8 @@ class ModelFileError(LabelwrightError):
 
 
 def reason_of(error: Exception) -> str:
-    """Why a file cannot be read or written, in a few words; ValueError is what Python raises for paths that none can
-    have, and for bytes that are no text."""
+    """Why a file cannot be read or written, in a few words; ValueError is what Python raises for
+    paths that none can have, and for bytes that are no text."""
     if isinstance(error, UnicodeDecodeError):
         number = error.object.count(b"\n", 0, error.start) + 1
         return f"line {number} is not UTF-8; convert the file first"
@@ -61,12 +70,14 @@ class ClusterError(LabelwrightError, ConnectionError):
 
 
 class NotFittedError(LabelwrightError, AttributeError):
-    """The model must be trained (or loaded) before it can label; where scikit-learn is loaded, also its
-    `NotFittedError`."""
+    """The model must be trained (or loaded) before it can label; where scikit-learn is loaded, also
+    its `NotFittedError`."""
 
     def __new__(cls, *args: object) -> "NotFittedError":
         theirs = getattr(sys.modules.get("sklearn.exceptions"), "NotFittedError", None)
-        return super().__new__(cls if theirs is None or cls is not NotFittedError else _derived(theirs), *args)
+        return super().__new__(
+            cls if theirs is None or cls is not NotFittedError else _derived(theirs), *args
+        )
 
     def __reduce__(self) -> tuple[type["NotFittedError"], tuple[object, ...]]:
         return NotFittedError, self.args  # another process may not have loaded scikit-learn
@@ -74,4 +85,8 @@ class NotFittedError(LabelwrightError, AttributeError):
 
 @cache
 def _derived(theirs: type[Exception]) -> type[NotFittedError]:
-    return type("NotFittedError", (NotFittedError, theirs), {"__doc__": NotFittedError.__doc__, "__module__": __name__})
+    return type(
+        "NotFittedError",
+        (NotFittedError, theirs),
+        {"__doc__": NotFittedError.__doc__, "__module__": __name__},
+    )

@@ -1,7 +1,8 @@
-"""Models on the Hugging Face Hub: `load("hf://owner/name@revision")` reads one, `push` writes one with its card.
+"""Models on the Hugging Face Hub: `load("hf://owner/name@revision")` reads one, `push` writes one
+with its card.
 
-The model is the file model.safetensors of the repository, as `save` writes it: arrays and a JSON header, no code.
-Transfer, cache, endpoint (HF_ENDPOINT) and access are those of huggingface_hub.
+The model is the file model.safetensors of the repository, as `save` writes it: arrays and a JSON
+header, no code. Transfer, cache, endpoint (HF_ENDPOINT) and access are those of huggingface_hub.
 """
 
 import io
@@ -17,7 +18,8 @@ from labelwright.errors import LabelwrightError, ModelFileError, OptionError
 PREFIX, FILE, CARD = "hf://", "model.safetensors", "README.md"
 ADDRESS = re.compile(r"hf://([\w.-]+/[\w.-]+)(?:@([\w./-]+))?", re.ASCII)
 INSTALL = "needs huggingface_hub; install the extra: pip install 'labelwright[hub]'"
-LABELS = "f1", "precision", "recall", "token_accuracy", "sentence_accuracy"  # scores of a report that a card names
+# scores of a report that a card names
+LABELS = "f1", "precision", "recall", "token_accuracy", "sentence_accuracy"
 
 USE = """\
 ```python
@@ -30,14 +32,15 @@ tagger = labelwright.load({address!r})
 SAFE = """\
 ## What the file may do
 
-`model.safetensors` holds arrays of numbers and text, and a JSON header. **It runs no code**: it is no pickle, nothing
-in it is executed or imported, and labelwright checks every array and every field before it uses them. A file that was
-changed or cut short is refused by its checksum.
+`model.safetensors` holds arrays of numbers and text, and a JSON header. **It runs no code**: it is
+no pickle, nothing in it is executed or imported, and labelwright checks every array and every field
+before it uses them. A file that was changed or cut short is refused by its checksum.
 """
 
 
 def downloaded(address: str) -> str:
-    """The path of the model file at hf://owner/name[@revision], from the cache where it is there."""
+    """The path of the model file at hf://owner/name[@revision], from the cache where it is
+    there."""
     repo, revision = parsed(address)
     with reported(address, ModelFileError):
         from huggingface_hub import hf_hub_download
@@ -85,8 +88,8 @@ def push(
     private: bool = False,
     message: str = "Model and card by labelwright",
 ) -> str:
-    """Write a trained model and its card to a repository of the Hub, which is made where there is none, and return the
-    address of this very version, for `load`.  Log in before: `hf auth login`.
+    """Write a trained model and its card to a repository of the Hub, which is made where there is
+    none, and return the address of this very version, for `load`.  Log in before: `hf auth login`.
 
     tagger : a trained model that `save` can write
     address : hf://owner/name, or hf://owner/name@branch
@@ -100,7 +103,10 @@ def push(
     repo, branch = parsed(address)
     content = io.BytesIO()
     tagger.save(content)
-    files = {FILE: content.getvalue(), CARD: model_card(tagger, address, report, data, license, language).encode()}
+    files = {
+        FILE: content.getvalue(),
+        CARD: model_card(tagger, address, report, data, license, language).encode(),
+    }
     with reported(address, ModelFileError):
         from huggingface_hub import CommitOperationAdd, HfApi
 
@@ -121,7 +127,8 @@ def model_card(
     license: str | None = None,
     language: str | None = None,
 ) -> str:
-    """The card of a model, as Markdown: what it is, how to use it, its scores, and what its file may do.
+    """The card of a model, as Markdown: what it is, how to use it, its scores, and what its file
+    may do.
 
     tagger, report, data, license, language : as for `push`
     address : hf://owner/name
@@ -141,19 +148,25 @@ def model_card(
     named = labels if isinstance(labels, dict) else {"": labels}
     facts = [f"- model: `{name}` of labelwright {__version__}"]
     facts += [
-        f"- labels{f' of {layer}' if layer else ''}: {', '.join(map(str, each))}" for layer, each in named.items()
+        f"- labels{f' of {layer}' if layer else ''}: {', '.join(map(str, each))}"
+        for layer, each in named.items()
     ]
     if "sentences" in record and "tokens" in record:
         facts.append(f"- trained on {record['sentences']:,} sentences, {record['tokens']:,} tokens")
     columns = tagger.reads().columns
     facts += [f"- columns: {', '.join(columns)}"] if columns else []
     is_text = len(columns or ()) == 1
-    example = 'tagger.predict_entities(["Ada Lovelace ran."])' if is_text else "tagger.predict(sentences)"
+    example = (
+        'tagger.predict_entities(["Ada Lovelace ran."])' if is_text else "tagger.predict(sentences)"
+    )
     scores = [
-        f"### {layer}\n\n```text\n{each}\n```" if layer else f"```text\n{each}\n```" for layer, each in reports.items()
+        f"### {layer}\n\n```text\n{each}\n```" if layer else f"```text\n{each}\n```"
+        for layer, each in reports.items()
     ]
     parts = [
-        "\n".join(["---", *(f"{key}: {json.dumps(value)}" for key, value in fields.items()), "---"]),
+        "\n".join(
+            ["---", *(f"{key}: {json.dumps(value)}" for key, value in fields.items()), "---"]
+        ),
         f"# {repo}",
         "\n".join(facts),
         USE.format(address=f"{PREFIX}{repo}", example=example).rstrip(),
@@ -170,5 +183,9 @@ def _result(layer: str, report: Any) -> dict[str, Any]:
     return {
         "task": {"type": "token-classification", **({"name": layer} if layer else {})},
         "dataset": {"name": "test data", "type": "unknown"},
-        "metrics": [{"type": name, "value": round(value, 6)} for name, value in measured if value is not None],
+        "metrics": [
+            {"type": name, "value": round(value, 6)}
+            for name, value in measured
+            if value is not None
+        ],
     }

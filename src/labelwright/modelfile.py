@@ -1,16 +1,18 @@
-"""One file per model or checkpoint: safetensors for the arrays, one JSON header beside them, nothing executable.
+"""One file per model or checkpoint: safetensors for the arrays, one JSON header beside them,
+nothing executable.
 
     [8 bytes: length] [JSON: names, dtypes, shapes; metadata {"labelwright": header}] [the arrays]
 
-The header holds what the caller gave, the format version, and a SHA-256 checksum over the header and the arrays.
-In files of format 2 arrays take as few bytes as they need, and the header says how:
+The header holds what the caller gave, the format version, and a SHA-256 checksum over the header
+and the arrays. In files of format 2 arrays take as few bytes as they need, and the header says how:
 
-    whole numbers   in the smallest type that holds them; those that never fall by their steps, where that is smaller
+    whole numbers   in the smallest type that holds them; those that never fall by their steps,
+                    where that is smaller
     weights         q * scale, where that is exact: q of one byte, or a float of two
 
-Nothing is lost there: `rounded` is what makes weights fit into fewer bits.  A part (the weights of one tensor) has one
-scale.  Of one byte it is the largest weight by 127, of 16 significant bits, so that each product q * scale is exact; of
-two bytes it is a power of two.
+Nothing is lost there: `rounded` is what makes weights fit into fewer bits.  A part (the weights of
+one tensor) has one scale.  Of one byte it is the largest weight by 127, of 16 significant bits, so
+that each product q * scale is exact; of two bytes it is a power of two.
 """
 
 import hashlib
@@ -31,7 +33,8 @@ from labelwright.storage import replace_file
 
 Array = NDArray[Any]
 FORMAT, COMPACT = 1, 2  # raised when an older labelwright could misread a file
-KEY = "labelwright"  # the one metadata key: several are stored in random order, and equal models should be equal files
+# the one metadata key: several are stored in random order, and equal models should be equal files
+KEY = "labelwright"
 RESERVED = ("format", "checksum", "stored")
 
 BITS = (32, 16, 8)
@@ -56,21 +59,29 @@ FOREIGN = {
 
 
 def write(
-    target: Any, tensors: Mapping[str, np.ndarray], header: Mapping[str, Any], weights: Container[str] | None = None
+    target: Any,
+    tensors: Mapping[str, np.ndarray],
+    header: Mapping[str, Any],
+    weights: Container[str] | None = None,
 ) -> None:
-    """Write arrays and header to a path, whole or not at all (a failure leaves the file that was there), or to a binary
-    file object.
+    """Write arrays and header to a path, whole or not at all (a failure leaves the file that was
+    there), or to a binary file object.
 
-    weights : the names of arrays that are weights; then all arrays take as few bytes as they need (format 2)"""
+    weights : the names of arrays that are weights; then all arrays take as few bytes as they need
+        (format 2)"""
     from safetensors import SafetensorError
     from safetensors.numpy import save
 
     name = name_of(target)
     for field in RESERVED:
         if field in header:
-            raise ModelFileError(f"{name}: the header field {field!r} is kept for the file format, choose another name")
+            raise ModelFileError(
+                f"{name}: the header field {field!r} is kept for the file format, choose another "
+                "name"
+            )
     try:
-        fields = json.loads(json.dumps(dict(header)))  # as it will be read: keys are strings, tuples are lists
+        # as it will be read: keys are strings, tuples are lists
+        fields = json.loads(json.dumps(dict(header)))
     except (TypeError, ValueError) as error:
         raise ModelFileError(f"{name}: the header must be plain JSON: {error}") from error
     arrays = {name: _plain(array) for name, array in tensors.items()}
@@ -89,7 +100,8 @@ def write(
 
 
 def read(source: Any) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """Return the arrays and the header that `write` was given, after checking that they are still the same.
+    """Return the arrays and the header that `write` was given, after checking that they are still
+    the same.
 
     source : a path, bytes, or a binary file object"""
     return parse(content_of(source), name_of(source))
@@ -110,15 +122,24 @@ def parse(content: bytes, name: str) -> tuple[dict[str, np.ndarray], dict[str, A
             f"{name}: the file is damaged or was cut short ({error}); copy or train it again"
         ) from error
     for tensor, array in arrays.items():
-        if array.dtype == np.bool_ and array.view(np.uint8).max(initial=0) > 1:  # NumPy relies on 0 and 1
-            raise ModelFileError(f"{name}: tensor {tensor}: expected booleans, 0 or 1; copy or train it again")
-    checked = {field: value for field, value in fields.items() if field not in ("format", "checksum")}
+        # NumPy relies on 0 and 1
+        if array.dtype == np.bool_ and array.view(np.uint8).max(initial=0) > 1:
+            raise ModelFileError(
+                f"{name}: tensor {tensor}: expected booleans, 0 or 1; copy or train it again"
+            )
+    checked = {
+        field: value for field, value in fields.items() if field not in ("format", "checksum")
+    }
     try:
         checksum = _checksum(arrays, checked)
     except RecursionError as error:
-        raise ModelFileError(f"{name}: the header is nested too deep; copy or train it again") from error
+        raise ModelFileError(
+            f"{name}: the header is nested too deep; copy or train it again"
+        ) from error
     if fields.get("checksum") != checksum:
-        raise ModelFileError(f"{name}: the checksum does not fit, the file was changed; copy or train it again")
+        raise ModelFileError(
+            f"{name}: the checksum does not fit, the file was changed; copy or train it again"
+        )
     if fields["format"] == COMPACT:
         try:
             arrays = unpacked(arrays, fields.get("stored"))
@@ -134,7 +155,8 @@ def _plain(array: np.ndarray) -> np.ndarray:
 
 
 def _checksum(arrays: Mapping[str, np.ndarray], header: Mapping[str, Any]) -> str:
-    """Return the SHA-256 of the header and of every array's name, dtype, shape and bytes, in the order of names."""
+    """Return the SHA-256 of the header and of every array's name, dtype, shape and bytes, in the
+    order of names."""
     digest = hashlib.sha256(json.dumps(header, sort_keys=True).encode())
     for name in sorted(arrays):
         array = _plain(arrays[name])
@@ -154,7 +176,9 @@ def _header(path: str | Path, content: bytes) -> dict[str, Any]:
         raise ModelFileError(f"{path}: {what}, expected a labelwright model")
     length = int.from_bytes(content[:8], "little")
     if 8 + length > len(content):
-        raise ModelFileError(f"{path}: the file was cut short after {len(content)} bytes; copy or train it again")
+        raise ModelFileError(
+            f"{path}: the file was cut short after {len(content)} bytes; copy or train it again"
+        )
     try:
         metadata = json.loads(content[8 : 8 + length]).get("__metadata__", {})
         fields = json.loads(metadata[KEY]) if KEY in metadata else None
@@ -169,11 +193,16 @@ def _format_trouble(path: str | Path, version: object) -> str:
     """Say why a file of this format version is not read."""
     reads = f"{FORMAT} and {COMPACT}"
     if isinstance(version, int) and version > COMPACT:
-        return f"{path}: written by a newer labelwright (format {version}, this one reads {reads}); upgrade labelwright"
-    return f"{path}: unknown format {version!r}, this labelwright reads {reads}; train the model again"
+        return (
+            f"{path}: written by a newer labelwright (format {version}, this one reads {reads}); "
+            "upgrade labelwright"
+        )
+    return (
+        f"{path}: unknown format {version!r}, this labelwright reads {reads}; train the model again"
+    )
 
 
-# -- paths, bytes and file objects ------------------------------------------------------------------------------------
+# -- paths, bytes and file objects -----------------------------------------------------------------
 
 
 def name_of(file: Any) -> str:
@@ -184,12 +213,17 @@ def name_of(file: Any) -> str:
     """
     if isinstance(file, str | os.PathLike):
         return str(os.fspath(file))
-    name = "<bytes>" if isinstance(file, bytes | bytearray | memoryview) else getattr(file, "name", None)
+    name = (
+        "<bytes>"
+        if isinstance(file, bytes | bytearray | memoryview)
+        else getattr(file, "name", None)
+    )
     return name if isinstance(name, str) else "<file>"
 
 
 def content_of(source: Any) -> bytes:
-    """The bytes of a file, by its path or its address on the Hub, from a binary file object, or as they are."""
+    """The bytes of a file, by its path or its address on the Hub, from a binary file object, or as
+    they are."""
     if isinstance(source, bytes | bytearray | memoryview):
         return bytes(source)
     name = name_of(source)
@@ -202,7 +236,9 @@ def content_of(source: Any) -> bytes:
     except OSError as error:
         raise unreadable(ModelFileError, name, error) from error
     if not isinstance(content, bytes):
-        raise ModelFileError(f"{name}: opened as text, expected a binary file; open it with mode 'rb'")
+        raise ModelFileError(
+            f"{name}: opened as text, expected a binary file; open it with mode 'rb'"
+        )
     return content
 
 
@@ -215,7 +251,9 @@ def store(target: Any, content: bytes) -> None:
         else:
             replace_file(Path(os.path.realpath(_path_of(target, name))), content)
     except TypeError as error:
-        raise ModelFileError(f"{name}: opened as text, expected a binary file; open it with mode 'wb'") from error
+        raise ModelFileError(
+            f"{name}: opened as text, expected a binary file; open it with mode 'wb'"
+        ) from error
     except OSError as error:
         raise ModelFileError(f"{name}: cannot be written: {error.strerror or error}") from error
 
@@ -231,11 +269,12 @@ def _path_of(file: Any, name: str) -> Path:
     return Path(name)
 
 
-# -- strings ----------------------------------------------------------------------------------------------------------
+# -- strings ---------------------------------------------------------------------------------------
 
 
 def pack_strings(strings: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-    """The strings as UTF-8 bytes [B] uint8 and offsets [V+1] int64: string i is bytes[offsets[i]:offsets[i+1]].
+    """The strings as UTF-8 bytes [B] uint8 and offsets [V+1] int64: string i is
+    bytes[offsets[i]:offsets[i+1]].
 
     >>> unpack_strings(*pack_strings(["B-NP", "", "é"]))
     ['B-NP', '', 'é']
@@ -255,7 +294,8 @@ def unpack_strings(data: np.ndarray, offsets: np.ndarray, name: str = "strings")
         text = data.tobytes().decode("utf-8", "surrogatepass")
     except UnicodeDecodeError as error:
         raise ModelFileError(f"tensor {name}.text: not UTF-8 ({error.reason})") from error
-    # Decoding everything once is much faster than decoding each string: characters are counted by their first bytes.
+    # Decoding everything once is much faster than decoding each string: characters are counted by
+    # their first bytes.
     characters = np.zeros(len(data) + 1, dtype=np.int64)
     np.cumsum((data & 0xC0) != 0x80, out=characters[1:])
     return [text[start:end] for start, end in itertools.pairwise(characters[offsets].tolist())]
@@ -263,10 +303,12 @@ def unpack_strings(data: np.ndarray, offsets: np.ndarray, name: str = "strings")
 
 def read_strings(tensors: "TensorReader", name: str) -> list[str]:
     """The strings that were stored as `name`.text and `name`.offsets."""
-    return unpack_strings(tensors[f"{name}.text"], tensors[f"{name}.offsets"], tensors.prefix + name)
+    return unpack_strings(
+        tensors[f"{name}.text"], tensors[f"{name}.offsets"], tensors.prefix + name
+    )
 
 
-# -- arrays in few bytes ----------------------------------------------------------------------------------------------
+# -- arrays in few bytes ---------------------------------------------------------------------------
 
 
 def rounded(weights: Array, bits: int) -> Array:
@@ -299,9 +341,11 @@ def _scaled_back(q: Array, scale: float, dtype: Any) -> Array:
     return back
 
 
-def packed(tensors: Mapping[str, Array], weights: Container[str]) -> tuple[dict[str, Array], dict[str, Any]]:
-    """The arrays, smaller where that loses nothing, and how each of those is stored: [type, method, scale].  `weights`
-    are the names of tensors that may be scaled."""
+def packed(
+    tensors: Mapping[str, Array], weights: Container[str]
+) -> tuple[dict[str, Array], dict[str, Any]]:
+    """The arrays, smaller where that loses nothing, and how each of those is stored: [type, method,
+    scale].  `weights` are the names of tensors that may be scaled."""
     arrays, stored = {}, {}
     for name, array in tensors.items():
         arrays[name], how = _packed(array, name in weights)
@@ -342,9 +386,13 @@ def unpacked(arrays: Mapping[str, Array], stored: Any) -> dict[str, Array]:
     for name, how in stored.items():
         if name not in tensors:
             raise ModelFileError(f"header: stored: no tensor {name!r:.40}")
-        is_known = isinstance(how, list) and len(how) == 3 and how[0] in RESTORED and how[1] in METHODS
+        is_known = (
+            isinstance(how, list) and len(how) == 3 and how[0] in RESTORED and how[1] in METHODS
+        )
         if not is_known or not is_number(how[2]) or not how[2] > 0:
-            raise ModelFileError(f"header: stored: {name}: expected a type, a method and a scale, got {how!r:.60}")
+            raise ModelFileError(
+                f"header: stored: {name}: expected a type, a method and a scale, got {how!r:.60}"
+            )
         tensors[name] = _unpacked(tensors[name], name, *how)
     return tensors
 
@@ -353,10 +401,17 @@ def _unpacked(array: Array, name: str, dtype: str, method: str, scale: float) ->
     if method == "scaled":
         if array.dtype not in (np.int8, np.float16) or not dtype.startswith("float"):
             raise ModelFileError(f"tensor {name}: expected int8 or float16, got {array.dtype.name}")
-        with np.errstate(over="ignore", invalid="ignore"):  # who reads weights refuses those that are not finite
+        # who reads weights refuses those that are not finite
+        with np.errstate(over="ignore", invalid="ignore"):
             return _scaled_back(array, scale, dtype)
-    if array.dtype not in WHOLE or not dtype.startswith("int") or (method == "steps" and array.ndim != 1):
-        raise ModelFileError(f"tensor {name}: expected whole numbers in fewer bytes, got {array.dtype.name}")
+    if (
+        array.dtype not in WHOLE
+        or not dtype.startswith("int")
+        or (method == "steps" and array.ndim != 1)
+    ):
+        raise ModelFileError(
+            f"tensor {name}: expected whole numbers in fewer bytes, got {array.dtype.name}"
+        )
     whole = array.astype(np.int64)
     if method == "steps":
         if (whole < 0).any():
@@ -367,12 +422,13 @@ def _unpacked(array: Array, name: str, dtype: str, method: str, scale: float) ->
     return whole.astype(dtype)
 
 
-# -- checks of what was read: kernels check no bounds, and a file may hold anything -----------------------------------
+# -- checks of what was read: kernels check no bounds, and a file may hold anything ----------------
 
 
 class TensorReader(dict[str, Array]):
-    """The tensors of a file, or those whose names begin with a prefix.  Every way to read one checks its dtype, its
-    shape (None: any length) and its bounds in linear time; the error is one line that names the tensor."""
+    """The tensors of a file, or those whose names begin with a prefix.  Every way to read one
+    checks its dtype, its shape (None: any length) and its bounds in linear time; the error is one
+    line that names the tensor."""
 
     def __init__(self, tensors: Mapping[str, Array], prefix: str = ""):
         super().__init__(tensors)
@@ -388,7 +444,11 @@ class TensorReader(dict[str, Array]):
 
     def part(self, prefix: str) -> "TensorReader":
         """The tensors whose names begin with one more prefix."""
-        inside = {name.removeprefix(prefix): array for name, array in self.items() if name.startswith(prefix)}
+        inside = {
+            name.removeprefix(prefix): array
+            for name, array in self.items()
+            if name.startswith(prefix)
+        }
         return TensorReader(inside, self.prefix + prefix)
 
     def refuse(self, name: str, expected: str) -> ModelFileError:
@@ -396,24 +456,41 @@ class TensorReader(dict[str, Array]):
 
     def array(self, name: str, dtype: Any, *shape: int | None) -> Array:
         array, dtype = self[name], np.dtype(dtype)
-        sound = array.ndim == len(shape) and all(n in (None, m) for n, m in zip(shape, array.shape, strict=True))
+        sound = array.ndim == len(shape) and all(
+            n in (None, m) for n, m in zip(shape, array.shape, strict=True)
+        )
         if array.dtype != dtype or not sound:
             wanted = ", ".join("any" if n is None else str(n) for n in shape)
-            raise self.refuse(name, f"{dtype.name} [{wanted}], got {array.dtype.name} {list(array.shape)}")
+            raise self.refuse(
+                name, f"{dtype.name} [{wanted}], got {array.dtype.name} {list(array.shape)}"
+            )
         return array
 
-    def pointers(self, name: str, n: int | None, end: int | None, least: int = 0, dtype: Any = np.int64) -> Array:
-        """Pointers [n+1] from 0 to `end` that never fall; each part that they mark off has `least` (0 or 1) items or
-        more."""
+    def pointers(
+        self, name: str, n: int | None, end: int | None, least: int = 0, dtype: Any = np.int64
+    ) -> Array:
+        """Pointers [n+1] from 0 to `end` that never fall; each part that they mark off has `least`
+        (0 or 1) items or more."""
         array = self.array(name, dtype, None if n is None else n + 1)
-        wrong = array[1:] <= array[:-1] if least else array[1:] < array[:-1]  # differences could overflow
-        if len(array) == 0 or array[0] != 0 or (end is not None and array[-1] != end) or wrong.any():
+        # differences could overflow
+        wrong = array[1:] <= array[:-1] if least else array[1:] < array[:-1]
+        if (
+            len(array) == 0
+            or array[0] != 0
+            or (end is not None and array[-1] != end)
+            or wrong.any()
+        ):
             last = "" if end is None else f" and end with {end}"
-            raise self.refuse(name, f"pointers that begin with 0, {'rise' if least else 'never fall'}{last}")
+            raise self.refuse(
+                name, f"pointers that begin with 0, {'rise' if least else 'never fall'}{last}"
+            )
         return array
 
-    def indices(self, name: str, dtype: Any, below: Any, *shape: int | None, least: int = 0) -> Array:
-        """Whole numbers from `least` to below `below`, which is a number or an array of the same shape."""
+    def indices(
+        self, name: str, dtype: Any, below: Any, *shape: int | None, least: int = 0
+    ) -> Array:
+        """Whole numbers from `least` to below `below`, which is a number or an array of the same
+        shape."""
         array = self.array(name, dtype, *shape)
         check_indices(self.prefix + name, array, below, least)
         return array
@@ -426,12 +503,21 @@ class TensorReader(dict[str, Array]):
         return array
 
     def numbers(
-        self, name: str, dtype: Any, *shape: int | None, least: float = -math.inf, most: float = math.inf
+        self,
+        name: str,
+        dtype: Any,
+        *shape: int | None,
+        least: float = -math.inf,
+        most: float = math.inf,
     ) -> Array:
         """Finite numbers from `least` to `most`."""
         array = self.array(name, dtype, *shape)
         if not (np.isfinite(array) & (array >= least) & (array <= most)).all():
-            limits = f" from {least:g} to {most:g}" if math.isfinite(least) or math.isfinite(most) else ""
+            limits = (
+                f" from {least:g} to {most:g}"
+                if math.isfinite(least) or math.isfinite(most)
+                else ""
+            )
             raise self.refuse(name, f"finite numbers{limits}")
         return array
 
@@ -439,12 +525,18 @@ class TensorReader(dict[str, Array]):
         return self.numbers(name, dtype, *shape, least=-LARGEST_WEIGHT, most=LARGEST_WEIGHT)
 
     def children(self, name: str) -> Array:
-        """The children of node n are the nodes child[n]:child[n+1]: each node but the first has one parent, before
-        it."""
+        """The children of node n are the nodes child[n]:child[n+1]: each node but the first has one
+        parent, before it."""
         child = self.array(name, np.int32, None)
         n = len(child) - 1
         behind = np.arange(1, n + 1)
-        if n < 1 or child[0] != 1 or child[-1] != n or (child[1:] < child[:-1]).any() or (child[:-1] < behind).any():
+        if (
+            n < 1
+            or child[0] != 1
+            or child[-1] != n
+            or (child[1:] < child[:-1]).any()
+            or (child[:-1] < behind).any()
+        ):
             raise self.refuse(name, "a tree in which children stand behind their parents")
         return child
 
@@ -472,7 +564,8 @@ def check_distinct(name: str, strings: Sequence[Any]) -> None:
 
 
 class HeaderReader(dict[str, Any]):
-    """An object of the JSON header; what is missing or of another type is an error that names its place."""
+    """An object of the JSON header; what is missing or of another type is an error that names its
+    place."""
 
     def __init__(self, fields: Any, place: str = "header"):
         if not isinstance(fields, Mapping):
@@ -495,7 +588,9 @@ class HeaderReader(dict[str, Any]):
         return HeaderReader(self[name], f"{self.place}: {name}")
 
     def parts(self, name: str) -> "list[HeaderReader]":
-        return [HeaderReader(x, f"{self.place}: {name}[{i}]") for i, x in enumerate(self.listed(name))]
+        return [
+            HeaderReader(x, f"{self.place}: {name}[{i}]") for i, x in enumerate(self.listed(name))
+        ]
 
     def listed(self, name: str) -> list[Any]:
         if not isinstance(self[name], list):
@@ -524,16 +619,25 @@ class HeaderReader(dict[str, Any]):
 
     def number(self, name: str, least: float = -math.inf, most: float = math.inf) -> float:
         if not is_number(self[name]) or not least <= self[name] <= most:
-            raise self.refuse(name, "a finite number" if least == -math.inf else f"a number from {least:g} to {most:g}")
+            raise self.refuse(
+                name,
+                "a finite number" if least == -math.inf else f"a number from {least:g} to {most:g}",
+            )
         return float(self[name])
 
     def check_plain(self, name: str, but: Sequence[str] = ()) -> None:
-        """Refuse numbers that are not finite, however deep in a field, but in those of these names; and depths beyond
-        DEEPEST, which no record has and no recursive function likes."""
+        """Refuse numbers that are not finite, however deep in a field, but in those of these names;
+        and depths beyond DEEPEST, which no record has and no recursive function likes."""
         for depth, members in enumerate(_levels(self[name], but)):
-            wrong = [value for _, value in members if type(value) in (int, float) and not is_number(value)]
+            wrong = [
+                value
+                for _, value in members
+                if type(value) in (int, float) and not is_number(value)
+            ]
             if wrong:
-                raise ModelFileError(f"{self.place}: {name}: expected finite numbers, got {wrong[0]!r:.40}")
+                raise ModelFileError(
+                    f"{self.place}: {name}: expected finite numbers, got {wrong[0]!r:.40}"
+                )
             if members and depth + 1 == DEEPEST:
                 raise ModelFileError(f"{self.place}: {name}: expected {DEEPEST} levels at most")
 
@@ -548,12 +652,14 @@ def is_deep(value: Any) -> bool:
 
 
 def _levels(value: Any, but: Sequence[str] = ()) -> Iterator[list[tuple[Any, Any]]]:
-    """What lists and objects within each other hold, level by level: (key, item), without a key in lists; not the
-    numbers under keys of these names."""
+    """What lists and objects within each other hold, level by level: (key, item), without a key in
+    lists; not the numbers under keys of these names."""
     level = [value]
     while level:
         lists = [(None, item) for held in level if isinstance(held, list) for item in held]
-        members = lists + [pair for held in level if isinstance(held, Mapping) for pair in held.items()]
+        members = lists + [
+            pair for held in level if isinstance(held, Mapping) for pair in held.items()
+        ]
         members = [(key, item) for key, item in members if not (key in but and type(item) is float)]
         level = [item for _, item in members]
         if members:

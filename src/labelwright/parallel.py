@@ -1,5 +1,5 @@
-"""Threads over independent pieces of work: results come back in order, whatever the number of threads; and locks that a
-forked process finds free."""
+"""Threads over independent pieces of work: results come back in order, whatever the number of
+threads; and locks that a forked process finds free."""
 
 import itertools
 import os
@@ -26,24 +26,27 @@ CGROUPS, MEMBERSHIP = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")  # of Li
 
 
 def n_threads(n_jobs: int | None) -> int:
-    """How many threads `n_jobs` asks for: -1 means one for each available core; so does None, but one alone inside the
-    workers of joblib, which has divided the cores already."""
+    """How many threads `n_jobs` asks for: -1 means one for each available core; so does None, but
+    one alone inside the workers of joblib, which has divided the cores already."""
     if n_jobs is None and is_joblib_worker():
         return 1
     if n_jobs is None or n_jobs == -1:
         return min(available_cores(), MOST_THREADS)
     if isinstance(n_jobs, bool) or not hasattr(n_jobs, "__index__") or n_jobs < 1:
-        raise OptionError(f"n_jobs: expected a number of threads, or -1 for one per core, got {n_jobs!r}")
+        raise OptionError(
+            f"n_jobs: expected a number of threads, or -1 for one per core, got {n_jobs!r}"
+        )
     return min(int(n_jobs), MOST_THREADS)
 
 
 def is_joblib_worker() -> bool:
-    """Does joblib (scikit-learn's `n_jobs`) run this code beside other jobs?  It is loaded where it does."""
+    """Does joblib (scikit-learn's `n_jobs`) run this code beside other jobs?  It is loaded where it
+    does."""
     active = getattr(sys.modules.get("joblib.parallel"), "get_active_backend", None)
     return active is not None and (getattr(active()[0], "nesting_level", 0) or 0) > 0
 
 
-# -- locks -------------------------------------------------------------------------------------------------------------
+# -- locks -----------------------------------------------------------------------------------------
 
 
 def after_fork(renew: Callable[[], None]) -> None:
@@ -53,15 +56,16 @@ def after_fork(renew: Callable[[], None]) -> None:
 
 
 def renewed_lock() -> Any:
-    """A lock that is free in a forked process: a thread that held it stayed behind and would never release it."""
+    """A lock that is free in a forked process: a thread that held it stayed behind and would never
+    release it."""
     lock: Any = Lock()
     after_fork(lock._at_fork_reinit)
     return lock
 
 
 class computed_once(Generic[R]):  # noqa: N801  like a property
-    """functools.cached_property without a lock: before Python 3.12 all instances share one, and threads wait for it.
-    Where several threads compute a value, all get the first."""
+    """functools.cached_property without a lock: before Python 3.12 all instances share one, and
+    threads wait for it. Where several threads compute a value, all get the first."""
 
     def __init__(self, compute: Callable[[Any], R]):
         self.compute, self.name = compute, compute.__name__
@@ -72,16 +76,20 @@ class computed_once(Generic[R]):  # noqa: N801  like a property
         return value
 
 
-# -- available cores --------------------------------------------------------------------------------------------------
+# -- available cores -------------------------------------------------------------------------------
 
 
 def available_cores() -> int:
-    """The cores that this process may use: its affinity, and the CPU quota of its control groups rounded down; a part
-    of them beside other processes of ours."""
+    """The cores that this process may use: its affinity, and the CPU quota of its control groups
+    rounded down; a part of them beside other processes of ours."""
     if hasattr(os, "process_cpu_count"):  # Python 3.13 and later
         cores = os.process_cpu_count() or 1
     else:
-        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        cores = (
+            len(os.sched_getaffinity(0))
+            if hasattr(os, "sched_getaffinity")
+            else os.cpu_count() or 1
+        )
     quota = cpu_quota()
     return max(1, (cores if quota is None else min(cores, int(quota))) // _processes[0])
 
@@ -98,21 +106,29 @@ def n_processes() -> int:
 
 @cache
 def cpu_quota(cgroups: Path = CGROUPS, membership: Path = MEMBERSHIP) -> float | None:
-    """How many CPUs the control groups of a process (version 1 or 2) let it use; None where they set no limit.
+    """How many CPUs the control groups of a process (version 1 or 2) let it use; None where they
+    set no limit.
 
-    All groups above that of the process may set a limit, too.  A container may see its own group as the root, under
-    whatever path `membership` names."""
+    All groups above that of the process may set a limit, too.  A container may see its own group as
+    the root, under whatever path `membership` names."""
     folders, quotas = {cgroups, cgroups / "cpu", cgroups / "cpu,cpuacct"}, []
-    for line in _read(membership).splitlines():  # 4:cpu,cpuacct:/path of version 1, 0::/path of version 2
+    # 4:cpu,cpuacct:/path of version 1, 0::/path of version 2
+    for line in _read(membership).splitlines():
         _, controllers, path = [*line.split(":", 2), "", ""][:3]
         if controllers and "cpu" not in controllers.split(","):
             continue
-        mounts = [cgroups / "cpu", cgroups / controllers] if controllers else [cgroups, cgroups / "unified"]
+        mounts = (
+            [cgroups / "cpu", cgroups / controllers]
+            if controllers
+            else [cgroups, cgroups / "unified"]
+        )
         parts = [part for part in PurePosixPath(path).parts if part not in ("/", "..")]
         folders |= {mount.joinpath(*parts[:n]) for mount in mounts for n in range(len(parts) + 1)}
     for folder in folders:  # microseconds of CPU time in each period, and the length of the period
         version_2 = _read(folder / "cpu.max").split()
-        version_1 = _read(folder / "cpu.cfs_quota_us").split() + _read(folder / "cpu.cfs_period_us").split()
+        version_1 = (
+            _read(folder / "cpu.cfs_quota_us").split() + _read(folder / "cpu.cfs_period_us").split()
+        )
         for numbers in (version_1, version_2):  # without a limit the quota is "max" or -1
             if len(numbers) == 2 and all(number.isdigit() and int(number) for number in numbers):
                 quotas.append(int(numbers[0]) / int(numbers[1]))
@@ -126,7 +142,7 @@ def _read(path: Path) -> str:
         return ""
 
 
-# -- threads ----------------------------------------------------------------------------------------------------------
+# -- threads ---------------------------------------------------------------------------------------
 
 
 @cache
@@ -135,7 +151,8 @@ def _controller() -> Any:
     environment = dict(os.environ)
     from threadpoolctl import ThreadpoolController
 
-    for name in set(os.environ) - set(environment):  # it sets a variable of Intel's OpenMP, which is the user's affair
+    # it sets a variable of Intel's OpenMP, which is the user's affair
+    for name in set(os.environ) - set(environment):
         del os.environ[name]
     return ThreadpoolController().select(user_api="blas")
 
@@ -150,7 +167,8 @@ class _Blas:
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """Keep BLAS on one thread: threads are ours, and the bits of a product must not depend on their number.
+    """Keep BLAS on one thread: threads are ours, and the bits of a product must not depend on their
+    number.
 
     May be nested and entered by several threads; afterwards BLAS has as many threads as before."""
     with _Blas.lock:
@@ -170,7 +188,8 @@ def one_blas_thread() -> Iterator[None]:
 
 
 def _release() -> None:
-    """Let any thread set the number of threads: OpenBLAS may listen only to the one that did so first."""
+    """Let any thread set the number of threads: OpenBLAS may listen only to the one that did so
+    first."""
     import threadpoolctl
 
     release = getattr(threadpoolctl.OpenBLASController, "clear_controlling_thread", None)
@@ -179,7 +198,8 @@ def _release() -> None:
 
 
 class _Pool:
-    """The threads of this process, beside those that ask: as many as were ever wanted at once, made when needed."""
+    """The threads of this process, beside those that ask: as many as were ever wanted at once, made
+    when needed."""
 
     lock = renewed_lock()
     executor: "ThreadPoolExecutor | None" = None
@@ -208,14 +228,15 @@ after_fork(_forget_threads)
 
 
 class Workers:
-    """Some of the threads of the process, which run kernels (these release the GIL) beside the thread that asks."""
+    """Some of the threads of the process, which run kernels (these release the GIL) beside the
+    thread that asks."""
 
     def __init__(self, n_jobs: int | None = None):
         self.n = n_threads(n_jobs)
 
     def run(self, function: Callable[..., R], tasks: Iterable[Sequence[Any]]) -> list[R]:
-        """function(*task) for every task, in order; no further ones after one that fails.  May be called inside a task:
-        whoever asks works, too."""
+        """function(*task) for every task, in order; no further ones after one that fails.  May be
+        called inside a task: whoever asks works, too."""
         tasks = list(tasks)
         helpers = min(self.n, len(tasks)) - 1
         if helpers < 1:
@@ -257,7 +278,8 @@ def even_ranges(ptr: "NDArray[np.int64]", pieces: int) -> list[tuple[int, int]]:
 
 
 def sentence_ranges(offsets: "NDArray[np.int64]", tokens: int) -> list[tuple[int, int]]:
-    """Cut sentences into runs of at most about `tokens` tokens; the cut depends on the data alone."""
+    """Cut sentences into runs of at most about `tokens` tokens; the cut depends on the data
+    alone."""
     runs, begin, n = [], 0, len(offsets) - 1
     while begin < n:
         end = int(offsets.searchsorted(offsets[begin] + tokens, side="right")) - 1

@@ -1,10 +1,10 @@
-"""Settings of taggers, each declared once, with its range and its sentence: in the constructor, or in a table of which
-that is made (labelwright.taggers.declared).
+"""Settings of taggers, each declared once, with its range and its sentence: in the constructor, or
+in a table of which that is made (labelwright.taggers.declared).
 
     def __init__(self, l2: Annotated[float, Help("penalty l2/2 |w|^2"), AtLeast(0)] = 1.0): ...
 
-`settings_of` reads the declarations.  Checks, keys of recipes, options of the command line, their help and the
-signature of a model derive from them.  Nothing heavy is imported here.
+`settings_of` reads the declarations.  Checks, keys of recipes, options of the command line, their
+help and the signature of a model derive from them.  Nothing heavy is imported here.
 """
 
 import inspect
@@ -24,7 +24,7 @@ from labelwright.wording import did_you_mean, either, shown
 M = TypeVar("M")
 REQUIRED = inspect.Parameter.empty  # the default of a setting that must be given
 
-# -- markers: what stands in Annotated[...] ---------------------------------------------------------------------------
+# -- markers: what stands in Annotated[...] --------------------------------------------------------
 
 
 class Limit(NamedTuple):
@@ -64,7 +64,8 @@ class Default:
 
 
 class Flag:
-    """The option of the command line, where its name is not that of the setting, and what its value is called."""
+    """The option of the command line, where its name is not that of the setting, and what its value
+    is called."""
 
     def __init__(self, *names: str, metavar: str = ""):
         self.names, self.metavar = names, metavar
@@ -129,7 +130,7 @@ class NotInherited:
     """Not taken over from the model that training starts from."""
 
 
-# -- kinds of values --------------------------------------------------------------------------------------------------
+# -- kinds of values -------------------------------------------------------------------------------
 
 
 class Place(NamedTuple):
@@ -140,7 +141,8 @@ class Place(NamedTuple):
 
 
 class Kind:
-    """What values a setting takes; subclasses say how they are checked, written in options and in recipes."""
+    """What values a setting takes; subclasses say how they are checked, written in options and in
+    recipes."""
 
     expected = "a value"
     metavar = "VALUE"
@@ -173,7 +175,8 @@ class Kind:
         return []
 
     def is_stored(self, value: Any) -> bool:
-        """Whether a model file may hold this value among its settings: none that `fit` would take for a path."""
+        """Whether a model file may hold this value among its settings: none that `fit` would take
+        for a path."""
         return True
 
 
@@ -207,8 +210,14 @@ class Number(Kind):
         self.bounds, self.expected = bounds, f"{self.expected}{bounds}"
 
     def accepts(self, value: Any) -> bool:
-        plain = isinstance(value, Integral) or not isinstance(value, Rational)  # no file holds a fraction
-        return isinstance(value, Real) and plain and not isinstance(value, bool) and self.bounds.holds(value)
+        # no file holds a fraction
+        plain = isinstance(value, Integral) or not isinstance(value, Rational)
+        return (
+            isinstance(value, Real)
+            and plain
+            and not isinstance(value, bool)
+            and self.bounds.holds(value)
+        )
 
     def from_text(self, text: str) -> float:
         return float(text)
@@ -221,7 +230,11 @@ class Whole(Number):
     metavar = "N"
 
     def accepts(self, value: Any) -> bool:
-        return isinstance(value, Integral) and not isinstance(value, bool) and self.bounds.holds(int(value))
+        return (
+            isinstance(value, Integral)
+            and not isinstance(value, bool)
+            and self.bounds.holds(int(value))
+        )
 
     def from_text(self, text: str) -> int:
         return int(text)
@@ -300,7 +313,7 @@ KINDS: dict[Any, Callable[[Bounds], Kind]] = {
 }
 
 
-# -- settings ---------------------------------------------------------------------------------------------------------
+# -- settings --------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
@@ -370,9 +383,14 @@ class Setting:
             raise OptionError(f"{place or self.name}: {wrong}")
 
     def parsed(self, text: str | list[str]) -> Any:
-        """The value that the text of an option means, checked; several texts where the option may be repeated."""
+        """The value that the text of an option means, checked; several texts where the option may
+        be repeated."""
         try:
-            value = self.kind.from_text(text) if isinstance(text, str) else self.kind.from_texts(text, self.flag)
+            value = (
+                self.kind.from_text(text)
+                if isinstance(text, str)
+                else self.kind.from_texts(text, self.flag)
+            )
         except OptionError:  # which says more
             raise
         except ValueError:
@@ -410,7 +428,11 @@ def _read(owner: Any) -> Mapping[str, Setting]:
         signature = inspect.signature(function, eval_str=True)
     except NameError:  # a name that only type checkers import
         signature = inspect.signature(function)
-    named = (p for p in signature.parameters.values() if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY))
+    named = (
+        p
+        for p in signature.parameters.values()
+        if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)
+    )
     return {p.name: _declared(p) for p in named if p.name != "self"}
 
 
@@ -423,7 +445,9 @@ def plain_signature(owner: type[Any]) -> inspect.Signature:
     <Signature (l2: float = 1.0)>
     """
     parameters = inspect.signature(getattr(owner, "__init__")).parameters.values()  # noqa: B009
-    return inspect.Signature([p.replace(annotation=_parts(p)[0]) for p in parameters if p.name != "self"])
+    return inspect.Signature(
+        [p.replace(annotation=_parts(p)[0]) for p in parameters if p.name != "self"]
+    )
 
 
 def _parts(parameter: inspect.Parameter) -> tuple[Any, tuple[Any, ...]]:
@@ -435,9 +459,12 @@ def _parts(parameter: inspect.Parameter) -> tuple[Any, tuple[Any, ...]]:
 
 
 def _declared(parameter: inspect.Parameter) -> Setting:
-    """The setting that a parameter declares; its kind is a marker, or follows from the type and the markers."""
+    """The setting that a parameter declares; its kind is a marker, or follows from the type and the
+    markers."""
     annotation, markers = _parts(parameter)
-    types = list(get_args(annotation)) if get_origin(annotation) in (Union, UnionType) else [annotation]
+    types = (
+        list(get_args(annotation)) if get_origin(annotation) in (Union, UnionType) else [annotation]
+    )
     optional = NoneType in types or parameter.default is None
     types = [each for each in types if each is not NoneType]
     kind = next((marker for marker in markers if isinstance(marker, Kind)), None)
@@ -454,24 +481,35 @@ def _declared(parameter: inspect.Parameter) -> Setting:
 def without_use(
     values: Mapping[str, Any], settings: Mapping[str, Setting], given: Iterable[str]
 ) -> Iterator[tuple[Setting, OnlyWith]]:
-    """The given settings that mean nothing beside the values of the others, with what each belongs to."""
+    """The given settings that mean nothing beside the values of the others, with what each belongs
+    to."""
     for name in given:
         only = settings[name].marker(OnlyWith)
         if only is not None:
             value = values[only.setting]
-            if not (set([value] if isinstance(value, str) else value) & set(only.values) if only.values else value):
+            if not (
+                set([value] if isinstance(value, str) else value) & set(only.values)
+                if only.values
+                else value
+            ):
                 yield settings[name], only
 
 
 def refusal(only: OnlyWith, settings: Mapping[str, Setting], value: Any) -> str:
-    """What to say of an option that means nothing beside this value of the one that it belongs to."""
+    """What to say of an option that means nothing beside this value of the one that it belongs
+    to."""
     other = settings[only.setting]
     if only.values:
         return f"only with {other.flag} {either(only.values)}, got {value!r}"
-    return f"only with {other.flag}{'' if isinstance(other.kind, Switch) else f' {other.metavar}'}; add it"
+    return (
+        f"only with {other.flag}{'' if isinstance(other.kind, Switch) else f' {other.metavar}'}; "
+        "add it"
+    )
 
 
-def check_together(values: Mapping[str, Any], settings: Mapping[str, Setting], given: Iterable[str]) -> None:
+def check_together(
+    values: Mapping[str, Any], settings: Mapping[str, Setting], given: Iterable[str]
+) -> None:
     """Refuse options that mean nothing beside the others, and those that exclude each other."""
     given = list(given)
     for setting, only in without_use(values, settings, given):
@@ -485,10 +523,14 @@ def check_together(values: Mapping[str, Any], settings: Mapping[str, Setting], g
 
 
 def read_table(
-    table: Mapping[str, Any], settings: Mapping[str, Setting], file: str, unknown: Callable[[str], str], part: str = ""
+    table: Mapping[str, Any],
+    settings: Mapping[str, Setting],
+    file: str,
+    unknown: Callable[[str], str],
+    part: str = "",
 ) -> dict[str, Any]:
-    """The values of the keys of a TOML table, checked; `unknown` says what to say of a key that is no setting, and
-    `part` where in the file the table stands."""
+    """The values of the keys of a TOML table, checked; `unknown` says what to say of a key that is
+    no setting, and `part` where in the file the table stands."""
     values = {}
     for key, value in table.items():
         setting = settings.get(key)

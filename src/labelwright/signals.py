@@ -1,11 +1,12 @@
 """Signals that ask a program to end: Ctrl-C (SIGINT), SIGTERM and SIGHUP.
 
-Training takes the first one as a request (`Requests`): it ends after the iteration, and what was learnt so far is kept.
-A command of the command line (`ending_command`) ends by the exception `Ended`, which is a KeyboardInterrupt: whatever
-stops for Ctrl-C stops for the other two.
+Training takes the first one as a request (`Requests`): it ends after the iteration, and what was
+learnt so far is kept. A command of the command line (`ending_command`) ends by the exception
+`Ended`, which is a KeyboardInterrupt: whatever stops for Ctrl-C stops for the other two.
 
-A program that uses labelwright as a library keeps its own handlers.  Signals that it ignores stay ignored, its own
-handlers of SIGTERM and SIGHUP are not touched, and nothing is done outside the main thread, where there are none.
+A program that uses labelwright as a library keeps its own handlers.  Signals that it ignores stay
+ignored, its own handlers of SIGTERM and SIGHUP are not touched, and nothing is done outside the
+main thread, where there are none.
 """
 
 import os
@@ -16,7 +17,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, Self
 
-NAMES = {"SIGINT": "interrupted", "SIGTERM": "terminated", "SIGHUP": "hung up"}  # and what is said after each
+# and what is said after each
+NAMES = {"SIGINT": "interrupted", "SIGTERM": "terminated", "SIGHUP": "hung up"}
 ENDING = {int(getattr(signal, name)): word for name, word in NAMES.items() if hasattr(signal, name)}
 HANGUP = int(getattr(signal, "SIGHUP", 0))
 USUAL = 128  # what shells add to the number of a signal for the exit status of a command
@@ -27,7 +29,8 @@ class Ended(KeyboardInterrupt):
 
 
 class _Received:
-    """The last signal that this process was sent, and the files that were terminals when the command began."""
+    """The last signal that this process was sent, and the files that were terminals when the
+    command began."""
 
     def __init__(self) -> None:
         self.forget()
@@ -47,7 +50,8 @@ _received = _Received()
 
 
 def exit_status() -> int:
-    """The exit status of a command that a signal has ended: 130 after Ctrl-C, 143 after SIGTERM, 129 after SIGHUP."""
+    """The exit status of a command that a signal has ended: 130 after Ctrl-C, 143 after SIGTERM,
+    129 after SIGHUP."""
     return USUAL + _received.number
 
 
@@ -73,7 +77,8 @@ def _end(number: int) -> None:
 
 @contextmanager
 def ending_command() -> Iterator[None]:
-    """While a command runs, SIGTERM and SIGHUP end it as Ctrl-C does: no temporary file stays behind."""
+    """While a command runs, SIGTERM and SIGHUP end it as Ctrl-C does: no temporary file stays
+    behind."""
     _received.forget()
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -93,8 +98,8 @@ def ending_command() -> Iterator[None]:
 class Requests:
     """While it is entered, the first signal calls `asked`, and the second one ends the program.
 
-    has_checkpoint : in a program without a handler for SIGTERM or SIGHUP, these end it after what was asked is done;
-        without a checkpoint they end it at once, as ever"""
+    has_checkpoint : in a program without a handler for SIGTERM or SIGHUP, these end it after what
+        was asked is done; without a checkpoint they end it at once, as ever"""
 
     def __init__(self, asked: Callable[[], None], has_checkpoint: bool):
         self.asked, self.has_checkpoint = asked, has_checkpoint
@@ -139,6 +144,7 @@ def _send_nowhere(number: int) -> None:
 
 
 def forget_output() -> None:
-    """Send what is still buffered for standard output nowhere, so that Python does not complain at exit."""
+    """Send what is still buffered for standard output nowhere, so that Python does not complain at
+    exit."""
     with suppress(OSError, ValueError):
         _send_nowhere(sys.stdout.fileno())

@@ -16,8 +16,10 @@ try:
 except ImportError:  # Windows, where a file that is open cannot be removed anyway
     fcntl = None  # type: ignore[assignment]
 
-LONGEST = 100  # bytes of a name that its temporary siblings have, too: most disks allow 255 for all of it
-NO_SYNC = {errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EBADF}  # of folders that cannot be synced
+# bytes of a name that its temporary siblings have, too: most disks allow 255 for all of it
+LONGEST = 100
+# of folders that cannot be synced
+NO_SYNC = {errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EBADF}
 
 
 def replace_file(path: Path, content: bytes) -> None:
@@ -28,18 +30,21 @@ def replace_file(path: Path, content: bytes) -> None:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[BinaryIO]:
-    """A file whose content is at `path` once all is written: it is a temporary sibling until then, so that no reader
-    and no crash ever meets half a file.  After an error nothing has changed.
+    """A file whose content is at `path` once all is written: it is a temporary sibling until then,
+    so that no reader and no crash ever meets half a file.  After an error nothing has changed.
 
-    The order matters: the content is on the disk before the rename, and the rename before this returns."""
+    The order matters: the content is on the disk before the rename, and the rename before this
+    returns."""
     if path.is_dir():
         raise IsADirectoryError(None, "it is a folder, name a file in it")
     if path.exists() and not stat.S_ISREG(path.stat().st_mode):
-        raise OSError(None, "it is not a regular file")  # a rename would put a file where a device was
+        # a rename would put a file where a device was
+        raise OSError(None, "it is not a regular file")
     if not path.parent.is_dir():
         raise FileNotFoundError(None, f"the folder {path.parent} does not exist")
     remove_abandoned(path)
-    fresh, file = _locked_sibling(path)  # as long as it is open, so that other processes see that it is in use
+    # as long as it is open, so that other processes see that it is in use
+    fresh, file = _locked_sibling(path)
     try:
         yield file
         file.flush()
@@ -60,8 +65,8 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
 
 
 def _locked_sibling(path: Path) -> tuple[Path, BinaryIO]:
-    """A new file with a name of its own.  A process that looks for abandoned files may remove it before it is locked;
-    then another one is made."""
+    """A new file with a name of its own.  A process that looks for abandoned files may remove it
+    before it is locked; then another one is made."""
     while True:
         fresh = path.with_name(f".{_beginning(path.name)}.{secrets.token_hex(6)}.part")
         file = open(fresh, "xb")  # noqa: SIM115
@@ -85,7 +90,8 @@ def _beginning(name: str) -> str:
 
 
 def remove_abandoned(path: Path, more: str = "") -> None:
-    """Remove temporary siblings that killed processes have left.  A process that still writes holds a lock.
+    """Remove temporary siblings that killed processes have left.  A process that still writes holds
+    a lock.
 
     more : a regular expression of what may follow the name"""
     if fcntl is None:

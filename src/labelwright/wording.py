@@ -6,8 +6,14 @@ from dataclasses import fields, is_dataclass
 from typing import Any
 
 # What other programs call settings, and our options and settings for them.
-ELSEWHERE = {"c1": ["l1"], "c2": ["l2"], "epochs": ["iterations", "max_iter"], "max-iter": ["iterations"]}
-# Codes that move a terminal's cursor or turn the direction of a line; tabs and line ends are part of tables.
+ELSEWHERE = {
+    "c1": ["l1"],
+    "c2": ["l2"],
+    "epochs": ["iterations", "max_iter"],
+    "max-iter": ["iterations"],
+}
+# Codes that move a terminal's cursor or turn the direction of a line; tabs and line ends are part
+# of tables.
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 
 
@@ -97,15 +103,20 @@ def did_you_mean(name: str, known: Iterable[Any], alike: float = 0.7) -> str:
 
     names = {str(each).lstrip("-"): each for each in known}  # all options begin alike
     name = name.lstrip("-")
-    near = [each for each in ELSEWHERE.get(name, ()) if each in names] or get_close_matches(name, list(names), 1, alike)
+    near = [each for each in ELSEWHERE.get(name, ()) if each in names] or get_close_matches(
+        name, list(names), 1, alike
+    )
     return f"; did you mean {names[near[0]]!r}?" if near else ""
 
 
 def like_label(name: str, labels: Iterable[Any]) -> str:
-    """The labels that a name may mean, to stand behind a message: those of a type, or one that is spelt alike.
+    """The labels that a name may mean, to stand behind a message: those of a type, or one that is
+    spelt alike.
 
-    >>> like_label("NP", ["B-NP", "I-NP", "O"]), like_label("B-NPP", ["B-NP", "O"]), like_label("X", ["O"])
-    ("; did you mean 'B-NP' or 'I-NP'?", "; did you mean 'B-NP'?", '')
+    >>> like_label("NP", ["B-NP", "I-NP", "O"])
+    "; did you mean 'B-NP' or 'I-NP'?"
+    >>> like_label("B-NPP", ["B-NP", "O"]), like_label("X", ["O"])
+    ("; did you mean 'B-NP'?", '')
     """
     names = [str(label) for label in labels]
     of_type = [repr(label) for label in names if label.endswith(f"-{name}")]
@@ -134,7 +145,8 @@ def in_context(words: Sequence[str], start: int, end: int, around: int) -> str:
 
 
 def align(rows: Sequence[Sequence[str]], left: Container[int] = (0,)) -> list[str]:
-    """Rows as lines with aligned columns: those of these numbers to the left, the others to the right.
+    """Rows as lines with aligned columns: those of these numbers to the left, the others to the
+    right.
 
     >>> align([("name", "n"), ("a", "12")])
     ['name   n', 'a     12']

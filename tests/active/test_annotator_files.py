@@ -5,7 +5,13 @@ import json
 
 import pytest
 
-from labelwright.active.annotator_files import FORMATS, ToAnnotate, annotator_file, format_for, placed
+from labelwright.active.annotator_files import (
+    FORMATS,
+    ToAnnotate,
+    annotator_file,
+    format_for,
+    placed,
+)
 from labelwright.corpus import read_columns
 from labelwright.corpus.annotations import label_studio_texts, read_doccano
 from labelwright.corpus.token_records import read_jsonl
@@ -13,7 +19,9 @@ from labelwright.errors import OptionError
 
 FACTS = {"sentence": 7, "score": 1.5}
 ITEMS = [
-    ToAnnotate([("Ada", "NNP"), ("Lovelace", "NNP"), ("ran", "VBD")], ["B-PER", "I-PER", "O"], FACTS),
+    ToAnnotate(
+        [("Ada", "NNP"), ("Lovelace", "NNP"), ("ran", "VBD")], ["B-PER", "I-PER", "O"], FACTS
+    ),
     ToAnnotate([("到", "P"), ("北京", "NR")], ["O", "B-LOC"], FACTS),
     ToAnnotate([("Rome", "NNP"), (".", ".")], ["B-LOC", "O"], FACTS, (), "Rome.", [(0, 4), (4, 5)]),
 ]
@@ -40,7 +48,11 @@ def test_doccano_has_places_in_the_text():
     text = annotator_file(ITEMS, NAMES, "doccano")
     records = [json.loads(line) for line in text.splitlines()]
     assert [record["text"] for record in records] == ["Ada Lovelace ran", "到北京", "Rome."]
-    assert [record["label"] for record in records] == [[[0, 12, "PER"]], [[1, 3, "LOC"]], [[0, 4, "LOC"]]]
+    assert [record["label"] for record in records] == [
+        [[0, 12, "PER"]],
+        [[1, 3, "LOC"]],
+        [[0, 4, "LOC"]],
+    ]
     assert read_doccano(io.BytesIO(text.splitlines()[0])).y == [["B-PER", "I-PER", "O"]]
 
 
@@ -65,10 +77,15 @@ def test_nothing_is_a_file_without_sentences(format):
 
 
 def test_the_name_of_a_file_says_its_format():
-    assert [format_for(*pair) for pair in (("a.jsonl", None), ("a.txt", None), ("a.txt", "doccano"))] == [
+    assert [
+        format_for(*pair) for pair in (("a.jsonl", None), ("a.txt", None), ("a.txt", "doccano"))
+    ] == [
         "jsonl",
         "columns",
         "doccano",
     ]
-    with pytest.raises(OptionError, match=r"^to: expected one of columns, .*, got 'docano'; did you mean 'doccano'\?$"):
+    with pytest.raises(
+        OptionError,
+        match=r"^to: expected one of columns, .*, got 'docano'; did you mean 'doccano'\?$",
+    ):
         format_for("a", "docano")

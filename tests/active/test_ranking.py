@@ -23,10 +23,15 @@ def crf():
 def expected_scores(model, by):
     """Each measure by its definition, from public answers."""
     rows, nbest = model.predict_marginals(NEW), model.predict_nbest(NEW, 2)
-    tokens = [[-sum(p * np.log(p) for p in row.values() if p > 0) for row in sentence] for sentence in rows]
+    tokens = [
+        [-sum(p * np.log(p) for p in row.values() if p > 0) for row in sentence]
+        for sentence in rows
+    ]
     entropies = model.sequence_entropies(NEW)
     spans = [[span.probability for span in sentence] for sentence in model.likely_spans(NEW, 0.001)]
-    yes_or_no = [sum(-p * np.log(p) - (1 - p) * np.log1p(-min(p, 1 - 1e-16)) for p in each) for each in spans]
+    yes_or_no = [
+        sum(-p * np.log(p) - (1 - p) * np.log1p(-min(p, 1 - 1e-16)) for p in each) for each in spans
+    ]
     return {
         "sequence": entropies,
         "sequence-mean": [h / max(1, len(x)) for h, x in zip(entropies, NEW, strict=True)],
@@ -41,7 +46,8 @@ def expected_scores(model, by):
 @pytest.mark.parametrize("by", MEASURES)
 def test_the_most_uncertain_comes_first(crf, by):
     ranked, expected = rank(crf, NEW, by), expected_scores(crf, by)
-    assert sorted(each.sentence for each in ranked) == list(range(len(NEW) - 1))  # but the one without tokens
+    # but the one without tokens
+    assert sorted(each.sentence for each in ranked) == list(range(len(NEW) - 1))
     scores = [each.score for each in ranked]
     assert scores == sorted(scores, reverse=True)
     assert scores == pytest.approx([expected[each.sentence] for each in ranked], abs=1e-9)
@@ -57,13 +63,23 @@ def test_a_corpus_is_ranked_like_its_sentences(crf):
 
 
 def test_taggers_without_probabilities_are_asked_for_margins_or_calibrated():
-    memory, perceptron = MemoryTagger(n_jobs=1).fit(*KNOWN), Perceptron(max_iter=3, n_jobs=1).fit(*KNOWN)
+    memory, perceptron = (
+        MemoryTagger(n_jobs=1).fit(*KNOWN),
+        Perceptron(max_iter=3, n_jobs=1).fit(*KNOWN),
+    )
     for model in (memory, perceptron):
         ranked = rank(model, NEW, "margin")
         best = model.predict_nbest(NEW, 2)
         margins = {n: pair[0][1] - pair[1][1] for n, pair in enumerate(best) if len(pair) > 1}
-        assert all(each.score == pytest.approx(1 / (1 + margins[each.sentence])) for each in ranked if each.score)
-        with pytest.raises(OptionError, match=r"^by: 'sequence': .* has scores, not probabilities; .*use by='margin'$"):
+        assert all(
+            each.score == pytest.approx(1 / (1 + margins[each.sentence]))
+            for each in ranked
+            if each.score
+        )
+        with pytest.raises(
+            OptionError,
+            match=r"^by: 'sequence': .* has scores, not probabilities; .*use by='margin'$",
+        ):
             rank(model, NEW)
     perceptron.calibrate(*KNOWN)
     assert all(0 <= each.score <= 1 for each in rank(perceptron, NEW, "least-confidence"))
@@ -74,13 +90,17 @@ def test_a_cascade_is_asked_by_layer():
     cascade = make_cascade().fit(X[:15], {"pos": POS[:15], "chunk": Y[:15]})
     chunks, tags = rank(cascade, NEW), rank(cascade, NEW, layer="pos")
     assert chunks == rank(cascade, NEW, layer="chunk") != tags
-    assert {label for each in tags for label in each.labels} <= {tag for tags in POS for tag in tags}
+    assert {label for each in tags for label in each.labels} <= {
+        tag for tags in POS for tag in tags
+    }
     with pytest.raises(OptionError, match=r"^layer: got 'ner', expected one of pos, chunk$"):
         rank(cascade, NEW, layer="ner")
 
 
 def test_what_is_refused(crf):
-    with pytest.raises(OptionError, match=r"^by: expected one of .*, got 'spans'; did you mean 'span'\?$"):
+    with pytest.raises(
+        OptionError, match=r"^by: expected one of .*, got 'spans'; did you mean 'span'\?$"
+    ):
         rank(crf, NEW, "spans")
     with pytest.raises(OptionError, match=r"^top: expected a whole number"):
         rank(crf, NEW, top=0)
@@ -107,7 +127,10 @@ def test_diversity_is_the_greedy_rule_written_out(crf):
     """Against cosines of dense vectors."""
     items = rank(crf, X[15:])
     words = sorted({word.lower() for x in X[15:] for word in x})
-    has = np.array([[word in {w.lower() for w in X[15 + each.sentence]} for word in words] for each in items], float)
+    has = np.array(
+        [[word in {w.lower() for w in X[15 + each.sentence]} for word in words] for each in items],
+        float,
+    )
     vectors = has * np.log((1 + len(has)) / has.sum(axis=0))
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     chosen = [0]

@@ -26,7 +26,8 @@ def changed(y, sentence, token, label):
 
 @pytest.fixture(scope="module")
 def planted():
-    """Labels with three mistakes: a wrong type, a chunk that is missing, and one too many; and where they are."""
+    """Labels with three mistakes: a wrong type, a chunk that is missing, and one too many; and
+    where they are."""
     chunks = [list(labels) for labels in CHUNKS]
     found = {}
     for sentence, labels in enumerate(chunks):
@@ -65,7 +66,9 @@ def test_planted_spans_come_first(model, planted):
 def test_one_suggestion_is_one_doubt():
     """Where one span is suggested for two, both are not listed."""
     result = doubts(CRF(TAGS, **QUICK), TAGGED, CHUNKS, folds=2)
-    suggestions = [(each.sentence, each.suggested) for each in result.doubts if each.suggested is not None]
+    suggestions = [
+        (each.sentence, each.suggested) for each in result.doubts if each.suggested is not None
+    ]
     assert len(suggestions) == len(set(suggestions)) > 5
 
 
@@ -77,7 +80,9 @@ def test_probabilities_are_those_of_a_model_of_the_other_folds():
     for n, rows in zip(test.tolist(), other.predict_marginals([X[n] for n in test]), strict=True):
         held = result.sentences[n]
         assert held.labels == other.predict([X[n]])[0]
-        assert held.probabilities == [row[label] for row, label in zip(rows, CHUNKS[n], strict=True)]
+        assert held.probabilities == [
+            row[label] for row, label in zip(rows, CHUNKS[n], strict=True)
+        ]
         for each in held.doubts:
             t = each.gold.start
             best = max(rows[t], key=rows[t].get)
@@ -123,7 +128,9 @@ def test_labels_that_only_one_fold_has_are_doubted_most():
 
 
 def test_labels_without_a_scheme_are_looked_at_by_token():
-    result = doubts(LatentCRF(2, "words", random_state=0, max_iter=4, n_jobs=1), X[:20], POS[:20], folds=2)
+    result = doubts(
+        LatentCRF(2, "words", random_state=0, max_iter=4, n_jobs=1), X[:20], POS[:20], folds=2
+    )
     assert result.by == "token"
 
 
@@ -146,17 +153,23 @@ def test_progress_and_plain_numbers():
 
 
 def test_what_is_refused():
-    with pytest.raises(OptionError, match=r"^by: expected one of span, token, sentence, got 'word'$"):
+    with pytest.raises(
+        OptionError, match=r"^by: expected one of span, token, sentence, got 'word'$"
+    ):
         doubts(CRF(), X, CHUNKS, by="word")
     with pytest.raises(OptionError, match=r"^folds: expected a whole number"):
         doubts(CRF(), X, CHUNKS, folds=1)
-    with pytest.raises(OptionError, match=r"^model: a MemoryBased has no probabilities; use another tagger"):
+    with pytest.raises(
+        OptionError, match=r"^model: a MemoryBased has no probabilities; use another tagger"
+    ):
         doubts(MemoryBased(), X, CHUNKS)
-    with pytest.raises(CorpusError, match=r"5-fold cross-validation needs at least 5 sentences, got 3"):
+    with pytest.raises(
+        CorpusError, match=r"5-fold cross-validation needs at least 5 sentences, got 3"
+    ):
         doubts(CRF(), X[:3], CHUNKS[:3])
 
 
-# --- labels that are known in part ------------------------------------------------------------------------------------
+# --- labels that are known in part ----------------------------------------------------------------
 
 
 @pytest.mark.cases(2)
@@ -167,10 +180,15 @@ def test_unknown_labels_are_never_doubted(planted, by, unknown):
     hidden = {(n, t) for n, row in enumerate(labels) for t in range(len(row)) if (n + t) % 4 == 0}
     hidden -= {(n, t + d) for n, t in places.values() for d in (-1, 0, 1)}
     hidden |= {(5, t) for t in range(len(labels[5]))}  # nothing is known of this sentence
-    some = [[unknown if (n, t) in hidden else label for t, label in enumerate(row)] for n, row in enumerate(labels)]
+    some = [
+        [unknown if (n, t) in hidden else label for t, label in enumerate(row)]
+        for n, row in enumerate(labels)
+    ]
     result = doubts(CRF(TAGS, **QUICK), TAGGED, some, folds=3, by=by)
     for n, held in enumerate(result.sentences):
-        assert [p is None for p in held.probabilities] == [(n, t) in hidden for t in range(len(held.labels))]
+        assert [p is None for p in held.probabilities] == [
+            (n, t) in hidden for t in range(len(held.labels))
+        ]
     assert 5 not in {each.sentence for each in result.doubts}
     if by == "token":
         assert not hidden & {(each.sentence, each.gold.start) for each in result.doubts}
@@ -194,7 +212,11 @@ def test_sets_are_doubted_as_a_whole():
     assert right not in found
     assert result.sentences[4].probabilities[right[1]] > 0.5
     by_span = doubts(model, TAGGED, labels, folds=3)
-    assert [each for each in by_span.doubts if each.sentence == 3 and each.gold and each.gold.type == "B-PP|B-VP"]
+    assert [
+        each
+        for each in by_span.doubts
+        if each.sentence == 3 and each.gold and each.gold.type == "B-PP|B-VP"
+    ]
     whole = doubts(model, TAGGED, labels, folds=3, by="sentence")
     assert 3 in {each.sentence for each in whole.doubts}
 
@@ -202,7 +224,10 @@ def test_sets_are_doubted_as_a_whole():
 def test_a_span_beside_unknown_labels_may_go_on():
     """Where the next label is unknown, a longer span contradicts nothing."""
     sentence, t = next(
-        (n, t) for n, row in enumerate(CHUNKS) for t in range(len(row) - 1) if row[t : t + 2] == ["B-NP", "I-NP"]
+        (n, t)
+        for n, row in enumerate(CHUNKS)
+        for t in range(len(row) - 1)
+        if row[t : t + 2] == ["B-NP", "I-NP"]
     )
     labels = changed(CHUNKS, sentence, t + 1, None)
     result = doubts(CRF(TAGS, **QUICK), TAGGED, labels, folds=3)

@@ -16,7 +16,9 @@ DECODERS = {
 @pytest.mark.parametrize("name", DECODERS)
 def test_a_decoder_that_there_is_not_is_refused(name):
     batch = Case(name).trained.scored(NEW)
-    with pytest.raises(OptionError, match=f"^decoder: expected one of {DECODERS[name]}, got 'beam'$"):
+    with pytest.raises(
+        OptionError, match=f"^decoder: expected one of {DECODERS[name]}, got 'beam'$"
+    ):
         batch.decode("beam")
     for decoder in DECODERS[name].split(", "):
         assert len(batch.decode(decoder)) == len(NEW)

@@ -34,7 +34,8 @@ def enumerated(model, sentence):
     """All labellings and their probabilities."""
     rows = [list(labels) for labels in itertools.product(model.classes_, repeat=len(sentence))]
     log_p = np.array(model.sequence_log_probabilities([sentence] * len(rows), rows))
-    if getattr(model, "prune_labels", None) == 0.3:  # those of other labels are no part of the distribution
+    # those of other labels are no part of the distribution
+    if getattr(model, "prune_labels", None) == 0.3:
         likely = model.predict_marginals([sentence])[0]
         inside = [all(likely[t][label] > 0 for t, label in enumerate(labels)) for labels in rows]
         log_p = np.where(inside, log_p, -np.inf)
@@ -71,11 +72,15 @@ def test_entropies_of_tokens(model):
 
 def test_what_is_refused():
     perceptron = Perceptron(max_iter=2, n_jobs=1).fit(X, Y)
-    with pytest.raises(OptionError, match=r"^sequence_entropies: a Perceptron has scores, not probabilities"):
+    with pytest.raises(
+        OptionError, match=r"^sequence_entropies: a Perceptron has scores, not probabilities"
+    ):
         perceptron.sequence_entropies(SHORT)
     with pytest.raises(OptionError, match=r"^likely_spans: a Perceptron has scores"):
         perceptron.likely_spans(SHORT)
-    with pytest.raises(OptionError, match=r"^least: expected a probability above 0 and up to 1, got 0$"):
+    with pytest.raises(
+        OptionError, match=r"^least: expected a probability above 0 and up to 1, got 0$"
+    ):
         MODELS["order 1"].fit(X, Y).likely_spans(SHORT, 0)
 
 
@@ -83,7 +88,9 @@ def test_entropies_and_spans_of_a_calibrated_model_go_through_its_maps(model):
     record = {"temperature": 1.4, "span": {"said": [0.1, 0.4], "right": [0.02, 0.6]}}
     sure = copy.copy(model)
     sure._set_calibration(record | {"token": {"said": [0.2, 0.6], "right": [0.3, 0.9]}})
-    for rows, entropies in zip(sure.predict_marginals(SHORT), sure.scored(SHORT).token_entropies(), strict=True):
+    for rows, entropies in zip(
+        sure.predict_marginals(SHORT), sure.scored(SHORT).token_entropies(), strict=True
+    ):
         p = np.array([list(row.values()) for row in rows])
         np.testing.assert_allclose(entropies, [-(row[row > 0] @ np.log(row[row > 0])) for row in p])
     everything = sure.likely_spans(SHORT, 1e-9)
@@ -93,7 +100,11 @@ def test_entropies_and_spans_of_a_calibrated_model_go_through_its_maps(model):
         for found, spans in zip(likely, again, strict=True):
             expected = [span for span in spans if span.probability >= least]
             assert [span[:3] for span in found] == [span[:3] for span in expected]
-            np.testing.assert_allclose([s.probability for s in found], [s.probability for s in expected])
+            np.testing.assert_allclose(
+                [s.probability for s in found], [s.probability for s in expected]
+            )
     likely = sure.likely_spans(SHORT, 0.001)
     for each in rank(sure, SHORT, "span"):
-        assert each.score == pytest.approx(sum(binary_entropy(span.probability) for span in likely[each.sentence]))
+        assert each.score == pytest.approx(
+            sum(binary_entropy(span.probability) for span in likely[each.sentence])
+        )

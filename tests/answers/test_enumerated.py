@@ -1,4 +1,5 @@
-"""Every answer of chains of both orders, with latent states and without, against enumeration of all their paths."""
+"""Every answer of chains of both orders, with latent states and without, against enumeration of all
+their paths."""
 
 import copy
 import itertools
@@ -45,7 +46,11 @@ RESTRICTIONS = [
 
 def made(name, y=Y, **more):
     template, order, sizes, settings = MODELS[name]
-    settings = {"template": template, "order": order, "n_jobs": 1, "l2": 0.3, "random_state": 0} | settings | more
+    settings = (
+        {"template": template, "order": order, "n_jobs": 1, "l2": 0.3, "random_state": 0}
+        | settings
+        | more
+    )
     return (CRF(**settings) if sizes == 1 else LatentCRF(sizes, **settings)).fit(X, y)
 
 
@@ -56,7 +61,10 @@ def model(request):
 
 @pytest.mark.parametrize("restriction", RESTRICTIONS, ids=str)
 def test_every_answer_agrees_with_enumeration(model, restriction):
-    forced, scheme = restriction.get("forced", [None])[0], "iob2" if "constraints" in restriction else None
+    forced, scheme = (
+        restriction.get("forced", [None])[0],
+        "iob2" if "constraints" in restriction else None,
+    )
     truth = Truth(model, NEW, forced, scheme)
     check_answers(model, NEW, truth.labellings, **restriction)
     (latent,) = model.predict_marginals([NEW], latent=True, **restriction)
@@ -78,10 +86,12 @@ def test_a_temperature_divides_all_scores(model):
     assert np.exp(record.log_probability) == pytest.approx(truth[tuple(labels[0])], abs=1e-9)
     assert {tuple(y): p for y, p in nbest} == pytest.approx(truth, abs=1e-9)
     for t, row in enumerate(calibrated.predict_marginals([NEW])[0]):
-        assert row == pytest.approx({y: sum(p for z, p in truth.items() if z[t] == y) for y in row}, abs=1e-9)
-    assert np.exp(calibrated.sequence_log_probabilities([NEW] * 9, list(truth)[:9])) == pytest.approx(
-        list(truth.values())[:9], abs=1e-9
-    )
+        assert row == pytest.approx(
+            {y: sum(p for z, p in truth.items() if z[t] == y) for y in row}, abs=1e-9
+        )
+    assert np.exp(
+        calibrated.sequence_log_probabilities([NEW] * 9, list(truth)[:9])
+    ) == pytest.approx(list(truth.values())[:9], abs=1e-9)
 
 
 def test_sentences_of_one_and_two_tokens_and_of_none(model):
@@ -110,11 +120,15 @@ def test_what_cannot_be_satisfied_is_said(model):
     for ask in asks:
         with pytest.raises(OptionError, match="sentence 0: no labelling satisfies"):
             ask([["the", "dog"]], **impossible)
-    with pytest.raises(OptionError, match=r"^types: no type 'Y' in this model, expected one of NP$"):
+    with pytest.raises(
+        OptionError, match=r"^types: no type 'Y' in this model, expected one of NP$"
+    ):
         model.occurrence_probabilities([NEW], "Y")
     with pytest.raises(OptionError, match=r"^types: expected one at least$"):
         model.occurrence_probabilities([NEW], [])
-    with pytest.raises(OptionError, match=r"^least: expected a probability above 0 and up to 1, got 0$"):
+    with pytest.raises(
+        OptionError, match=r"^least: expected a probability above 0 and up to 1, got 0$"
+    ):
         model.likely_spans([NEW], 0)
 
 
@@ -124,7 +138,9 @@ def test_without_tables_of_keys_the_answers_are_the_same(model, monkeypatch):
     monkeypatch.setattr(assembly, "WIDE", 0)
     for frequent in (2, 10**9):
         monkeypatch.setattr(assembly, "FREQUENT", frequent)
-        for row, other in zip(itertools.chain(*before), itertools.chain(*model.predict_marginals(data)), strict=True):
+        for row, other in zip(
+            itertools.chain(*before), itertools.chain(*model.predict_marginals(data)), strict=True
+        ):
             assert other == pytest.approx(row)
 
 

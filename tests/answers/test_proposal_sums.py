@@ -34,7 +34,9 @@ def enumerated(proposals, tables=ANYTHING):
     rows = [np.array(codes, np.int32) for codes in product(range(len(LABELS)), repeat=T)]
     if len(tables.start):
         start, arc, end = tables
-        rows = [row for row in rows if start[row[0]] and end[row[-1]] and arc[row[:-1], row[1:]].all()]
+        rows = [
+            row for row in rows if start[row[0]] and end[row[-1]] and arc[row[:-1], row[1:]].all()
+        ]
     weights = np.exp([satisfied(proposals, row)[0] / TEMPERATURE for row in rows])
     return np.stack(rows), weights / weights.sum(), float(np.log(weights.sum()))
 
@@ -48,7 +50,9 @@ def case(request):
 def test_sums_are_those_of_all_labellings(case):
     sentence, rows, p, log_z = case
     assert sentence.log_z() == pytest.approx(log_z)
-    expected = np.stack([[p[rows[:, t] == label].sum() for label in range(len(LABELS))] for t in range(T)])
+    expected = np.stack(
+        [[p[rows[:, t] == label].sum() for label in range(len(LABELS))] for t in range(T)]
+    )
     np.testing.assert_allclose(sentence.marginals(), expected, atol=1e-12)
     assert sentence.entropy() == pytest.approx(-(p * np.log(p)).sum())
     permitted = np.random.default_rng(5).random((T, len(LABELS))) < 0.7
@@ -85,7 +89,9 @@ def test_samples_have_their_probabilities(case):
     drawn = sentence.sample(20_000, np.random.default_rng(0))
     for t in range(T):
         expected = np.bincount(rows[:, t], p, len(LABELS))
-        np.testing.assert_allclose(np.bincount(drawn[:, t], minlength=len(LABELS)) / len(drawn), expected, atol=0.015)
+        np.testing.assert_allclose(
+            np.bincount(drawn[:, t], minlength=len(LABELS)) / len(drawn), expected, atol=0.015
+        )
 
 
 def test_a_decoded_labelling_has_its_probability(case):
@@ -101,7 +107,9 @@ def test_under_rules():
 
     proposals, block = made(3, 1)
     rows, p, _ = enumerated(proposals)
-    kept = np.array([sum(span.type == "X" for span in spans_of([LABELS[c] for c in row])) <= 0 for row in rows])
+    kept = np.array(
+        [sum(span.type == "X" for span in spans_of([LABELS[c] for c in row])) <= 0 for row in rows]
+    )
     batch = Batch(block.sentences, probabilistic=False, calibration=Calibration(TEMPERATURE))
     ruled = batch.under([at_most(0, "X")]).sure.sentences[0]
     expected = [p[kept & (rows[:, t] == 0)].sum() / p[kept].sum() for t in range(T)]
@@ -110,7 +118,9 @@ def test_under_rules():
 
 def test_without_a_temperature_there_are_scores_alone():
     sentence = made(3, 1)[1].sentences[0]
-    with pytest.raises(OptionError, match=r"have scores, not probabilities; calibrate the tagger first$"):
+    with pytest.raises(
+        OptionError, match=r"have scores, not probabilities; calibrate the tagger first$"
+    ):
         sentence.log_z()
 
 
@@ -118,5 +128,7 @@ def test_too_many_transitions_are_refused(monkeypatch):
     from labelwright.answers import proposed
 
     monkeypatch.setattr(proposed, "MOST_ARCS", 20)
-    with pytest.raises(OptionError, match=r"^confidence: with 4 labels as candidates, .* use a lower ngram"):
+    with pytest.raises(
+        OptionError, match=r"^confidence: with 4 labels as candidates, .* use a lower ngram"
+    ):
         made(3, 1)[1].sentences[0].tempered(1.0).log_z()

@@ -1,7 +1,8 @@
 """A small service with canned models, in the shapes of `labelwright serve`, for tests of the page.
 
-The models label by simple rules: `names` marks capitalised words, `hidden` does the same with hidden states, `words`
-gives every token a label.  A text with a special word makes the service fail, wait, or ask for a token.
+The models label by simple rules: `names` marks capitalised words, `hidden` does the same with
+hidden states, `words` gives every token a label.  A text with a special word makes the service
+fail, wait, or ask for a token.
 """
 
 import json
@@ -20,19 +21,48 @@ TYPES = {".css": "text/css", ".js": "text/javascript", ".html": "text/html; char
 NAMES = ["B-LOC", "B-ORG", "B-PER", "I-LOC", "I-ORG", "I-PER", "O"]
 SHARED = {"columns": ["word"], "description": "", "probabilities": True}
 MODELS = [
-    SHARED | {"name": "names", "kind": "CRF", "labels": NAMES, "decoders": ["viterbi", "marginal"], "latent": False},
-    SHARED | {"name": "hidden", "kind": "LatentCRF", "labels": NAMES, "decoders": ["exact", "ldi"], "latent": True},
-    SHARED | {"name": "words", "kind": "CRF", "labels": ["CD", "NN", "NNP"], "decoders": [], "latent": False},
+    SHARED
+    | {
+        "name": "names",
+        "kind": "CRF",
+        "labels": NAMES,
+        "decoders": ["viterbi", "marginal"],
+        "latent": False,
+    },
+    SHARED
+    | {
+        "name": "hidden",
+        "kind": "LatentCRF",
+        "labels": NAMES,
+        "decoders": ["exact", "ldi"],
+        "latent": True,
+    },
+    SHARED
+    | {
+        "name": "words",
+        "kind": "CRF",
+        "labels": ["CD", "NN", "NNP"],
+        "decoders": [],
+        "latent": False,
+    },
 ]
 
 
-def sentence(model: str, words: list[tuple[str, int, int]], document: int, decoder: str | None) -> dict[str, Any]:
+def sentence(
+    model: str, words: list[tuple[str, int, int]], document: int, decoder: str | None
+) -> dict[str, Any]:
     labels: list[str] = []
     for word, _, _ in words:
         if model == "words":
             labels.append("CD" if word[0].isdigit() else "NNP" if word[0].isupper() else "NN")
         elif word[0].isupper():
-            kind = "LOC" if word == "London" else "ORG" if word == "Nations" and model == "hidden" else "PER"
+            kind = (
+                "LOC"
+                if word == "London"
+                else "ORG"
+                if word == "Nations" and model == "hidden"
+                else "PER"
+            )
             labels.append(f"I-{kind}" if labels and labels[-1].endswith(kind) else f"B-{kind}")
         else:
             labels.append("O")
@@ -40,12 +70,24 @@ def sentence(model: str, words: list[tuple[str, int, int]], document: int, decod
         labels[-1] = "B-ORG"  # not the best labelling
     start, end = (words[0][1], words[-1][2]) if words else (0, 0)
     proven = decoder not in ("ldi", "marginal")
-    found = {"text": "", "document": document, "start": start, "end": end, "labels": labels, "exact": proven}
+    found = {
+        "text": "",
+        "document": document,
+        "start": start,
+        "end": end,
+        "labels": labels,
+        "exact": proven,
+    }
     found |= {"probability": 0.83, "log_probability": -0.19, "confidence": None}
-    found |= {"gap": 0.0 if proven else 0.02 if decoder == "ldi" else None, "spans": spans(words, labels)}
+    found |= {
+        "gap": 0.0 if proven else 0.02 if decoder == "ldi" else None,
+        "spans": spans(words, labels),
+    }
     found["tokens"] = [{"text": word, "start": a, "end": b} for word, a, b in words]
     found["marginals"] = [{label: 0.9, "O" if label != "O" else "B-ORG": 0.08} for label in labels]
-    found["states"] = [{f"{label}#1": 0.7, f"{label}#2": 0.2} for label in labels] if model == "hidden" else None
+    found["states"] = (
+        [{f"{label}#1": 0.7, f"{label}#2": 0.2} for label in labels] if model == "hidden" else None
+    )
     other = ["NN" if model == "words" else "O", *labels[1:]]
     found["nbest"] = [
         {"labels": labels, "probability": 0.83, "spans": spans(words, labels)},
@@ -58,11 +100,22 @@ def spans(words: list[tuple[str, int, int]], labels: list[str]) -> list[dict[str
     made: list[dict[str, Any]] = []
     for t, label in enumerate(labels):
         if label.startswith("B-"):
-            made.append({"label": label[2:], "first": t, "last": t, "start": words[t][1], "probability": 0.88})
+            made.append(
+                {
+                    "label": label[2:],
+                    "first": t,
+                    "last": t,
+                    "start": words[t][1],
+                    "probability": 0.88,
+                }
+            )
         elif label.startswith("I-") and made:
             made[-1]["last"] = t
     for span in made:
-        span |= {"end": words[span["last"]][2], "text": " ".join(w[0] for w in words[span["first"] : span["last"] + 1])}
+        span |= {
+            "end": words[span["last"]][2],
+            "text": " ".join(w[0] for w in words[span["first"] : span["last"] + 1]),
+        }
     return made
 
 
@@ -73,7 +126,8 @@ def tagged(body: dict[str, Any]) -> dict[str, Any]:
         sentences.append(sentence(model, [(word, 0, 0) for word in tokens], n, decoder))
     for match in re.finditer(r"[^.\n]*\w[^.\n]*\.?|[^\s\w.]+", body.get("text", "")):
         words = [
-            (w[0], match.start() + w.start(), match.start() + w.end()) for w in re.finditer(r"[\w-]+|\S", match[0])
+            (w[0], match.start() + w.start(), match.start() + w.end())
+            for w in re.finditer(r"[\w-]+|\S", match[0])
         ]
         sentences.append(sentence(model, words, 0, decoder))
     for one in sentences:
@@ -85,15 +139,34 @@ def tagged(body: dict[str, Any]) -> dict[str, Any]:
 def explained(body: dict[str, Any]) -> dict[str, Any]:
     one, t = tagged(body)["sentences"][body.get("sentence", 0)], body["token"]
     words, label = [token["text"] for token in one["tokens"]], one["labels"][t]
-    rows = [(f"word[0]={words[t]}", "state", t, t + 1, 2.5), ("suffix(word[0],2)=ix", "state", t, t + 1, -1.25)]
+    rows = [
+        (f"word[0]={words[t]}", "state", t, t + 1, 2.5),
+        ("suffix(word[0],2)=ix", "state", t, t + 1, -1.25),
+    ]
     rows.append((f"O → {label}, not O → O", "transition", t - 1, t + 1, 0.75))
     keys = ("name", "kind", "token", "end", "value")
-    token = {"token": t, "word": words[t], "label": label, "runner_up": "O", "measure": "log-odds", "log_odds": 2.0}
-    token |= {"probability": 0.9, "runner_up_probability": 0.08, "labels": one["labels"], "details": None}
+    token = {
+        "token": t,
+        "word": words[t],
+        "label": label,
+        "runner_up": "O",
+        "measure": "log-odds",
+        "log_odds": 2.0,
+    }
+    token |= {
+        "probability": 0.9,
+        "runner_up_probability": 0.08,
+        "labels": one["labels"],
+        "details": None,
+    }
     token |= {"runner_up_labels": [*one["labels"][:t], "O", *one["labels"][t + 1 :]]}
     token["contributions"] = [dict(zip(keys, row, strict=True)) | {"below": False} for row in rows]
     token["flips"] = [{"name": f"word[0]={words[t]}", "kind": "state", "token": t, "label": "O"}]
-    return {"model": body.get("model", "names"), "sentence": body.get("sentence", 0), "words": words} | token
+    return {
+        "model": body.get("model", "names"),
+        "sentence": body.get("sentence", 0),
+        "words": words,
+    } | token
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -112,7 +185,9 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def is_refused(self) -> bool:
-        refused = self.token is not None and self.headers.get("Authorization") != f"Bearer {self.token}"
+        refused = (
+            self.token is not None and self.headers.get("Authorization") != f"Bearer {self.token}"
+        )
         if refused:
             self.reply(401, b'{"error": "token needed"}')
         return refused
@@ -138,9 +213,14 @@ class Handler(BaseHTTPRequestHandler):
             time.sleep(1.0)
         try:
             if "Fail" in text:
-                self.reply(422, json.dumps({"error": "text: too long, <b>at most</b> 10 tokens"}).encode())
+                self.reply(
+                    422, json.dumps({"error": "text: too long, <b>at most</b> 10 tokens"}).encode()
+                )
             else:
-                self.reply(200, json.dumps(tagged(body) if self.path == "/tag" else explained(body)).encode())
+                self.reply(
+                    200,
+                    json.dumps(tagged(body) if self.path == "/tag" else explained(body)).encode(),
+                )
         except (BrokenPipeError, ConnectionResetError):
             pass  # the page no longer wanted it
 

@@ -1,4 +1,5 @@
-"""Labelling sessions with `labelwright annotate` in a real browser, by keys, by mouse, and with a kill in the middle.
+"""Labelling sessions with `labelwright annotate` in a real browser, by keys, by mouse, and with a
+kill in the middle.
 
 apt-get install chromium; pip install playwright; pytest tests/browser -m slow
 """
@@ -20,11 +21,18 @@ pytest.importorskip("uvicorn")
 
 from test_page import CHROMIUM, FLAGS, expect, opened, pytestmark  # noqa: E402, F401
 
-TEXTS = ["Ada met Alan Turing.", "Grace left Paris in May.", "Nobody came.", "Emmy Noether saw Kurt.", "It rained."]
+TEXTS = [
+    "Ada met Alan Turing.",
+    "Grace left Paris in May.",
+    "Nobody came.",
+    "Emmy Noether saw Kurt.",
+    "It rained.",
+]
 
 
 class Service:
-    """The command in a process of its own, which can be killed and started again at the same port."""
+    """The command in a process of its own, which can be killed and started again at the same
+    port."""
 
     def __init__(self, folder: Path):
         self.folder, self.port = folder, 0
@@ -32,8 +40,25 @@ class Service:
         self.start()
 
     def start(self) -> None:
-        command = [sys.executable, "-m", "labelwright", "annotate", "texts.txt", "-o", "answers.jsonl", "--sentences"]
-        command += ["lines", "--labels", "PER,LOC", "--seed-words", "PER=Ada,Emmy", "--port", str(self.port)]
+        command = [
+            sys.executable,
+            "-m",
+            "labelwright",
+            "annotate",
+            "texts.txt",
+            "-o",
+            "answers.jsonl",
+            "--sentences",
+        ]
+        command += [
+            "lines",
+            "--labels",
+            "PER,LOC",
+            "--seed-words",
+            "PER=Ada,Emmy",
+            "--port",
+            str(self.port),
+        ]
         self.process = subprocess.Popen(command, cwd=self.folder, stderr=subprocess.PIPE, text=True)
         assert self.process.stderr is not None
         line = self.process.stderr.readline()
@@ -96,7 +121,9 @@ def marks(page: Any) -> list[str]:
 def accept(page: Any, key: str = "Enter") -> None:
     before = page.locator("#line").inner_text()
     page.keyboard.press(key)
-    page.wait_for_function("before => document.querySelector('#line').innerText !== before", arg=before)
+    page.wait_for_function(
+        "before => document.querySelector('#line').innerText !== before", arg=before
+    )
     expect(page.locator("#card")).to_have_attribute("aria-busy", "false")
 
 
@@ -137,7 +164,10 @@ def test_a_session_by_keys_alone_with_a_kill_in_the_middle(page: Any, service: S
     page.keyboard.press("End")
     page.keyboard.press("?")  # the last token stays open
     accept(page)
-    assert service.answers()[TEXTS[1]] == {"label": [[0, 5, "PER"], [11, 16, "LOC"]], "unknown": [[23, 24]]}
+    assert service.answers()[TEXTS[1]] == {
+        "label": [[0, 5, "PER"], [11, 16, "LOC"]],
+        "unknown": [[23, 24]],
+    }
 
     find(page, TEXTS[3])
     page.keyboard.press("ArrowRight")
@@ -209,7 +239,9 @@ def test_two_people_do_not_overwrite_each_other(browser: Any, page: Any, service
         each.keyboard.press(key)
     accept(page)
     other.keyboard.press("Enter")
-    expect(other.locator("#conflict")).to_contain_text("Somebody has answered this sentence meanwhile")
+    expect(other.locator("#conflict")).to_contain_text(
+        "Somebody has answered this sentence meanwhile"
+    )
     expect(other.locator("#conflict .span")).to_have_text(re.compile("Grace.*PER"))
     assert marks(other) == ["Grace LOC"]
     assert service.answers()[TEXTS[1]] == {"label": [[0, 5, "PER"]]}
@@ -219,13 +251,17 @@ def test_two_people_do_not_overwrite_each_other(browser: Any, page: Any, service
     assert service.answers()[TEXTS[1]] == {"label": [[0, 5, "LOC"]]}
     other.context.close()
     page.click("#undo")
-    expect(page.locator("#status")).to_have_text("Somebody has changed this answer meanwhile; it is kept.")
+    expect(page.locator("#status")).to_have_text(
+        "Somebody has changed this answer meanwhile; it is kept."
+    )
     assert (shown(page), marks(page)) == (TEXTS[1], ["Grace LOC"])
     assert service.answers()[TEXTS[1]] == {"label": [[0, 5, "LOC"]]}
     expect(page.locator("#undo")).to_be_disabled()  # nothing is left to undo
 
 
-def test_a_duplicated_tab_is_a_page_of_its_own_and_a_loaded_one_is_not(page: Any, service: Service) -> None:
+def test_a_duplicated_tab_is_a_page_of_its_own_and_a_loaded_one_is_not(
+    page: Any, service: Service
+) -> None:
     first = shown(page)
     accept(page)
     second = shown(page)
@@ -235,7 +271,9 @@ def test_a_duplicated_tab_is_a_page_of_its_own_and_a_loaded_one_is_not(page: Any
         assert shown(page) == second
         assert page.evaluate("({ ...sessionStorage })") == storage
     copy = page.context.new_page()
-    copy.add_init_script(f"for (const [k, v] of Object.entries({json.dumps(storage)})) sessionStorage.setItem(k, v)")
+    copy.add_init_script(
+        f"for (const [k, v] of Object.entries({json.dumps(storage)})) sessionStorage.setItem(k, v)"
+    )
     copy.goto(service.address)
     assert shown(copy) not in (first, second)
     assert copy.evaluate("sessionStorage.page") != storage["page"]
@@ -243,7 +281,9 @@ def test_a_duplicated_tab_is_a_page_of_its_own_and_a_loaded_one_is_not(page: Any
     copy.close()
 
 
-def test_a_page_with_an_answer_under_way_asks_before_it_is_closed(page: Any, service: Service) -> None:
+def test_a_page_with_an_answer_under_way_asks_before_it_is_closed(
+    page: Any, service: Service
+) -> None:
     text = shown(page)
     service.kill()
     page.keyboard.press("Enter")
@@ -263,13 +303,20 @@ def test_a_page_with_an_answer_under_way_asks_before_it_is_closed(page: Any, ser
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [360, 1280])
-def test_the_page_fits_and_has_names_and_contrast(browser: Any, service: Service, scheme: str, width: int) -> None:
-    for page in opened(browser, service.address, viewport={"width": width, "height": 740}, color_scheme=scheme):
+def test_the_page_fits_and_has_names_and_contrast(
+    browser: Any, service: Service, scheme: str, width: int
+) -> None:
+    for page in opened(
+        browser, service.address, viewport={"width": width, "height": 740}, color_scheme=scheme
+    ):
         shown(page)
         page.keyboard.press("ArrowRight")
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
         unnamed = "e => !e.hidden && !(e.innerText || e.labels?.length || e.ariaLabel)"
-        unnamed = f"[...document.querySelectorAll('button, input, select, [role=button]')].filter({unnamed})"
+        unnamed = (
+            "[...document.querySelectorAll('button, input, select, "
+            f"[role=button]')].filter({unnamed})"
+        )
         assert page.evaluate(f"{unnamed}.length") == 0
         assert page.evaluate(CONTRAST) == []
 
@@ -287,12 +334,15 @@ CONTRAST = """(() => {
     const [r, g, b] = rgb.map((v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4));
     return 0.2126 * r + 0.7152 * g + 0.0722 * b;
   };
-  const behind = (e) => (e ? [...behind(e.parentElement), getComputedStyle(e).backgroundColor] : []);
+  const behind = (e) =>
+    (e ? [...behind(e.parentElement), getComputedStyle(e).backgroundColor] : []);
   const isText = (e) => e.checkVisibility() && !e.closest(":disabled, .hidden, .skip") &&
     [...e.childNodes].some((node) => node.nodeType === 3 && node.data.trim());
   const isFaint = (e) => {
-    const colours = [[...behind(e), getComputedStyle(e).color], behind(e)].map((all) => light(over(all)));
+    const colours = [[...behind(e), getComputedStyle(e).color], behind(e)]
+      .map((all) => light(over(all)));
     return (Math.max(...colours) + 0.05) / (Math.min(...colours) + 0.05) < 4.5;
   };
-  return [...document.querySelectorAll("body *")].filter(isText).filter(isFaint).map((e) => e.outerHTML.slice(0, 120));
+  return [...document.querySelectorAll("body *")].filter(isText).filter(isFaint)
+    .map((e) => e.outerHTML.slice(0, 120));
 })()"""

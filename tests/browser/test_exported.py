@@ -1,4 +1,5 @@
-"""The exported page in a real browser, opened as a file: labels while one types, and asks nobody."""
+"""The exported page in a real browser, opened as a file: labels while one types, and asks
+nobody."""
 
 import os
 import shutil
@@ -10,18 +11,29 @@ from labelwright.interchange.exporting import save_program
 
 api = pytest.importorskip("playwright.sync_api", reason="needs Playwright: pip install playwright")
 
-CHROMIUM = os.environ.get("LABELWRIGHT_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
+CHROMIUM = (
+    os.environ.get("LABELWRIGHT_CHROMIUM")
+    or shutil.which("chromium")
+    or shutil.which("chromium-browser")
+)
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium: apt-get install chromium"),
 ]
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+]
 TEXT = "Ada Lovelace ran. They <b>ran</b> \U0001d518p."
 
 
 def test_labels_while_one_types(tmp_path):
     X = [["Ada", "Lovelace", "ran", "."], ["They", "ran", "."], ["Grace", "Hopper", "ran", "."]]
-    tagger = CRF(max_iter=30, n_jobs=1).fit(X, [["B-PER", "I-PER", "O", "O"], ["O"] * 3, ["B-PER", "I-PER", "O", "O"]])
+    tagger = CRF(max_iter=30, n_jobs=1).fit(
+        X, [["B-PER", "I-PER", "O", "O"], ["O"] * 3, ["B-PER", "I-PER", "O", "O"]]
+    )
     page_file, script = tmp_path / "tagger.html", tmp_path / "tagger.mjs"
     for path in (page_file, script):
         save_program(tagger.compressed(bits=8), path)
@@ -42,8 +54,9 @@ def test_labels_while_one_types(tmp_path):
         assert [y for _, _, y in answer[0]] == tagger.predict([X[0]])[0]
         module = script.read_text(encoding="utf-8")
         labels = page.evaluate(
-            "async (source) => { const url = URL.createObjectURL(new Blob([source], { type: 'text/javascript' }));"
-            " const { Tagger } = await import(url); return new Tagger().tag(['Ada', 'Lovelace', 'ran', '.']); }",
+            "async (source) => { const url = URL.createObjectURL(new Blob([source], { type: "
+            "'text/javascript' })); const { Tagger } = await import(url); return new "
+            "Tagger().tag(['Ada', 'Lovelace', 'ran', '.']); }",
             module,
         )
         assert labels == tagger.predict([X[0]])[0]

@@ -17,12 +17,21 @@ api = pytest.importorskip("playwright.sync_api", reason="needs Playwright: make 
 
 from stand_in import stand_in  # noqa: E402
 
-CHROMIUM = os.environ.get("LABELWRIGHT_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
+CHROMIUM = (
+    os.environ.get("LABELWRIGHT_CHROMIUM")
+    or shutil.which("chromium")
+    or shutil.which("chromium-browser")
+)
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium: apt-get install chromium"),
 ]
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+]
 FLAGS += ["--disable-sync", "--no-first-run"]
 TEXT = "Hans Blix met Tony in London. We left 3 days later."
 
@@ -48,10 +57,27 @@ def report(tmp_path_factory: Any) -> str:
     from labelwright.cli import main
 
     folder = tmp_path_factory.mktemp("report")
-    X, y = [["Anna", "met", "Bo", "."], ["We", "met", "."]], [["B-PER", "O", "B-PER", "O"], ["O", "O", "O"]]
-    LatentCRF(n_latent=2, random_state=0, max_iter=20).fit(X, y, dev=(X, y)).save(folder / "tiny.crf")
-    (folder / "test.txt").write_text("Anna B-PER\nmet O\nOslo B-LOC\n. O\n\nWe O\nmet B-PER\n", encoding="utf-8")
-    assert main(["report", *map(str, (folder / "tiny.crf", folder / "test.txt")), "-o", str(folder / "r.html")]) == 0
+    X, y = (
+        [["Anna", "met", "Bo", "."], ["We", "met", "."]],
+        [["B-PER", "O", "B-PER", "O"], ["O", "O", "O"]],
+    )
+    LatentCRF(n_latent=2, random_state=0, max_iter=20).fit(X, y, dev=(X, y)).save(
+        folder / "tiny.crf"
+    )
+    (folder / "test.txt").write_text(
+        "Anna B-PER\nmet O\nOslo B-LOC\n. O\n\nWe O\nmet B-PER\n", encoding="utf-8"
+    )
+    assert (
+        main(
+            [
+                "report",
+                *map(str, (folder / "tiny.crf", folder / "test.txt")),
+                "-o",
+                str(folder / "r.html"),
+            ]
+        )
+        == 0
+    )
     return (folder / "r.html").as_uri()
 
 
@@ -62,12 +88,19 @@ def page(browser: Any, service: Any) -> Iterator[Any]:
 
 def opened(browser: Any, address: str, **settings: Any) -> Iterator[Any]:
     """A page without any mistake on its console, and that asks nobody but the service."""
-    context = browser.new_context(**{"viewport": {"width": 1280, "height": 800}, "reduced_motion": "reduce"} | settings)
+    context = browser.new_context(
+        **{"viewport": {"width": 1280, "height": 800}, "reduced_motion": "reduce"} | settings
+    )
     page, wrong, elsewhere = context.new_page(), [], []
     page.set_default_timeout(10_000)
     page.on("pageerror", lambda error: wrong.append(str(error)))
-    page.on("console", lambda line: wrong.append(line.text) if "Content Security" in line.text else None)
-    page.on("request", lambda request: elsewhere.append(request.url) if not is_own(request.url, address) else None)
+    page.on(
+        "console", lambda line: wrong.append(line.text) if "Content Security" in line.text else None
+    )
+    page.on(
+        "request",
+        lambda request: elsewhere.append(request.url) if not is_own(request.url, address) else None,
+    )
     page.goto(address)
     yield page
     context.close()
@@ -163,7 +196,9 @@ def test_reasons_are_those_of_the_best_labelling(page: Any) -> None:
     type_text(page, TEXT)
     page.select_option("[data-column='0'] [name=decoder]", "marginal")
     settled(page)
-    expect(page.locator(".proof").first).to_contain_text("Not proven: a more probable labelling may exist.")
+    expect(page.locator(".proof").first).to_contain_text(
+        "Not proven: a more probable labelling may exist."
+    )
     page.click(".token[data-token='6']")
     expect(page.locator("#why .note")).to_contain_text("The decoder chose another labelling.")
     expect(page.locator("#why .note")).to_contain_text("which has O here, not B-ORG")
@@ -205,7 +240,12 @@ def test_keyboard_alone(page: Any) -> None:
 
 
 def focused(page: Any) -> str:
-    return str(page.evaluate("document.activeElement.querySelector('.word')?.textContent ?? document.activeElement.id"))
+    return str(
+        page.evaluate(
+            "document.activeElement.querySelector('.word')?.textContent ?? "
+            "document.activeElement.id"
+        )
+    )
 
 
 def test_columns_are_compared(page: Any) -> None:
@@ -216,7 +256,9 @@ def test_columns_are_compared(page: Any) -> None:
     assert page.locator(".differs .word").all_inner_texts() == ["Nations", "Nations"]
     assert "other column B-ORG" in page.locator(".differs").first.get_attribute("aria-label")
     page.select_option("[data-column='1'] [name=decoder]", "ldi")
-    expect(page.locator(".card[data-column='1'] .proof")).to_contain_text("more probable, by at most 0.02.")
+    expect(page.locator(".card[data-column='1'] .proof")).to_contain_text(
+        "more probable, by at most 0.02."
+    )
     view = parse_qs(urlsplit(page.url).fragment)
     assert view == {
         "model": ["names"],
@@ -233,7 +275,9 @@ def test_columns_are_compared(page: Any) -> None:
 def test_labels_stand_below_tokens_where_there_are_no_spans(page: Any) -> None:
     type_text(page, TEXT)
     page.select_option("[data-column='0'] [name=model]", "words")
-    expect(page.locator(".stacked").first.locator(".tag")).to_have_text(["NNP", "NNP", "NN", "NNP", "NN", "NNP", "NN"])
+    expect(page.locator(".stacked").first.locator(".tag")).to_have_text(
+        ["NNP", "NNP", "NN", "NNP", "NN", "NNP", "NN"]
+    )
     expect(page.locator("[data-column='0'] [name=decoder]")).to_be_disabled()
 
 
@@ -262,7 +306,9 @@ def test_contrast_of_text(browser: Any, service: Any, scheme: str) -> None:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_report(browser: Any, report: str, scheme: str) -> None:
-    for page in opened(browser, report, color_scheme=scheme, viewport={"width": 360, "height": 700}):
+    for page in opened(
+        browser, report, color_scheme=scheme, viewport={"width": 360, "height": 700}
+    ):
         assert page.evaluate("document.documentElement.scrollWidth") <= 360
         assert not page.evaluate(CONTRAST)
         assert page.locator("nav a").all_inner_texts()[:3] == ["Scores", "Errors", "Calibration"]
@@ -287,11 +333,15 @@ CONTRAST = """() => {
   };
   const low = [];
   for (const node of document.querySelectorAll("body *")) {
-    const hasText = [...node.childNodes].some((child) => child.nodeType === 3 && child.textContent.trim());
+    const hasText = [...node.childNodes]
+      .some((child) => child.nodeType === 3 && child.textContent.trim());
     if (!hasText || !node.checkVisibility()) continue;
     const layers = [];
-    for (let up = node; up; up = up.parentElement) layers.unshift(getComputedStyle(up).backgroundColor);
-    const [a, b] = [luminance(layers), luminance([...layers, getComputedStyle(node).color])].sort((x, y) => y - x);
+    for (let up = node; up; up = up.parentElement) {
+      layers.unshift(getComputedStyle(up).backgroundColor);
+    }
+    const [a, b] = [luminance(layers), luminance([...layers, getComputedStyle(node).color])]
+      .sort((x, y) => y - x);
     const ratio = (a + 0.05) / (b + 0.05);
     if (ratio < 4.5) low.push([node.className, node.textContent.slice(0, 30), ratio]);
   }
@@ -300,7 +350,9 @@ CONTRAST = """() => {
 
 
 def test_the_width_of_a_phone(browser: Any, service: Any) -> None:
-    for page in opened(browser, service[0], viewport={"width": 360, "height": 700}, has_touch=True, is_mobile=True):
+    for page in opened(
+        browser, service[0], viewport={"width": 360, "height": 700}, has_touch=True, is_mobile=True
+    ):
         type_text(page, f"{TEXT} {'Very' * 60}. " + "Hans met Anna in London " * 10)
         page.get_by_role("button", name="Compare").tap()
         expect(page.locator(".card[data-column='1']").first).to_be_visible()
@@ -335,7 +387,8 @@ def test_odd_texts(page: Any, text: str) -> None:
     shown = "".join(page.locator(".card .line .word").all_text_contents())
     assert shown == re.sub(r"\s", "", text)
     if "😀" in text:
-        assert page.locator(".card .line").first.inner_text().startswith("😀 Anna")  # places count code points
+        # places count code points
+        assert page.locator(".card .line").first.inner_text().startswith("😀 Anna")
     if "שלום" in text:
         assert page.evaluate("getComputedStyle(document.querySelector('.line')).direction") == "rtl"
     assert ("text=" in page.url) == (len(text) <= 2000)
@@ -389,10 +442,23 @@ def test_with_the_service_itself(browser: Any, tmp_path: Any) -> None:
 
     from labelwright import LatentCRF
 
-    X, y = [["Anna", "met", "Bo", "."], ["We", "met", "."]], [["B-PER", "O", "B-PER", "O"], ["O", "O", "O"]]
+    X, y = (
+        [["Anna", "met", "Bo", "."], ["We", "met", "."]],
+        [["B-PER", "O", "B-PER", "O"], ["O", "O", "O"]],
+    )
     LatentCRF(n_latent=2, random_state=0, max_iter=20).fit(X, y).save(tmp_path / "tiny.crf")
-    command = [sys.executable, "-m", "labelwright", "serve", str(tmp_path / "tiny.crf"), "--port", "0"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as running:
+    command = [
+        sys.executable,
+        "-m",
+        "labelwright",
+        "serve",
+        str(tmp_path / "tiny.crf"),
+        "--port",
+        "0",
+    ]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as running:
         try:
             address = ""
             while not address:

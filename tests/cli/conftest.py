@@ -15,7 +15,8 @@ from labelwright.corpus import builtin_corpus, write_columns
 
 @pytest.fixture(scope="session")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with train.txt, dev.txt and test.txt (word, pos, chunk), words.txt, a recipe, and the cascade `two`."""
+    """A folder with train.txt, dev.txt and test.txt (word, pos, chunk), words.txt, a recipe, and
+    the cascade `two`."""
     folder = tmp_path_factory.mktemp("cascade")
     corpus = builtin_corpus(60, random_state=3, columns=["word", "pos", "chunk"])
     for name, part in {"train": slice(0, 35), "dev": slice(35, 50), "test": slice(50, 60)}.items():
@@ -23,7 +24,15 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_columns(corpus.take(slice(50, 60)).select(["word"]), folder / "words.txt")
     write_columns(corpus.take(slice(0, 3)).select(["word", "chunk"]), folder / "one-label.txt")
     (folder / "two.toml").write_text(RECIPE)
-    arguments = ["train", folder / "train.txt", "-o", folder / "two", "--recipe", folder / "two.toml", "-q"]
+    arguments = [
+        "train",
+        folder / "train.txt",
+        "-o",
+        folder / "two",
+        "--recipe",
+        folder / "two.toml",
+        "-q",
+    ]
     assert main([str(a) for a in [*arguments, "--dev", folder / "dev.txt"]]) == 0
     return folder
 
@@ -35,7 +44,9 @@ def trained(run, folder: Path, tmp_path: Path):
     def train(recipe: str, *options: object, code: int = 0) -> Any:
         (tmp_path / "r.toml").write_text(recipe)
         place = ["--recipe", tmp_path / "r.toml"]
-        status, out, err = run("train", folder / "train.txt", "-o", tmp_path / "m", *place, *options)
+        status, out, err = run(
+            "train", folder / "train.txt", "-o", tmp_path / "m", *place, *options
+        )
         assert (status, out) == (code, ""), err
         assert (tmp_path / "m").exists() == (code == 0)
         assert not (tmp_path / "m.checkpoint").exists()
@@ -49,15 +60,27 @@ def segments(folder: Path) -> Path:
     """A segment model with two dictionaries, of a file and of a list."""
     (folder / "phrases.txt").write_text("New York\n\nthe small question\n")
     (folder / "semi.toml").write_text(
-        'model = "semi-crf"\ntemplate = "words"\nmax_iter = 5\nn_jobs = 1\ncolumns = "word,pos,chunk"\n'
+        'model = "semi-crf"\ntemplate = "words"\nmax_iter = 5\nn_jobs = 1\n'
+        'columns = "word,pos,chunk"\n'
         '[dictionaries]\nnames = "phrases.txt"\nmore = ["her brother"]\n'
     )
-    arguments = ["train", folder / "train.txt", "-o", folder / "semi", "--recipe", folder / "semi.toml", "-q"]
+    arguments = [
+        "train",
+        folder / "train.txt",
+        "-o",
+        folder / "semi",
+        "--recipe",
+        folder / "semi.toml",
+        "-q",
+    ]
     assert main([str(a) for a in [*arguments, "--max-length", 8]]) == 0
     return folder / "semi"
 
 
-TEXT = {"text": "Ada Lovelace saw Paris. She met Alan.", "spans": [[0, 12, "PER"], [17, 22, "LOC"], [32, 36, "PER"]]}
+TEXT = {
+    "text": "Ada Lovelace saw Paris. She met Alan.",
+    "spans": [[0, 12, "PER"], [17, 22, "LOC"], [32, 36, "PER"]],
+}
 QUICK = ["--template", "words", "--iterations", "3", "--columns", "word,pos,chunk"]
 MODELS = {  # options of `train`
     "crf": ["train.txt", *QUICK],
@@ -79,7 +102,9 @@ def zoo(tmp_path_factory: pytest.TempPathFactory, folder: Path, segments: Path) 
         (zoo / path.name).write_bytes(path.read_bytes())
     (zoo / "empty").mkdir()
     (zoo / "attributes.txt").write_text("B-X\tw=a\tp:1\nO\tw=b\tp:2\n\n" * 5)
-    (zoo / "a.jsonl").write_text(json.dumps({"tokens": ["Ada", "ran"], "n_tags": [0, 1], "tags": ["B-NP", "O"]}) + "\n")
+    (zoo / "a.jsonl").write_text(
+        json.dumps({"tokens": ["Ada", "ran"], "n_tags": [0, 1], "tags": ["B-NP", "O"]}) + "\n"
+    )
     (zoo / "texts.jsonl").write_text(json.dumps(TEXT) + "\n")
     (zoo / "letter.txt").write_text("Ada Lovelace saw London. He left.")
     (zoo / "numbers.txt").write_text("w A\nw B\n\n" * 20)

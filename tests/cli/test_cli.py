@@ -14,7 +14,7 @@ from command import COMMAND, SENTENCE, one_line, process, refused
 import labelwright
 from labelwright.corpus import read_columns, read_conllu
 
-# -- start-up -------------------------------------------------------------------------------------------------------
+# -- start-up --------------------------------------------------------------------------------------
 
 
 def test_help_imports_nothing_heavy() -> None:
@@ -37,7 +37,9 @@ def test_tagging_imports_neither_scipy_nor_scikit_learn(data: Path) -> None:
     )
     (data / "one.txt").write_bytes(SENTENCE)
     done = subprocess.run(
-        [sys.executable, "-c", script, "tag", data / "crf", data / "one.txt"], capture_output=True, text=True
+        [sys.executable, "-c", script, "tag", data / "crf", data / "one.txt"],
+        capture_output=True,
+        text=True,
     )
     assert done.returncode == 0, done.stderr
     assert [len(line.split()) for line in done.stdout.splitlines() if line] == [3, 3, 3, 3]
@@ -48,7 +50,7 @@ def test_version_and_no_arguments(run) -> None:
     assert run()[1] == run("--help")[1]
 
 
-# -- tagging --------------------------------------------------------------------------------------------------------
+# -- tagging ---------------------------------------------------------------------------------------
 
 
 def test_tag_appends_one_column_and_changes_nothing_else(run, data: Path, tmp_path: Path) -> None:
@@ -77,7 +79,9 @@ def test_probabilities_nbest_and_json(run, data: Path) -> None:
     shares = [float(line.split()[3]) for line in out.splitlines() if line.startswith("# nbest")]
     assert len(shares) == 3
     assert shares == sorted(shares, reverse=True)
-    _, out, _ = run("tag", data / "crf", "--json", "--nbest", 2, "--probabilities", stdin=SENTENCE * 2)
+    _, out, _ = run(
+        "tag", data / "crf", "--json", "--nbest", 2, "--probabilities", stdin=SENTENCE * 2
+    )
     first, second = map(json.loads, out.splitlines())
     assert first == second
     assert first["tokens"] == ["He", "saw", "her", "brother"]
@@ -91,9 +95,16 @@ def test_known_labels_and_constraints(run, data: Path) -> None:
     _, out, _ = run("tag", data / "crf", "--known", "chunk", stdin=known)
     assert [line.split()[-1] for line in out.splitlines() if line][2:] == ["B-NP", "B-NP"]
     hinted = b"0 He PRP _\n1 saw VBD _\n2 her PRP$ B-NP\n3 brother NN B-NP\n\n"
-    _, out, _ = run("tag", data / "crf", "--columns", "n,word,pos,hint", "--known", "hint", stdin=hinted)
+    _, out, _ = run(
+        "tag", data / "crf", "--columns", "n,word,pos,hint", "--known", "hint", stdin=hinted
+    )
     assert [line.split()[-1] for line in out.splitlines() if line][2:] == ["B-NP", "B-NP"]
-    assert run("tag", data / "crf", "--constraints", "scheme", "--decoder", "viterbi", stdin=SENTENCE)[0] == 0
+    assert (
+        run("tag", data / "crf", "--constraints", "scheme", "--decoder", "viterbi", stdin=SENTENCE)[
+            0
+        ]
+        == 0
+    )
     refused(
         run("tag", data / "crf", "--known", "chunk", stdin=known.replace(b"B-NP", b"B-XX")),
         "no label 'B-XX' in this model",
@@ -162,7 +173,9 @@ def test_streams_that_are_closed(
     out = tmp_path / "out"
     given = [each.format(out=out) for each in arguments]
     command = ["sh", "-c", f'exec "$@" {closed}', "sh", *COMMAND, *given]
-    done = subprocess.run(command, cwd=data, capture_output=True, env={**os.environ, "LABELWRIGHT_ENGINE": "numpy"})
+    done = subprocess.run(
+        command, cwd=data, capture_output=True, env={**os.environ, "LABELWRIGHT_ENGINE": "numpy"}
+    )
     assert done.returncode == code
     assert done.stderr.decode() == (f"labelwright: {message}\n" if message else "")
     assert out.exists() == (code == 0)
@@ -191,7 +204,7 @@ def test_conllu(run, data: Path, tmp_path: Path) -> None:
     assert run("tag", tmp_path / "m", tmp_path / "u.conllu") == (0, text, "")
 
 
-# -- scores ---------------------------------------------------------------------------------------------------------
+# -- scores ----------------------------------------------------------------------------------------
 
 
 def test_eval_of_a_file_and_of_a_model_agree(run, data: Path, tmp_path: Path) -> None:
@@ -202,7 +215,12 @@ def test_eval_of_a_file_and_of_a_model_agree(run, data: Path, tmp_path: Path) ->
     of_model = json.loads(run("eval", data / "crf", data / "test.txt", "--json")[1])
     decoding = of_model.pop("decoding")
     assert of_model == report
-    assert (decoding["decoder"], decoding["sentences"], decoding["exact"], decoding["gap"]) == ("viterbi", 50, 50, 0)
+    assert (decoding["decoder"], decoding["sentences"], decoding["exact"], decoding["gap"]) == (
+        "viterbi",
+        50,
+        50,
+        0,
+    )
     assert 0.8 < report["f1"] < 1
     assert report["signature"].startswith("f1|reading:conlleval|scheme:iob2|")
     code, out, _ = run("eval", data / "crf", data / "test.txt", "--strict")
@@ -215,7 +233,10 @@ def test_eval_names_labels_that_the_model_lacks(run, data: Path, tmp_path: Path)
     (tmp_path / "test.txt").write_text((data / "test.txt").read_text().replace("I-NP", "I-XP"))
     code, out, err = run("eval", data / "crf", tmp_path / "test.txt")
     assert (code, out[:5]) == (0, "chunk")
-    line = f"{tmp_path / 'test.txt'}: column chunk: labels that the training data lack, and no model predicts: I-XP"
+    line = (
+        f"{tmp_path / 'test.txt'}: column chunk: labels that the training data lack, and no model "
+        "predicts: I-XP"
+    )
     one_line(err, line)
     options = ["-o", tmp_path / "m", "--iterations", "1", "-q"]
     code, _, again = run("train", data / "train.txt", *options, "--dev", tmp_path / "test.txt")
@@ -242,10 +263,16 @@ def test_control_characters_do_not_reach_the_terminal(run, tmp_path: Path) -> No
     a, b, m = tmp_path / "a.txt", tmp_path / "b.txt", tmp_path / "m"
     reports = [
         ["train", a, "-o", m, "--dev", b, "--iterations", 9, "--columns", "word,pos,chunk", "-v"],
-        ["inspect", m], ["eval", m, b, "--errors"], ["explain", m, b], ["explain", m, b, "--sentence", 0, "--token", 0],
-        ["errors", m, b], ["rank", m, b], ["doubts", b, "--folds", 2, "--iterations", 2], ["compare", b, a, b],
+        ["inspect", m],
+        ["eval", m, b, "--errors"],
+        ["explain", m, b],
+        ["explain", m, b, "--sentence", 0, "--token", 0],
+        ["errors", m, b],
+        ["rank", m, b],
+        ["doubts", b, "--folds", 2, "--iterations", 2],
+        ["compare", b, a, b],
         ["tag", m, b, "--rule", f"at_most(1, '{red}')"],
-    ]  # fmt: skip
+    ]
     shown = ""
     for arguments in reports:
         code, out, err = run(*arguments)
@@ -254,7 +281,9 @@ def test_control_characters_do_not_reach_the_terminal(run, tmp_path: Path) -> No
         shown += out
     assert "He\\x1b[31m\\x07" in shown
     assert "X\\u202eabc\\x9b" in shown
-    assert run("tag", m, a)[1] == a.read_text().replace("\x9b\n", "\x9b B-X" + turned + "\n").replace(" O\n", " O O\n")
+    assert run("tag", m, a)[1] == a.read_text().replace(
+        "\x9b\n", "\x9b B-X" + turned + "\n"
+    ).replace(" O\n", " O O\n")
     assert red in json.loads(run("explain", m, b, "--json")[1])["sentences"][0]["words"][0]
 
 
@@ -264,7 +293,9 @@ def test_compare(run, data: Path, tmp_path: Path) -> None:
     assert code == 0
     assert "McNemar" in out
     assert "bootstrap" in out
-    code, out, _ = run("compare", data / "test.txt", data / "test.txt", tmp_path / "a", "--json", "--samples", 50)
+    code, out, _ = run(
+        "compare", data / "test.txt", data / "test.txt", tmp_path / "a", "--json", "--samples", 50
+    )
     found = json.loads(out)
     assert found["a"]["f1"] == 1.0
     assert found["bootstrap"]["delta"] < 0
@@ -277,13 +308,19 @@ def test_wrong_predictions_are_scored(run, data: Path, tmp_path: Path) -> None:
         assert run("eval", tmp_path / "gold", tmp_path / "pred")[0] == 0
 
 
-# -- the other commands ---------------------------------------------------------------------------------------------
+# -- the other commands ----------------------------------------------------------------------------
 
 
 def test_inspect(run, data: Path) -> None:
     code, out, _ = run("inspect", data / "crf", "--top", 2)
     assert code == 0
-    for part in ("template:default", "200 sentences", "strongest transitions", "B-NP → I-NP", "loss"):
+    for part in (
+        "template:default",
+        "200 sentences",
+        "strongest transitions",
+        "B-NP → I-NP",
+        "loss",
+    ):
         assert part in out
     facts = json.loads(run("inspect", data / "crf", "--json", "--top", 2)[1])
     assert facts["labels"][0] == "B-NP"
@@ -294,7 +331,16 @@ def test_inspect(run, data: Path) -> None:
 
 def test_inspect_shows_the_label_and_the_best_iteration(run, data: Path, tmp_path: Path) -> None:
     (tmp_path / "one.txt").write_text("B-NP He\nB-VP ran\n")
-    options = ["--columns", "chunk,word", "--label", "chunk", "--iterations", 5, "--dev", tmp_path / "one.txt"]
+    options = [
+        "--columns",
+        "chunk,word",
+        "--label",
+        "chunk",
+        "--iterations",
+        5,
+        "--dev",
+        tmp_path / "one.txt",
+    ]
     _, _, err = run("train", tmp_path / "one.txt", "-o", tmp_path / "m", *options)
     assert " 2 labels; 1 sentence, 5 iterations" in err
     _, out, _ = run("inspect", tmp_path / "m")
@@ -312,14 +358,24 @@ def test_convert_schemes_there_and_back(run, data: Path, tmp_path: Path) -> None
     for scheme in ("bioes", "iob1", "ioe2"):
         there, back = tmp_path / f"{scheme}.xz", tmp_path / f"{scheme}.txt"
         assert run("convert", source, there, "--to-scheme", scheme, "-q") == (0, "", "")
-        assert run("convert", there, back, "--from-scheme", scheme, "--to-scheme", "iob2", "-q") == (0, "", "")
+        assert run(
+            "convert", there, back, "--from-scheme", scheme, "--to-scheme", "iob2", "-q"
+        ) == (0, "", "")
         assert back.read_bytes() == source.read_bytes()
 
 
 def test_convert_repairs_and_refuses(run, tmp_path: Path) -> None:
     (tmp_path / "broken").write_text("a B-NP\nb I-PP\nc I-PP\n\nd O\ne I-NP\n\nf B-NP\ng I-NP\n")
     refused(
-        run("convert", tmp_path / "broken", tmp_path / "out", "--from-scheme", "iob2", "--to-scheme", "bioes"),
+        run(
+            "convert",
+            tmp_path / "broken",
+            tmp_path / "out",
+            "--from-scheme",
+            "iob2",
+            "--to-scheme",
+            "bioes",
+        ),
         "broken: sentence 0, token 1: I-PP cannot follow B-NP in iob2 (2 such places)",
         "--repair",
     )
@@ -339,11 +395,16 @@ def test_convert_between_columns_and_conllu(run, data: Path, tmp_path: Path) -> 
 
 def test_convert_models_of_crfsuite(run, tmp_path: Path) -> None:
     X, y = [[{"w": "a"}, {"w": "b"}], [{"w": "b"}]], [["B-X", "O"], ["O"]]
-    ours, there, back, other = (tmp_path / name for name in ("m", "m.crfsuite", "back", "other.crfsuite"))
+    ours, there, back, other = (
+        tmp_path / name for name in ("m", "m.crfsuite", "back", "other.crfsuite")
+    )
     labelwright.CRF(n_jobs=1, max_iter=5).fit(X, y).save(ours)
     code, out, err = run("convert", ours, there)
     assert (code, out) == (0, "")
-    assert "m.crfsuite: 2 labels, 2 features\nnot carried over: settings, training record, label scheme (iob2)\n" in err
+    assert (
+        "m.crfsuite: 2 labels, 2 features\nnot carried over: settings, training record, label "
+        "scheme (iob2)\n"
+    ) in err
     assert run("convert", there, back, "-q") == (0, "", "")
     assert run("convert", back, other, "-q") == (0, "", "")
     assert there.read_bytes() == other.read_bytes()
@@ -367,7 +428,9 @@ def test_demo_runs_and_knows_her(run, options: list[str]) -> None:
     assert "words a second,\n   not counting the time to start and to compile." in out
 
 
-def test_the_demo_answers_once_before_it_takes_the_time(run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_demo_answers_once_before_it_takes_the_time(
+    run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from labelwright.cli import demo
 
     asked: list[tuple[str, int]] = []
@@ -395,14 +458,21 @@ def test_the_demo_writes_files_over_no_others(run, tmp_path: Path) -> None:
     for _ in range(2):  # its own files may be there
         code, out, err = run("demo", "--write", folder)
         assert (code, err) == (0, "")
-        assert out.startswith(f"{folder}: train.txt (35 sentences), dev.txt (10 sentences), test.txt")
+        assert out.startswith(
+            f"{folder}: train.txt (35 sentences), dev.txt (10 sentences), test.txt"
+        )
     written = {path.name: path.read_bytes() for path in folder.iterdir()}
-    parts = [labelwright.read_columns(folder / name, names="word,pos,chunk") for name in ("train.txt", "new.txt")]
+    parts = [
+        labelwright.read_columns(folder / name, names="word,pos,chunk")
+        for name in ("train.txt", "new.txt")
+    ]
     assert [len(part) for part in parts] == [35, 5]
     texts = [labelwright.read_doccano(folder / name) for name in ("lives.jsonl", "lives-dev.jsonl")]
     assert [len(text) for text in texts] == [244, 68]
     assert all({label for labels in text.y for label in labels} == NAMES for text in texts)
-    assert out.endswith("lives.jsonl (122 texts), lives-dev.jsonl (34 texts), lives-new.txt (16 texts)\n")
+    assert out.endswith(
+        "lives.jsonl (122 texts), lives-dev.jsonl (34 texts), lives-new.txt (16 texts)\n"
+    )
     (folder / "train.txt").unlink()
     (folder / "test.txt").write_text("mine O\n")
     refused(

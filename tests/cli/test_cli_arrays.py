@@ -1,4 +1,5 @@
-"""Numbers beside tokens from the command line: train, tag, eval, errors and explain with --arrays."""
+"""Numbers beside tokens from the command line: train, tag, eval, errors and explain with
+--arrays."""
 
 import json
 from pathlib import Path
@@ -32,7 +33,15 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     np.savez(folder / "dev.npz", numbers=np.load(folder / "dev.npy"))
     np.savez(folder / "two.npz", a=np.ones((2, 2)), b=np.ones(2))
     np.save(folder / "flat.npy", np.ones(4))
-    arguments = ["train", folder / "train.txt", "-o", folder / "model", "--arrays", folder / "train.npy", "-q"]
+    arguments = [
+        "train",
+        folder / "train.txt",
+        "-o",
+        folder / "model",
+        "--arrays",
+        folder / "train.npy",
+        "-q",
+    ]
     assert main([*map(str, arguments), "--threads", "1"]) == 0
     return folder
 
@@ -42,7 +51,9 @@ def test_a_model_reads_rows_beside_tokens(run, folder: Path, name: str) -> None:
     ask = [folder / "model", folder / "dev.txt", "--arrays", folder / name]
     assert json.loads(run("eval", *ask, "--json")[1])["token_accuracy"] == 1.0
     assert json.loads(run("errors", *ask, "--json")[1])["errors"] == []
-    assert all(line.split()[1] == line.split()[2] for line in run("tag", *ask)[1].splitlines() if line)
+    assert all(
+        line.split()[1] == line.split()[2] for line in run("tag", *ask)[1].splitlines() if line
+    )
     facts = json.loads(run("explain", *ask, "--json")[1])["sentences"][0]["layers"][""][0]
     assert facts["contributions"][0]["name"] == "Ua[0]:0"
     gold = read_columns(folder / "dev.txt")
@@ -50,7 +61,9 @@ def test_a_model_reads_rows_beside_tokens(run, folder: Path, name: str) -> None:
     assert labelwright.load(folder / "model").predict(gold.X, arrays=rows) == gold.y
 
 
-def test_pieces_of_a_file_have_their_rows(run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pieces_of_a_file_have_their_rows(
+    run, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(file_formats.pieces_of, "__defaults__", (None, False, 50))
     code, out, _ = run("tag", folder / "model", folder / "dev.txt", "--arrays", folder / "dev.npy")
     assert code == 0
@@ -58,7 +71,16 @@ def test_pieces_of_a_file_have_their_rows(run, folder: Path, monkeypatch: pytest
 
 
 def test_development_data_searches_and_folds(run, folder: Path, tmp_path: Path) -> None:
-    train = ["train", folder / "train.txt", "-o", tmp_path / "m", "--arrays", folder / "train.npy", "--threads", 1]
+    train = [
+        "train",
+        folder / "train.txt",
+        "-o",
+        tmp_path / "m",
+        "--arrays",
+        folder / "train.npy",
+        "--threads",
+        1,
+    ]
     dev = ["--dev", folder / "dev.txt"]
     both = [*train, *dev, "--dev-arrays", folder / "dev.npz"]
     assert run(*both, "--search", "l2=0.1,1", "--folds", 2, "-q")[0] == 0
@@ -66,7 +88,10 @@ def test_development_data_searches_and_folds(run, folder: Path, tmp_path: Path) 
     assert record["best_dev"] == 1.0
     assert record["folds"]["mean"] > 0.95
     stdin = (folder / "dev.txt").read_bytes()
-    one_line(run("tag", folder / "model", "--arrays", folder / "dev.npy", stdin=stdin)[2], "--arrays: not for a stream")
+    one_line(
+        run("tag", folder / "model", "--arrays", folder / "dev.npy", stdin=stdin)[2],
+        "--arrays: not for a stream",
+    )
 
 
 @pytest.mark.slow

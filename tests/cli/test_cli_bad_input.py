@@ -9,16 +9,23 @@ from unittest import mock
 import pytest
 from command import one_line, refused
 
-# -- what goes wrong ------------------------------------------------------------------------------------------------
+# -- what goes wrong -------------------------------------------------------------------------------
 
 
-def test_no_command_replaces_what_it_reads(run, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_command_replaces_what_it_reads(
+    run, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     for name in ("train.txt", "dev.txt", "crf"):
         Path(name).write_bytes((data / name).read_bytes())
     Path("link").symlink_to("train.txt")
-    refused(run("train", "train.txt", "-o", "link"), "link: would replace train.txt", "name another file to write")
-    assert run("tag", "crf", "train.txt", "-o", "train.txt") == (0, "", "")  # in place, whole or not at all
+    refused(
+        run("train", "train.txt", "-o", "link"),
+        "link: would replace train.txt",
+        "name another file to write",
+    )
+    # in place, whole or not at all
+    assert run("tag", "crf", "train.txt", "-o", "train.txt") == (0, "", "")
     assert run("convert", "dev.txt", "dev.txt", "--to-scheme", "bioes", "-q") == (0, "", "")
 
 
@@ -54,18 +61,25 @@ def test_nothing_to_tag_is_answered_by_nothing(run, data: Path, tmp_path: Path) 
     refused(run("eval", data / "crf", tmp_path / "empty.txt"), "empty.txt: no tokens")
 
 
-def test_a_failed_write_leaves_the_old_model(run, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_write_leaves_the_old_model(
+    run, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
     (tmp_path / "m").write_bytes(b"precious")
     monkeypatch.setattr("labelwright.modelfile.os.fsync", full)
-    refused(run("train", data / "train.txt", "-o", tmp_path / "m", "--iterations", 3), "No space left on device")
+    refused(
+        run("train", data / "train.txt", "-o", tmp_path / "m", "--iterations", 3),
+        "No space left on device",
+    )
     assert (tmp_path / "m").read_bytes() == b"precious"
     assert os.listdir(tmp_path) == ["m"]
 
 
-def test_unexpected_errors_are_one_line_too(run, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unexpected_errors_are_one_line_too(
+    run, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def broken(*_: object, **__: object) -> None:
         raise KeyError("x")
 
@@ -77,7 +91,10 @@ def test_unexpected_errors_are_one_line_too(run, data: Path, tmp_path: Path, mon
     with pytest.raises(KeyError):
         run("train", data / "train.txt", "-o", tmp_path / "m")
     monkeypatch.delenv("LABELWRIGHT_DEBUG")
-    for error, wanted, part in ((KeyboardInterrupt(), 130, "interrupted"), (MemoryError(), 2, "not enough memory")):
+    for error, wanted, part in (
+        (KeyboardInterrupt(), 130, "interrupted"),
+        (MemoryError(), 2, "not enough memory"),
+    ):
         monkeypatch.setattr("labelwright.taggers.crf.CRF.fit", mock.Mock(side_effect=error))
         found, _, err = run("train", data / "train.txt", "-o", tmp_path / "m")
         assert found == wanted
@@ -94,7 +111,7 @@ def test_min_count_that_leaves_hardly_a_feature(run, data, tmp_path) -> None:
     assert "lower --min-count" in err.splitlines()[0]
 
 
-# -- pipes and devices ------------------------------------------------------------------------------------------------
+# -- pipes and devices -----------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -104,7 +121,9 @@ def pipe(tmp_path):
 
     def piped(name: str, content: bytes) -> Path:
         os.mkfifo(tmp_path / name)
-        threads.append(threading.Thread(target=(tmp_path / name).write_bytes, args=[content], daemon=True))
+        threads.append(
+            threading.Thread(target=(tmp_path / name).write_bytes, args=[content], daemon=True)
+        )
         threads[-1].start()
         return tmp_path / name
 
@@ -121,7 +140,9 @@ def test_pipes_are_read_from_their_first_byte(run, pipe, tmp_path):
     assert (tmp_path / "out.txt").read_bytes() == content
     report = json.loads(run("eval", pipe("gold", content), pipe("predicted", content), "--json")[1])
     assert (report["n_sentences"], report["token_accuracy"]) == (2000, 1.0)
-    code, out, _ = run("compare", tmp_path / "out.txt", pipe("a", content), pipe("b", content), "--json")
+    code, out, _ = run(
+        "compare", tmp_path / "out.txt", pipe("a", content), pipe("b", content), "--json"
+    )
     assert code == 0
     assert json.loads(out)["a"]["n_sentences"] == 2000
 
@@ -130,6 +151,8 @@ def test_pipes_are_read_from_their_first_byte(run, pipe, tmp_path):
 def test_a_dictionary_without_an_end_is_refused(run, tmp_path, monkeypatch):
     monkeypatch.setattr("labelwright.taggers.declared.MOST_HELD", 1 << 21)
     (tmp_path / "t.txt").write_bytes(b"a X\n")
-    code, _, error = run("train", tmp_path / "t.txt", "-o", tmp_path / "m", "--dictionary", "d=/dev/zero")
+    code, _, error = run(
+        "train", tmp_path / "t.txt", "-o", tmp_path / "m", "--dictionary", "d=/dev/zero"
+    )
     assert code == 2
     one_line(error, "--dictionary d: /dev/zero: cannot read: file too large")

@@ -20,7 +20,9 @@ def models(tmp_path_factory: pytest.TempPathFactory, data: Path) -> Path:
     (target / "empty.txt").write_text("")
     labelwright.CRF(template="words", max_iter=8, n_jobs=1).fit(corpus).save(target / "crf")
     labelwright.SemiCRF(template="words", max_iter=8, n_jobs=1).fit(corpus).save(target / "semi")
-    labelwright.Perceptron(template="words", max_iter=3, n_jobs=1).fit(corpus).save(target / "perceptron")
+    labelwright.Perceptron(template="words", max_iter=3, n_jobs=1).fit(corpus).save(
+        target / "perceptron"
+    )
     labelwright.MemoryTagger(n_jobs=1).fit(corpus).save(target / "memory")
     return target
 
@@ -32,7 +34,9 @@ def test_a_sentence_in_short_and_a_token_in_full(run, models: Path, name: str) -
     assert out.startswith(f"sentence 1 of {models / 'test.txt'}\n")
     assert "runner-up" in out
     for token in (0, 1):
-        code, out, err = run("explain", models / name, models / "test.txt", "--token", token, "--top", 2)
+        code, out, err = run(
+            "explain", models / name, models / "test.txt", "--token", token, "--top", 2
+        )
         assert (code, err) == (0, "")
         assert out.startswith(f"sentence 0, token {token} of ")
         assert "  label " in out
@@ -42,7 +46,9 @@ def test_a_sentence_in_short_and_a_token_in_full(run, models: Path, name: str) -
 
 @pytest.mark.parametrize("name", ["crf", "semi", "perceptron", "memory"])
 def test_json_holds_every_contribution(run, models: Path, name: str) -> None:
-    facts = json.loads(run("explain", models / name, models / "test.txt", "--first", 2, "--json")[1])
+    facts = json.loads(
+        run("explain", models / name, models / "test.txt", "--first", 2, "--json")[1]
+    )
     assert len(facts["sentences"]) == 2
     for sentence in facts["sentences"]:
         (tokens,) = sentence["layers"].values()
@@ -64,7 +70,10 @@ def test_against_the_label_that_is_predicted(run, models: Path) -> None:
     label = plain.split("  label ")[1].split()[0]
     code, out, err = run(*ask, "--token", 0, "--against", label)
     assert (code, out) == (0, plain)
-    assert err == f"--against: {label} is the predicted label of this token; compared with the runner-up\n"
+    assert (
+        err
+        == f"--against: {label} is the predicted label of this token; compared with the runner-up\n"
+    )
     tokens = json.loads(run(*ask, "--json")[1])["sentences"][0]["layers"][""]
     n = sum(token["label"] == label for token in tokens)
     assert f"{label} is predicted at {n} token" in run(*ask, "--against", label, "--json")[2]
@@ -89,32 +98,50 @@ def test_gold_labels_are_shown_and_wrong_tokens_marked(run, models: Path) -> Non
     decoded, decode = [], labelwright.CRF.decode
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
-            labelwright.CRF, "decode", lambda self, X, **how: decoded.append(len(X)) or decode(self, X, **how)
+            labelwright.CRF,
+            "decode",
+            lambda self, X, **how: decoded.append(len(X)) or decode(self, X, **how),
         )
         alone = run(*ask, "--wrong", "--sentence", n, "--json")
     assert (json.loads(alone[1])["sentences"], decoded[0]) == (only[:1], 1)
     rows = run(*ask, "--sentence", n)[1].splitlines()
     assert sum("✗" in row for row in rows) == len(only[0]["layers"][""])
-    assert f"  gold       {wrong['gold']}  (✗ the label" in run(*ask, "--sentence", n, "--token", wrong["token"])[1]
+    assert (
+        f"  gold       {wrong['gold']}  (✗ the label"
+        in run(*ask, "--sentence", n, "--token", wrong["token"])[1]
+    )
 
 
 @pytest.mark.slow
-def test_gold_labels_of_other_schemes_files_and_layers(run, models: Path, folder: Path, tmp_path: Path) -> None:
+def test_gold_labels_of_other_schemes_files_and_layers(
+    run, models: Path, folder: Path, tmp_path: Path
+) -> None:
     corpus = read_columns(models / "test.txt", names="word,pos,chunk").with_scheme("bioes")
     labelwright.CRF(template="words", max_iter=30, n_jobs=1).fit(corpus).save(tmp_path / "bioes")
-    tokens = json.loads(run("explain", tmp_path / "bioes", models / "test.txt", "--json")[1])["sentences"][0]["layers"]
+    tokens = json.loads(run("explain", tmp_path / "bioes", models / "test.txt", "--json")[1])[
+        "sentences"
+    ][0]["layers"]
     assert [each["gold"] for each in tokens[""]] == corpus.y[0]
     (tmp_path / "open.txt").write_text("He PRP _\nran VBD B-NP|B-VP\n")
-    tokens = json.loads(run("explain", models / "crf", tmp_path / "open.txt", "--json")[1])["sentences"][0]["layers"]
+    tokens = json.loads(run("explain", models / "crf", tmp_path / "open.txt", "--json")[1])[
+        "sentences"
+    ][0]["layers"]
     assert [each["gold"] for each in tokens[""]] == [None, "B-NP|B-VP"]
-    tokens = json.loads(run("explain", folder / "two", folder / "test.txt", "--below", "--json")[1])["sentences"][0]
+    tokens = json.loads(
+        run("explain", folder / "two", folder / "test.txt", "--below", "--json")[1]
+    )["sentences"][0]
     assert all(each["gold"] for layer in tokens["layers"].values() for each in layer)
     (tmp_path / "plain.txt").write_text("He PRP\nran VBD\n")
     assert "  word  label " in run("explain", models / "crf", tmp_path / "plain.txt")[1]
-    one_line(run("explain", models / "crf", tmp_path / "plain.txt", "--wrong")[2], "plain.txt has no labels to compare")
+    one_line(
+        run("explain", models / "crf", tmp_path / "plain.txt", "--wrong")[2],
+        "plain.txt has no labels to compare",
+    )
 
 
-def test_bars_have_a_direction_and_features_come_first(run, models: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bars_have_a_direction_and_features_come_first(
+    run, models: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     out = run("explain", models / "crf", models / "test.txt", "--token", 1)[1]
     bars = re.findall(r"^ +([+-][\d.]+)  (.{10})│(.{10})  (\S.*)$", out, re.M)
     assert {value[0] for value, *_ in bars} == {"+", "-"}
@@ -142,7 +169,9 @@ def of_texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "text": "Ada Lovelace saw Paris. She met Alan.",
         "spans": [[0, 12, "PER"], [17, 22, "LOC"], [32, 36, "PER"]],
     }
-    (target / "texts.jsonl").write_text(json.dumps(line) + "\n" + json.dumps({"text": "Paris.", "spans": []}) + "\n")
+    (target / "texts.jsonl").write_text(
+        json.dumps(line) + "\n" + json.dumps({"text": "Paris.", "spans": []}) + "\n"
+    )
     corpus = labelwright.read_doccano(target / "texts.jsonl")
     labelwright.CRF(template="ner", max_iter=8, n_jobs=1).fit(corpus).save(target / "names")
     (target / "letter.txt").write_text(TEXT, encoding="utf-8")
@@ -178,7 +207,9 @@ def test_annotated_texts_are_explained(run, of_texts: Path) -> None:
 @pytest.mark.parametrize("name", ["crf", "memory"])
 def test_a_page_is_self_contained(run, models: Path, tmp_path: Path, name: str) -> None:
     target = tmp_path / "why.html"
-    code, out, err = run("explain", models / name, models / "test.txt", "--first", 2, "--html", target)
+    code, out, err = run(
+        "explain", models / name, models / "test.txt", "--first", 2, "--html", target
+    )
     assert (code, out) == (0, "")
     assert err.startswith(f"{target}: 2 sentences")
     text = target.read_text(encoding="utf-8")
@@ -187,7 +218,9 @@ def test_a_page_is_self_contained(run, models: Path, tmp_path: Path, name: str) 
     assert "prefers-color-scheme: dark" in text
     assert text.count("panel sentence") == 2
     assert text.count('class="why"') == text.count("<button ")
-    assert run("explain", models / name, models / "test.txt", "--html", "-")[1].startswith("<!doctype html>")
+    assert run("explain", models / name, models / "test.txt", "--html", "-")[1].startswith(
+        "<!doctype html>"
+    )
 
 
 def test_words_cannot_end_the_script(run, models: Path, tmp_path: Path) -> None:
@@ -208,7 +241,9 @@ def test_a_cascade_shows_the_highest_layer_and_those_below(run, folder: Path) ->
 
 
 def test_a_huge_word_is_cut(run, tmp_path: Path) -> None:
-    labelwright.CRF(n_jobs=1, max_iter=3).fit([["Ada", "ran"]], [["B-PER", "O"]]).save(tmp_path / "names")
+    labelwright.CRF(n_jobs=1, max_iter=3).fit([["Ada", "ran"]], [["B-PER", "O"]]).save(
+        tmp_path / "names"
+    )
     (tmp_path / "huge.txt").write_text(f"{'x' * 5000}\n")
     code, out, err = run("explain", tmp_path / "names", tmp_path / "huge.txt")
     assert code == 0

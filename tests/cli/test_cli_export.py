@@ -1,4 +1,5 @@
-"""labelwright export: sizes and scores before and after; what cannot be exported is said in one line."""
+"""labelwright export: sizes and scores before and after; what cannot be exported is said in one
+line."""
 
 import json
 import subprocess
@@ -12,12 +13,19 @@ import labelwright
 
 def test_export_shows_what_it_saves(run, data: Path, tmp_path: Path) -> None:
     out = tmp_path / "small"
-    code, text, err = run("export", data / "crf", out, "--prune", 0.02, "--bits", 8, "--data", data / "test.txt")
+    code, text, err = run(
+        "export", data / "crf", out, "--prune", 0.02, "--bits", 8, "--data", data / "test.txt"
+    )
     assert (code, err) == (0, "")
     assert [line.split("  ")[0] for line in text.splitlines()] == [
-        "", "size", "features", "weights", "F1", "token accuracy", "labels that agree", "sentences that agree",
+        "", "size", "features", "weights", "F1", "token accuracy", (
+            "labels that "
+            "agree"
+        ), "sentences that agree",
     ]  # fmt: skip
-    code, text, _ = run("export", data / "crf", out, "--bits", 16, "--data", data / "test.txt", "--json")
+    code, text, _ = run(
+        "export", data / "crf", out, "--bits", 16, "--data", data / "test.txt", "--json"
+    )
     facts = json.loads(text)
     assert facts["bytes"] == [(data / "crf").stat().st_size, out.stat().st_size]
     assert facts["bytes"][1] < 0.6 * facts["bytes"][0]
@@ -43,7 +51,9 @@ def test_programs_of_one_file(run, data: Path, tmp_path: Path) -> None:
     assert (code, err) == (0, "")
     assert json.loads(text)["bytes"][1] == out.stat().st_size
     _, tagged, _ = run("tag", data / "crf", data / "words.txt")
-    done = subprocess.run([sys.executable, "-I", out, data / "words.txt"], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-I", out, data / "words.txt"], capture_output=True, text=True, check=True
+    )
     assert [line.split()[-1:] for line in done.stdout.splitlines()] == [
         line.split()[-1:] for line in tagged.splitlines()
     ]

@@ -16,9 +16,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory, data: Path) -> Path:
     target = tmp_path_factory.mktemp("inspect")
     (target / "test.txt").write_bytes((data / "test.txt").read_bytes())
     labelwright.CRF(template="words", max_iter=8, n_jobs=1).fit(corpus).save(target / "crf")
-    labelwright.CRF(template="words", prune_labels=0.99, max_iter=8, n_jobs=1).fit(corpus).save(target / "pruned")
+    labelwright.CRF(template="words", prune_labels=0.99, max_iter=8, n_jobs=1).fit(corpus).save(
+        target / "pruned"
+    )
     labelwright.SemiCRF(template="words", max_iter=8, n_jobs=1).fit(corpus).save(target / "semi")
-    labelwright.Perceptron(template="words", max_iter=3, n_jobs=1).fit(corpus).save(target / "perceptron")
+    labelwright.Perceptron(template="words", max_iter=3, n_jobs=1).fit(corpus).save(
+        target / "perceptron"
+    )
     return target
 
 
@@ -40,7 +44,9 @@ def test_data_show_the_use_of_labels(run, folder: Path, name: str) -> None:
 def test_a_plot_of_labellings(run, folder: Path, tmp_path: Path, name: str) -> None:
     pytest.importorskip("matplotlib")
     target = tmp_path / "mass.svg"
-    code, out, err = run("inspect", folder / name, "--data", folder / "test.txt", "--plot", target, "--paths", 7)
+    code, out, err = run(
+        "inspect", folder / name, "--data", folder / "test.txt", "--plot", target, "--paths", 7
+    )
     assert (code, err) == (0, f"{target}: drawn\n")
     assert "\nprobability of the n best labellings together, mean over the sentences\n" in out
     assert "latent" not in out

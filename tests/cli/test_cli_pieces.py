@@ -1,4 +1,5 @@
-"""`tag` piece by piece: the same bytes as in one piece, in every format; nothing half-written; its input is safe."""
+"""`tag` piece by piece: the same bytes as in one piece, in every format; nothing half-written; its
+input is safe."""
 
 import json
 import os
@@ -27,17 +28,34 @@ def inputs(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     rows = list(zip(words, tags, corpus.column("chunk"), strict=True))
     (folder / "a.txt").write_text(
         "-DOCSTART- O O\r\n\r\n"
-        + "".join("".join(f"{w} {p}  {c} \n" for w, p, c in zip(*r, strict=True)) + " \n\n" for r in rows)
+        + "".join(
+            "".join(f"{w} {p}  {c} \n" for w, p, c in zip(*r, strict=True)) + " \n\n" for r in rows
+        )
         + "-DOCSTART- O O\n\n"
     )
-    (folder / "a.jsonl").write_text("".join(json.dumps({"tokens": w, "pos": p}) + "\n" for w, p, _ in rows))
+    (folder / "a.jsonl").write_text(
+        "".join(json.dumps({"tokens": w, "pos": p}) + "\n" for w, p, _ in rows)
+    )
     (folder / "a.crfsuite").write_text(
-        "".join("".join(f"{c}\tw={w}\tp={p}\n" for w, p, c in zip(*r, strict=True)) + "\n" for r in rows)
+        "".join(
+            "".join(f"{c}\tw={w}\tp={p}\n" for w, p, c in zip(*r, strict=True)) + "\n" for r in rows
+        )
     )
     write_conllu(corpus.renamed(["form", "xpos", "upos"], "upos"), folder / "a.conllu")
     train = ["train", "-q", "--iterations", "5", "-o"]
     assert main([*train, str(folder / "attributes"), str(folder / "a.crfsuite")]) == 0
-    assert main([*train, str(folder / "conllu"), str(folder / "a.conllu"), "--columns", "form,xpos,upos"]) == 0
+    assert (
+        main(
+            [
+                *train,
+                str(folder / "conllu"),
+                str(folder / "a.conllu"),
+                "--columns",
+                "form,xpos,upos",
+            ]
+        )
+        == 0
+    )
     return folder
 
 
@@ -53,7 +71,9 @@ CASES = [
 
 
 @pytest.mark.parametrize(("model", "name", "options"), CASES)
-def test_the_same_bytes(run, data: Path, inputs: Path, monkeypatch, model: str, name: str, options: list[str]) -> None:
+def test_the_same_bytes(
+    run, data: Path, inputs: Path, monkeypatch, model: str, name: str, options: list[str]
+) -> None:
     arguments = ["tag", (data if model == "crf" else inputs) / model, inputs / name, *options]
     code, whole, err = run(*arguments)
     assert (code, err) == (0, "")
@@ -91,16 +111,34 @@ def test_a_warning_about_the_first_piece_says_so(run, data: Path, tmp_path: Path
     (tmp_path / "a.txt").write_text("xyz XYZ\n" * 100 + "\n" + "zyx XYZ\n\n" * 50)
     code, _, err = run("tag", data / "crf", tmp_path / "a.txt")
     assert code == 0
-    one_line(err, "a.txt, first ", ": 100 % of the words (column word, first 'xyz') were never seen")
+    one_line(
+        err, "a.txt, first ", ": 100 % of the words (column word, first 'xyz') were never seen"
+    )
 
 
 def test_training_with_encoded_data_in_files(run, data: Path, tmp_path: Path) -> None:
-    train = ["train", data / "train.txt", "--columns", "word,pos,chunk", "--iterations", 5, "-q", "-o"]
+    train = [
+        "train",
+        data / "train.txt",
+        "--columns",
+        "word,pos,chunk",
+        "--iterations",
+        5,
+        "-q",
+        "-o",
+    ]
     assert run(*train, tmp_path / "plain") == (0, "", "")
     (tmp_path / "files").mkdir()
     assert run(*train, tmp_path / "mapped", "--memory-map", tmp_path / "files") == (0, "", "")
     plain, mapped = (load(tmp_path / name) for name in ("plain", "mapped"))
     assert (plain.weights_ == mapped.weights_).all()
     assert os.listdir(tmp_path / "files") == []
-    refused(run(*train, tmp_path / "m", "--memory-map", tmp_path / "none"), "--memory-map: ", "none: no such folder")
-    refused(run(*train[:4], "-o", tmp_path / "m", "--model", "memory", "--memory-map", tmp_path), "--memory-map")
+    refused(
+        run(*train, tmp_path / "m", "--memory-map", tmp_path / "none"),
+        "--memory-map: ",
+        "none: no such folder",
+    )
+    refused(
+        run(*train[:4], "-o", tmp_path / "m", "--model", "memory", "--memory-map", tmp_path),
+        "--memory-map",
+    )

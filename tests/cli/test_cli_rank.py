@@ -15,8 +15,19 @@ def model(folder):
     """A small CRF of word and pos, and unlabelled sentences."""
     from labelwright.cli import main
 
-    arguments = ["train", folder / "train.txt", "-o", folder / "chunks.crf", "--columns", "word,pos,chunk", "-q"]
-    assert main([*map(str, arguments), "--iterations", "10", "--template", "U:%x[0,0]\nU:%x[0,1]\nB"]) == 0
+    arguments = [
+        "train",
+        folder / "train.txt",
+        "-o",
+        folder / "chunks.crf",
+        "--columns",
+        "word,pos,chunk",
+        "-q",
+    ]
+    assert (
+        main([*map(str, arguments), "--iterations", "10", "--template", "U:%x[0,0]\nU:%x[0,1]\nB"])
+        == 0
+    )
     corpus = read_columns(folder / "dev.txt", names="word,pos,chunk")
     write_columns(corpus.take(slice(None)).select(["word", "pos"]), folder / "pool.txt")
     return folder / "chunks.crf"
@@ -27,7 +38,7 @@ def pool(folder, model):
     return read_columns(folder / "pool.txt", names="word,pos", label=False)
 
 
-# -- rank --------------------------------------------------------------------------------------------------------------
+# -- rank ------------------------------------------------------------------------------------------
 
 
 def test_a_table_of_the_most_uncertain(run, folder, model, pool):
@@ -40,7 +51,9 @@ def test_a_table_of_the_most_uncertain(run, folder, model, pool):
     assert "NP]" in lines[1]
 
 
-def test_the_written_file_can_be_trained_on_and_the_rest_ranked_again(run, folder, model, pool, tmp_path):
+def test_the_written_file_can_be_trained_on_and_the_rest_ranked_again(
+    run, folder, model, pool, tmp_path
+):
     written, rest = tmp_path / "next.txt", tmp_path / "rest.txt"
     options = ["--top", 4, "--by", "span", "--diverse", "-o", written, "--rest", rest]
     code, out, err = run("rank", model, folder / "pool.txt", *options)
@@ -78,12 +91,17 @@ def test_texts_for_annotation_tools(run, folder, tmp_path):
     corpus = read_columns(folder / "train.txt", names="word,pos,chunk").take(slice(None))
     write_columns(corpus.select(["word", "chunk"]), tmp_path / "train.txt")
     (tmp_path / "letter.txt").write_text("The man saw her. He did not know the small question.\n")
-    assert run("train", tmp_path / "train.txt", "-o", tmp_path / "m", "--iterations", 5, "-q")[0] == 0
+    assert (
+        run("train", tmp_path / "train.txt", "-o", tmp_path / "m", "--iterations", 5, "-q")[0] == 0
+    )
     options = ["--text", "--to", "doccano", "-o", "-"]
     code, out, err = run("rank", tmp_path / "m", tmp_path / "letter.txt", *options)
     assert code == 0, err
     records = [json.loads(line) for line in out.splitlines()]
-    assert {record["text"] for record in records} == {"The man saw her.", "He did not know the small question."}
+    assert {record["text"] for record in records} == {
+        "The man saw her.",
+        "He did not know the small question.",
+    }
     assert all(record["text"][a:b].strip() for record in records for a, b, _ in record["label"])
     options = ["--text", "--top", 1, "-o", tmp_path / "tasks.json", "--to", "label-studio"]
     assert run("rank", tmp_path / "m", tmp_path / "letter.txt", *options)[0] == 0
@@ -97,7 +115,10 @@ def test_json_lines_and_labelled_files_are_read(run, folder, model, tmp_path):
     (tmp_path / "pool.jsonl").write_text("".join(f"{json.dumps(record)}\n" for record in records))
     code, out, err = run("rank", model, tmp_path / "pool.jsonl", "--json")
     assert code == 0, err
-    assert {tuple(json.loads(line)["tokens"]) for line in out.splitlines()} == {("He", "ran"), ("her",)}
+    assert {tuple(json.loads(line)["tokens"]) for line in out.splitlines()} == {
+        ("He", "ran"),
+        ("her",),
+    }
     code, out, _ = run("rank", model, folder / "dev.txt", "--top", 1, "-o", "-")
     assert (code, len(out.splitlines()[0].split())) == (0, 4)
     with open(tmp_path / "pool.jsonl", "a") as pool:
@@ -110,16 +131,36 @@ def test_a_cascade_and_an_empty_file(run, folder, model, tmp_path):
     (tmp_path / "empty.txt").write_text("")
     code, out, _ = run("rank", model, tmp_path / "empty.txt", "--json")
     assert (code, out) == (0, "")
-    assert run("rank", model, tmp_path / "empty.txt", "-o", tmp_path / "none.txt", "--rest", tmp_path / "r")[0] == 0
+    assert (
+        run(
+            "rank",
+            model,
+            tmp_path / "empty.txt",
+            "-o",
+            tmp_path / "none.txt",
+            "--rest",
+            tmp_path / "r",
+        )[0]
+        == 0
+    )
     assert (tmp_path / "none.txt").read_bytes() == (tmp_path / "r").read_bytes() == b""
     for options in ([], ["--layer", "pos"]):
         code, out, err = run("rank", folder / "two", folder / "words.txt", "--top", 2, *options)
         assert (code, len(out.splitlines())) == (0, 3), err
 
 
-# -- doubts ------------------------------------------------------------------------------------------------------------
+# -- doubts ----------------------------------------------------------------------------------------
 
-QUICK = ["--iterations", 8, "--template", "U:%x[0,0]\nU:%x[0,1]\nB", "--columns", "word,pos,chunk", "--folds", 3]
+QUICK = [
+    "--iterations",
+    8,
+    "--template",
+    "U:%x[0,0]\nU:%x[0,1]\nB",
+    "--columns",
+    "word,pos,chunk",
+    "--folds",
+    3,
+]
 
 
 @pytest.fixture(scope="module")
@@ -141,7 +182,11 @@ def test_a_table_of_doubts(run, wrong):
     assert lines[0].split() == ["sentence", "P(gold)", "gold", "suggested", "P", "text"]
     assert lines[1].split()[:3] == ["7", "0.0000", "TYPO"]
     assert "-o FILE writes them" in lines[-1]
-    assert [line.split()[:2] for line in err.splitlines()] == [["fold", "1/3"], ["fold", "2/3"], ["fold", "3/3"]]
+    assert [line.split()[:2] for line in err.splitlines()] == [
+        ["fold", "1/3"],
+        ["fold", "2/3"],
+        ["fold", "3/3"],
+    ]
 
 
 def test_the_written_file_has_the_prediction_the_probability_and_the_doubt(run, wrong, tmp_path):
@@ -149,11 +194,24 @@ def test_the_written_file_has_the_prediction_the_probability_and_the_doubt(run, 
     assert (code, out) == (0, "")
     assert f"{tmp_path / 'look.txt'}: 5 doubts in " in err
     names = "word,pos,chunk,predicted,probability,doubt,sentence"
-    look, gold = read_columns(tmp_path / "look.txt", names=names), read_columns(wrong, names="word,pos,chunk")
+    look, gold = (
+        read_columns(tmp_path / "look.txt", names=names),
+        read_columns(wrong, names="word,pos,chunk"),
+    )
     assert look.column("chunk")[0] == gold.y[7]
     assert (look.column("doubt")[0][0], look.column("probability")[0][0]) == ("1", "0.0000")
     assert {mark for row in look.column("doubt") for mark in row} == {"_", "1", "2", "3", "4", "5"}
-    options = ["-o", tmp_path / "m", "--columns", names, "--label", "chunk", "--iterations", 2, "-q"]
+    options = [
+        "-o",
+        tmp_path / "m",
+        "--columns",
+        names,
+        "--label",
+        "chunk",
+        "--iterations",
+        2,
+        "-q",
+    ]
     assert run("train", tmp_path / "look.txt", *options)[0] == 0
 
 
@@ -172,7 +230,10 @@ def test_corrections_go_back_into_the_data(run, wrong, tmp_path, name):
     assert mended.read_text() == wrong.read_text().replace("B-TYPO", "B-ADVP")
     refused(run(*back[:-2]), "--apply: add -o FILE")
     (tmp_path / "other.txt").write_text("a b O\n\n" * 50)
-    refused(run("doubts", tmp_path / "other.txt", *back[2:]), "has other words here; give the file that was looked at")
+    refused(
+        run("doubts", tmp_path / "other.txt", *back[2:]),
+        "has other words here; give the file that was looked at",
+    )
 
 
 def test_what_is_no_file_of_corrections(run, wrong, folder, tmp_path):
@@ -181,10 +242,22 @@ def test_what_is_no_file_of_corrections(run, wrong, folder, tmp_path):
     (tmp_path / "marks.txt").write_text(marks)
     (tmp_path / "digits.txt").write_text(marks.replace("here", "1" * 5000))
     for file, told in [
-        (wrong, "expected 7 columns, those of the data and predicted, probability, doubt, sentence, got 3"),
+        (
+            wrong,
+            (
+                "expected 7 columns, those of the data and predicted, probability, doubt, "
+                "sentence, got 3"
+            ),
+        ),
         (tmp_path / "bad.jsonl", "bad.jsonl:1: expected sentence, tokens and labels"),
-        (tmp_path / "marks.txt", "sentence 0: expected one number of a sentence in the last column, got 'here'"),
-        (tmp_path / "digits.txt", "sentence 0: expected one number of a sentence in the last column, got '111"),
+        (
+            tmp_path / "marks.txt",
+            "sentence 0: expected one number of a sentence in the last column, got 'here'",
+        ),
+        (
+            tmp_path / "digits.txt",
+            "sentence 0: expected one number of a sentence in the last column, got '111",
+        ),
     ]:
         options = ["--columns", "word,pos,chunk", "--apply", file, "-o", tmp_path / "new.txt"]
         refused(run("doubts", folder / "train.txt", *options), told)
@@ -211,9 +284,13 @@ def test_json_is_what_python_says(run, wrong):
     crf = CRF("U:%x[0,0]\nU:%x[0,1]\nB", max_iter=8)
     result = doubts(crf, read_columns(wrong, names="word,pos,chunk"), by="token", folds=3)
     keys = ("sentence", "probability", "suggested_probability", "gold", "suggested")
-    assert [{key: each[key] for key in keys} for each in told["doubts"]] == [each.as_dict() for each in result.doubts]
+    assert [{key: each[key] for key in keys} for each in told["doubts"]] == [
+        each.as_dict() for each in result.doubts
+    ]
     assert (told["by"], told["sentences"]) == ("token", 35)
-    assert told["doubts"][0]["text"] == told["doubts"][0]["tokens"][told["doubts"][0]["gold"]["start"]]
+    assert (
+        told["doubts"][0]["text"] == told["doubts"][0]["tokens"][told["doubts"][0]["gold"]["start"]]
+    )
 
 
 @pytest.mark.slow
@@ -221,10 +298,20 @@ def test_recipes_and_layers(run, folder, tmp_path):
     recipe = ["--recipe", folder / "two.toml", "--folds", 2, "--top", 2, "-q"]
     code, out, err = run("doubts", folder / "train.txt", *recipe)
     assert (code, len(out.splitlines())) == (0, 4), err
-    code, out, err = run("doubts", folder / "train.txt", *recipe, "--layer", "pos", "-o", tmp_path / "look.jsonl")
+    code, out, err = run(
+        "doubts", folder / "train.txt", *recipe, "--layer", "pos", "-o", tmp_path / "look.jsonl"
+    )
     assert (code, out) == (0, ""), err
     record = json.loads((tmp_path / "look.jsonl").read_text().splitlines()[0])
-    assert set(record) == {"tokens", "chunk", "labels", "sentence", "predicted", "probabilities", "doubts"}
+    assert set(record) == {
+        "tokens",
+        "chunk",
+        "labels",
+        "sentence",
+        "predicted",
+        "probabilities",
+        "doubts",
+    }
 
 
 def test_nothing_to_rank_and_nothing_left_over_is_said(run, folder, segments, tmp_path):

@@ -26,7 +26,9 @@ def test_a_search_by_development_data(folder, tmp_path, capsys):
     options = ["--search", "l2=0.1,50", "min-count=1,2", "--dev", folder / "dev.txt", *FAST]
     assert train(folder, "-o", tmp_path / "m", *options) == 0
     warning, *lines = capsys.readouterr().err.splitlines()
-    assert warning.startswith(f"labelwright: {folder / 'dev.txt'}: labels that the training data lack")
+    assert warning.startswith(
+        f"labelwright: {folder / 'dev.txt'}: labels that the training data lack"
+    )
     assert [line.startswith("step 1/1 ") for line in lines[:4]] == [True] * 4
     assert "left)" in lines[0]
     assert lines[4].split() == ["l2", "min_count", "n=35"]
@@ -43,7 +45,10 @@ def test_every_tagger_can_be_searched(folder, tmp_path, capsys):
         ("semi-crf", "l2=1,10", FAST),
         ("memory", "k=1,3", FAST[:4]),
     ):
-        assert train(folder, "-o", tmp_path / name, "--model", name, "--search", grid, "-q", *more) == 0
+        assert (
+            train(folder, "-o", tmp_path / name, "--model", name, "--search", grid, "-q", *more)
+            == 0
+        )
         assert labelwright.load(tmp_path / name).training_["search"]["settings"] == 2
     assert capsys.readouterr().err == ""
 
@@ -51,7 +56,8 @@ def test_every_tagger_can_be_searched(folder, tmp_path, capsys):
 def test_a_layer_of_a_cascade_is_searched(folder, tmp_path):
     recipe = tmp_path / "c.toml"
     recipe.write_text(
-        'model = "cascade"\ncolumns = "word,pos,chunk"\npassing = "best"\nsearch = {"chunk.l2" = [0.1, 10.0]}\n'
+        'model = "cascade"\ncolumns = "word,pos,chunk"\npassing = "best"\n'
+        'search = {"chunk.l2" = [0.1, 10.0]}\n'
         '[[layers]]\nname = "pos"\nmax_iter = 2\n[[layers]]\nname = "chunk"\nmax_iter = 2\n'
     )
     assert train(folder, "-o", tmp_path / "m", "--recipe", recipe, "-q", "--threads", 1) == 0
@@ -64,7 +70,10 @@ def test_a_setting_that_means_nothing_beside_the_others(folder, tmp_path, capsys
 
 
 def test_a_setting_may_be_left_out(folder, tmp_path):
-    assert train(folder, "-o", tmp_path / "m", *FAST, "--search=constraints=scheme,none", "l2=1", "-q") == 0
+    assert (
+        train(folder, "-o", tmp_path / "m", *FAST, "--search=constraints=scheme,none", "l2=1", "-q")
+        == 0
+    )
     assert labelwright.load(tmp_path / "m").training_["search"]["settings"] == 2
 
 
@@ -85,7 +94,16 @@ def test_both_spellings_of_a_setting_of_a_layer(folder, tmp_path, capsys, name):
 
 def test_folds_a_learning_curve_and_a_plot(folder, tmp_path, capsys):
     pytest.importorskip("matplotlib")
-    options = [*FAST, "--folds", "2", "--learning-curve", "--search", "l2=1,10", "--plot", tmp_path / "p.svg"]
+    options = [
+        *FAST,
+        "--folds",
+        "2",
+        "--learning-curve",
+        "--search",
+        "l2=1,10",
+        "--plot",
+        tmp_path / "p.svg",
+    ]
     assert train(folder, "-o", tmp_path / "m", *options) == 0
     err = capsys.readouterr().err
     assert "2 folds: " in err

@@ -26,8 +26,19 @@ def test_a_segment_model(run, folder: Path, segments: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("passing", ["marginal", "joint"])
 def test_a_segment_layer_on_top(run, trained, folder: Path, tmp_path: Path, passing: str) -> None:
-    layers = f'[[layers]]\nname = "pos"\n{LAYER}[[layers]]\nname = "chunk"\nmodel = "semi-crf"\n{LAYER}'
-    options = ["--columns", "word,pos,chunk", "--threads", 1, "--iterations", 2, "--passing", passing]
+    layers = (
+        f'[[layers]]\nname = "pos"\n{LAYER}[[layers]]\nname = "chunk"\nmodel = "semi-crf"\n{LAYER}'
+    )
+    options = [
+        "--columns",
+        "word,pos,chunk",
+        "--threads",
+        1,
+        "--iterations",
+        2,
+        "--passing",
+        passing,
+    ]
     model = trained(f'model = "cascade"\n{layers}', *options)
     assert isinstance(model.layers_["chunk"], labelwright.SemiCRF)
     _, out, err = run("tag", tmp_path / "m", folder / "words.txt", "--probabilities")

@@ -21,7 +21,9 @@ def test_templates_are_listed_and_printed(capsys):
     assert main(["templates"]) == 0
     lines = capsys.readouterr().out.splitlines()
     gap = lines.index("")  # before those of papers
-    ordinary, papers = ([line.split()[0] for line in part] for part in (lines[:gap], lines[gap + 2 :]))
+    ordinary, papers = (
+        [line.split()[0] for line in part] for part in (lines[:gap], lines[gap + 2 :])
+    )
     assert [*ordinary, *papers] == list(BUILTIN)
     assert {"default", "ner", "window"} < set(ordinary)
     assert {"np", "bioner-2009", "words-arcs", "multilayer"} < set(papers) == set(PAPERS)
@@ -32,7 +34,9 @@ def test_templates_are_listed_and_printed(capsys):
     assert capsys.readouterr().out.startswith("B\nU01:%x[-2,0]\n")
     assert main(["templates", "default", "--columns", "3", "--json"]) == 0
     said = json.loads(capsys.readouterr().out)
-    assert [line["text"] for line in said["lines"]] == [p.text for p in template("default", 3).patterns]
+    assert [line["text"] for line in said["lines"]] == [
+        p.text for p in template("default", 3).patterns
+    ]
 
 
 def test_own_templates_are_checked(tmp_path, capsys):
@@ -51,7 +55,14 @@ def test_dictionaries_and_clusters_of_files(train, tmp_path, capsys):
     words, clusters, model = tmp_path / "words.txt", tmp_path / "paths", tmp_path / "model"
     words.write_text("the dog\n\nParis\n")
     clusters.write_text("0010\tdog\t12\n011\tthe\t3\n")
-    given = ["--dictionary", f"d={words}", "--dictionary", f"e={words}", "--clusters", f"brown={clusters}"]
+    given = [
+        "--dictionary",
+        f"d={words}",
+        "--dictionary",
+        f"e={words}",
+        "--clusters",
+        f"brown={clusters}",
+    ]
     assert main(["train", str(train), "-o", str(model), "--iterations", "2", "-q", *given]) == 0
     loaded = labelwright.load(model)
     assert loaded.dictionaries == {name: [("the", "dog"), ("paris",)] for name in "de"}

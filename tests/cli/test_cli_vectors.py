@@ -24,7 +24,17 @@ def test_vectors_and_clusters_go_into_a_tagger(train, tmp_path, capsys):
     made = ["--clusters", clusters, "--words", "60", "--dimensions", "5", "--bits", "3"]
     assert main(["vectors", str(train), "-o", vectors, *made]) == 0
     assert "60 words, 5 dimensions" in capsys.readouterr().err
-    given = ["--vectors", vectors, "--clusters", f"c={clusters}", "--threads", "1", "--iterations", "3", "-q"]
+    given = [
+        "--vectors",
+        vectors,
+        "--clusters",
+        f"c={clusters}",
+        "--threads",
+        "1",
+        "--iterations",
+        "3",
+        "-q",
+    ]
     assert main(["train", str(train), "-o", model, *given]) == 0
     extractor = labelwright.load(model)._extractor
     names = [extractor.name(f) for f in range(extractor.n_features)]
@@ -34,7 +44,10 @@ def test_vectors_and_clusters_go_into_a_tagger(train, tmp_path, capsys):
 
 def test_the_same_command_writes_the_same_file(train, tmp_path):
     for name in ("a.txt", "b.txt"):
-        assert main(["vectors", str(train), "-o", str(tmp_path / name), "--dimensions", "4", "-q"]) == 0
+        assert (
+            main(["vectors", str(train), "-o", str(tmp_path / name), "--dimensions", "4", "-q"])
+            == 0
+        )
     assert (tmp_path / "a.txt").read_bytes() == (tmp_path / "b.txt").read_bytes()
 
 
@@ -51,14 +64,19 @@ def test_text_from_standard_input_to_standard_output(monkeypatch, capfdbinary):
 @pytest.fixture
 def entities(tmp_path):
     path = tmp_path / "ner.txt"
-    path.write_text("New I-LOC\nYork I-LOC\nsays O\nAda I-PER\n\nAda I-PER\nAda B-PER\nleft O\nYork I-LOC\n")
+    path.write_text(
+        "New I-LOC\nYork I-LOC\nsays O\nAda I-PER\n\nAda I-PER\nAda B-PER\nleft O\nYork I-LOC\n"
+    )
     return path
 
 
 def test_a_dictionary_of_labelled_phrases(entities, capsys):
     assert main(["dictionary", str(entities)]) == 0
     assert capsys.readouterr().out == "Ada\nNew York\nYork\n"
-    assert main(["dictionary", str(entities), "--type", "LOC", "-o", str(entities.parent / "loc.txt")]) == 0
+    assert (
+        main(["dictionary", str(entities), "--type", "LOC", "-o", str(entities.parent / "loc.txt")])
+        == 0
+    )
     assert (entities.parent / "loc.txt").read_text() == "New York\nYork\n"
     assert "2 phrases" in capsys.readouterr().err
     assert main(["dictionary", str(entities), "--json", "--min-count", "2"]) == 0

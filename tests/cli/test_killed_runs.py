@@ -1,4 +1,5 @@
-"""Training that is killed by signals at drawn moments; `python -m tests.fuzz.kills` does it without limit."""
+"""Training that is killed by signals at drawn moments; `python -m tests.fuzz.kills` does it without
+limit."""
 
 import os
 

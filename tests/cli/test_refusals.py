@@ -14,7 +14,9 @@ def unescaped(text: str) -> bytes:
 
 
 @pytest.mark.parametrize("section", SECTIONS, ids=lambda section: section.partition("\n")[0])
-def test_one_line_and_nothing_is_written(run, zoo: Path, monkeypatch: pytest.MonkeyPatch, section: str) -> None:
+def test_one_line_and_nothing_is_written(
+    run, zoo: Path, monkeypatch: pytest.MonkeyPatch, section: str
+) -> None:
     monkeypatch.chdir(zoo)
     around = "{}"
     for line in section.splitlines()[1:]:

@@ -1,4 +1,5 @@
-"""A tagger that another package registers (that of CONTRIBUTING.md): train, help, recipes, corrections, answers."""
+"""A tagger that another package registers (that of CONTRIBUTING.md): train, help, recipes,
+corrections, answers."""
 
 import json
 from pathlib import Path
@@ -31,7 +32,9 @@ def test_commands(run, data: Path, tmp_path: Path) -> None:
     code, out, err = run("tag", model, data / "test.txt", "--json", "--nbest", 2, "--probabilities")
     assert (code, err) == (0, "")
     answer = json.loads(out.splitlines()[0])
-    assert {"tokens", "labels", "probability", "exact", "spans", "nbest", "probabilities"} <= set(answer)
+    assert {"tokens", "labels", "probability", "exact", "spans", "nbest", "probabilities"} <= set(
+        answer
+    )
     code, out, err = run("eval", model, data / "test.txt")
     assert (code, err) == (0, "")
     assert "f1" in out
@@ -58,7 +61,9 @@ def test_help(run) -> None:
     code, out, _ = run("train", "--model", "frequent", "--help")
     assert code == 0
     shown = " ".join(out.split())
-    assert "Settings of frequent: --smoothing X Count of a label never seen. [default: 0.1]" in shown
+    assert (
+        "Settings of frequent: --smoothing X Count of a label never seen. [default: 0.1]" in shown
+    )
     assert "--resume" not in shown
 
 
@@ -70,12 +75,26 @@ def test_help(run) -> None:
         (["--smothing", "1"], "no such option --smothing; did you mean --smoothing?"),
         (["--l2", "1"], "--l2: not for --model frequent, only for crf, latent-crf or semi-crf"),
         (["--resume"], "--resume: not for --model frequent, only for crf, "),
-        (["--model", "crf", "--smoothing", "1"], "--smoothing: not for --model crf, only for frequent"),
+        (
+            ["--model", "crf", "--smoothing", "1"],
+            "--smoothing: not for --model crf, only for frequent",
+        ),
         (["--model", "frequnt"], "got 'frequnt'; did you mean 'frequent'?"),
     ],
 )
-def test_refusals_and_corrections(run, data: Path, tmp_path: Path, options: list[str], part: str) -> None:
-    arguments = ["train", data / "train.txt", "-o", tmp_path / "m", "--model", "frequent", *COLUMNS, *options]
+def test_refusals_and_corrections(
+    run, data: Path, tmp_path: Path, options: list[str], part: str
+) -> None:
+    arguments = [
+        "train",
+        data / "train.txt",
+        "-o",
+        tmp_path / "m",
+        "--model",
+        "frequent",
+        *COLUMNS,
+        *options,
+    ]
     code, out, err = run(*arguments)
     assert (code, out) == (2, "")
     one_line(err, part)

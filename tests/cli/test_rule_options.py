@@ -36,8 +36,19 @@ def test_every_type_at_most_once(run, data, few):
 
 def test_a_file_of_rules_n_best_and_probabilities(run, data, few, tmp_path):
     rules = tmp_path / "rules.txt"
-    rules.write_text('# at most two\nat_most(2, "NP")\n\nforbid_pattern("VP ... VP") | at_least(3, "VP")\n')
-    options = "--rules", rules, "--rule", 'at_least(1, "NP")', "--json", "--nbest", 2, "--probabilities"
+    rules.write_text(
+        '# at most two\nat_most(2, "NP")\n\nforbid_pattern("VP ... VP") | at_least(3, "VP")\n'
+    )
+    options = (
+        "--rules",
+        rules,
+        "--rule",
+        'at_least(1, "NP")',
+        "--json",
+        "--nbest",
+        2,
+        "--probabilities",
+    )
     code, out, _ = run("tag", data / "crf", few, *options)
     assert code == 0
     for row in records(out):
@@ -48,7 +59,9 @@ def test_a_file_of_rules_n_best_and_probabilities(run, data, few, tmp_path):
 
 
 def test_eval_under_rules(run, data):
-    code, out, _ = run("eval", data / "crf", data / "test.txt", "--rule", 'at_most(0, "VP")', "--json")
+    code, out, _ = run(
+        "eval", data / "crf", data / "test.txt", "--rule", 'at_most(0, "VP")', "--json"
+    )
     assert code == 0
     assert json.loads(out)["per_type"]["VP"]["predicted"] == 0
 
@@ -56,9 +69,15 @@ def test_eval_under_rules(run, data):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--rule", "~" * 5000 + "once"], "~~...': more than 100 operators within each other; simplify the rule"),
+        (
+            ["--rule", "~" * 5000 + "once"],
+            "~~...': more than 100 operators within each other; simplify the rule",
+        ),
         (["--rule", "~" * 100_000 + "once"], "~~...': 100,004 characters, expected at most 10,000"),
-        (["--rule", "forbid_pattern('" + "(" * 200 + "NP" + ")" * 200 + "')"], "more than 100 parentheses within each"),
+        (
+            ["--rule", "forbid_pattern('" + "(" * 200 + "NP" + ")" * 200 + "')"],
+            "more than 100 parentheses within each",
+        ),
     ],
 )
 def test_rules_that_are_too_long_or_too_deep_are_one_line(run, data, arguments, message):
@@ -94,7 +113,10 @@ def test_rules_may_be_long_and_nested_within_limits():
         read_rule("~" * 101 + "once")
     assert repr(~deep) == repr(read_rule("~" * 100 + "once"))
     assert [deep.satisfied(y) for y in (["B-X"], ["B-X", "B-X"])] == [False, True]
-    assert repr(read_rule("once & (forbid('O') | 'iob2')")) == "(once() & (forbid('O') | valid_scheme('iob2')))"
+    assert (
+        repr(read_rule("once & (forbid('O') | 'iob2')"))
+        == "(once() & (forbid('O') | valid_scheme('iob2')))"
+    )
     mixed = "once"
     for n in range(98):
         mixed = f"(forbid('O') {'&|'[n % 2]} {mixed})"
@@ -115,11 +137,15 @@ def test_a_lexicon_from_a_file(tmp_path):
     assert not rule.satisfied(["O", "O", "Type"], sentence)
     columns = Sentence([labels] * 1, labels, [("NN", "Avenue")])
     assert not lexicon({"Avenue": "Type"}, column=1).satisfied(["O"], columns)
-    assert lexicon({"avenue": "Type"}, word=lambda token: token[1].lower()).satisfied(["Type"], columns)
+    assert lexicon({"avenue": "Type"}, word=lambda token: token[1].lower()).satisfied(
+        ["Type"], columns
+    )
     with pytest.raises(OptionError, match="no word in the token 7"):
         lexicon({"a": "O"}).satisfied(["O"], Sentence([labels], labels, [7]))
     path.write_text("# Type\n")  # a word, as in # 5
     assert not lexicon(path).satisfied(["O"], Sentence([labels], labels, ["#"]))
     path.write_text("alone\n")
-    with pytest.raises(CorpusError, match=r"words.txt:1: expected a word and its labels, got only 'alone'"):
+    with pytest.raises(
+        CorpusError, match=r"words.txt:1: expected a word and its labels, got only 'alone'"
+    ):
         lexicon(path)

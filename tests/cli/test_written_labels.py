@@ -7,7 +7,11 @@ from labelwright.corpus import partial_labels, table
 from labelwright.corpus.labels import check_written
 from labelwright.errors import CorpusError
 
-REASONS = {"B-a\tb": "holds a tab", "B-a\nb": "holds a newline", "B-\ud800": "holds half of a surrogate pair"}
+REASONS = {
+    "B-a\tb": "holds a tab",
+    "B-a\nb": "holds a newline",
+    "B-\ud800": "holds half of a surrogate pair",
+}
 
 
 @pytest.fixture
@@ -17,7 +21,9 @@ def model_with(tmp_path, monkeypatch):
     def make(label, X):
         for module in (table, partial_labels):
             monkeypatch.setattr(module, "check_labels", lambda *_: None)
-        labelwright.CRF(max_iter=1).fit(X, [[label for _ in sentence] for sentence in X]).save(tmp_path / "m")
+        labelwright.CRF(max_iter=1).fit(X, [[label for _ in sentence] for sentence in X]).save(
+            tmp_path / "m"
+        )
         return tmp_path / "m"
 
     return make
@@ -31,11 +37,15 @@ def refused(result, *reasons):
 
 
 @pytest.mark.parametrize(("label", "reason"), REASONS.items())
-def test_labels_that_no_file_can_hold_are_refused_with_their_model(label, reason, run, model_with, tmp_path):
+def test_labels_that_no_file_can_hold_are_refused_with_their_model(
+    label, reason, run, model_with, tmp_path
+):
     (tmp_path / "words.txt").write_text("a\nb\n")
     words = model_with(label, [["a", "b"]])
     for options in ([], ["--nbest", 1], ["--text", "--to", "brat"], ["--text"]):
-        refused(run("tag", words, tmp_path / "words.txt", *options), "so no file can hold it", reason)
+        refused(
+            run("tag", words, tmp_path / "words.txt", *options), "so no file can hold it", reason
+        )
 
 
 @pytest.mark.parametrize(("label", "reason"), REASONS.items())
@@ -51,7 +61,9 @@ def test_a_label_with_a_space_needs_tabs(run, model_with, tmp_path):
         result = run("tag", model, tmp_path / "x.txt", "--columns", "word,pos", "--nbest", 1)
         if refuses:
             refused(
-                result, "cannot write the label", "holds a space, but spaces separate the columns of the file; use tabs"
+                result,
+                "cannot write the label",
+                "holds a space, but spaces separate the columns of the file; use tabs",
             )
         else:
             assert result[1].splitlines()[1:] == ["a\tx\tB-Job Title", "b\tx\tB-Job Title", ""]

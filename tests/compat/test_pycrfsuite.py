@@ -8,8 +8,17 @@ import pytest
 from labelwright.compat import pycrfsuite as ours
 
 X = [
-    [{"walk": 1, "shop": 0.5}, {"walk": 1}, {"walk": 1, "clean": 0.5}, {"shop": 0.5, "clean": 0.5}, {}],
-    [{"clean": 1, "next": {"word": "sun", "tags": ["a", "b"]}}, {"солнце": "не светит", "clean": True, "off": False}],
+    [
+        {"walk": 1, "shop": 0.5},
+        {"walk": 1},
+        {"walk": 1, "clean": 0.5},
+        {"shop": 0.5, "clean": 0.5},
+        {},
+    ],
+    [
+        {"clean": 1, "next": {"word": "sun", "tags": ["a", "b"]}},
+        {"солнце": "не светит", "clean": True, "off": False},
+    ],
     [["walk", "clean"], {"world": 2}],
 ]
 Y = [["sunny", "sunny", "sunny", "rainy", "sunny"], ["rainy", "rainy"], ["sunny", "好"]]
@@ -54,7 +63,10 @@ def test_same_optimum_and_probabilities_as_the_original(tmp_path):
         assert set(a.labels) == set(b.labels)
         weights, expected = a.state_features | a.transitions, b.state_features | b.transitions
         for name in set(weights) | set(expected):
-            assert weights.get(name, 0.0) == pytest.approx(expected.get(name, 0.0), abs=5e-3), (settings, name)
+            assert weights.get(name, 0.0) == pytest.approx(expected.get(name, 0.0), abs=5e-3), (
+                settings,
+                name,
+            )
 
 
 @pytest.mark.parametrize("writer", ["ours", "theirs"])
@@ -99,8 +111,19 @@ def test_holdout_is_evaluated_and_left_out(tmp_path):
 def test_the_figures_of_every_iteration_are_read_in_the_messages(tmp_path, algorithm):
     log = trained(ours, tmp_path / "model", algorithm, 2, max_iterations=3).logparser
     assert [figures["num"] for figures in log.iterations] == list(range(1, len(log.iterations) + 1))
-    names = {"num", "loss", "feature_norm", "time", "scores", "avg_f1", "item_accuracy_float", "instance_accuracy"}
-    names |= {"error_norm", "active_features", "linesearch_trials"} if algorithm == "lbfgs" else set()
+    names = {
+        "num",
+        "loss",
+        "feature_norm",
+        "time",
+        "scores",
+        "avg_f1",
+        "item_accuracy_float",
+        "instance_accuracy",
+    }
+    names |= (
+        {"error_norm", "active_features", "linesearch_trials"} if algorithm == "lbfgs" else set()
+    )
     assert all(names <= set(figures) for figures in log.iterations)
     assert sum(score.ref for score in log.last_iteration["scores"].values()) == 2
     assert "".join(log.log).count("terminated") == (algorithm in ("lbfgs", "l2sgd"))
@@ -121,8 +144,13 @@ def test_methods_are_called_for_events(tmp_path, capsys):
 
 
 def test_items_are_converted_as_documented():
-    seq = ours.ItemSequence([["foo"], {"a": {"b": "c", "d": ["e"]}, "n": -1.5, "t": True, "f": False, "s": b"x"}])
-    assert seq.items() == [{"foo": 1.0}, {"a:b:c": 1.0, "a:d:e": 1.0, "n": -1.5, "t": 1.0, "f": 0.0, "s:x": 1.0}]
+    seq = ours.ItemSequence(
+        [["foo"], {"a": {"b": "c", "d": ["e"]}, "n": -1.5, "t": True, "f": False, "s": b"x"}]
+    )
+    assert seq.items() == [
+        {"foo": 1.0},
+        {"a:b:c": 1.0, "a:d:e": 1.0, "n": -1.5, "t": 1.0, "f": 0.0, "s:x": 1.0},
+    ]
     assert repr(seq) == "<ItemSequence of size 2>"
     with pytest.raises(TypeError, match="feature 'a': expected a string, number"):
         ours.ItemSequence([{"a": None}])

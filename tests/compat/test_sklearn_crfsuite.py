@@ -97,7 +97,9 @@ def test_a_trainer_with_a_train_of_its_own_is_called():
             called.append(holdout)
             super().train(model, holdout)
 
-    assert CRF(trainer_cls=Mine).fit(X, Y, np.array([X[0], X[1]], dtype=object), Y).score(X, Y) == 1.0
+    assert (
+        CRF(trainer_cls=Mine).fit(X, Y, np.array([X[0], X[1]], dtype=object), Y).score(X, Y) == 1.0
+    )
     assert called == [1]
 
 
@@ -108,5 +110,7 @@ def test_state_of_the_original_is_taken_over():
     file = FileResource.__new__(FileResource)
     file.__setstate__({"auto": True, "name": None, "keep_tempfiles": False, DATA: data})
     crf = CRF.__new__(CRF)
-    crf.__setstate__({**CRF(c1=0.1).__dict__, "modelfile": file, "_tagger": None, "_info_cached": None})
+    crf.__setstate__(
+        {**CRF(c1=0.1).__dict__, "modelfile": file, "_tagger": None, "_info_cached": None}
+    )
     assert (crf.predict_single(X[0]), crf.c1) == (Y[0], 0.1)

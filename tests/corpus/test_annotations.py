@@ -6,7 +6,14 @@ import json
 import pytest
 
 import labelwright
-from labelwright.corpus.annotations import AnnotatedText, Annotation, _uncut, corpus_of, read_brat, with_predictions
+from labelwright.corpus.annotations import (
+    AnnotatedText,
+    Annotation,
+    _uncut,
+    corpus_of,
+    read_brat,
+    with_predictions,
+)
 from labelwright.corpus.spans import Span
 from labelwright.corpus.tokenizer import Entity, Tokenizer, labelled_spans, split_texts
 from labelwright.errors import CorpusError
@@ -22,7 +29,10 @@ def doccano(*objects, **options):
 
 
 def task(text, *spans, **more):
-    result = [{"value": {"start": a, "end": b, "text": words, "labels": [kind]}} for a, b, words, kind in spans]
+    result = [
+        {"value": {"start": a, "end": b, "text": words, "labels": [kind]}}
+        for a, b, words, kind in spans
+    ]
     return {"id": 7, "data": {"text": text}, "annotations": [{"result": result}], **more}
 
 
@@ -30,7 +40,7 @@ def studio(tasks, **options):
     return labelwright.read_label_studio(io.BytesIO(json.dumps(tasks).encode()), **options)
 
 
-# -- doccano ----------------------------------------------------------------------------------------------------------
+# -- doccano ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -38,7 +48,12 @@ def studio(tasks, **options):
     [
         {"text": TEXT, "label": SPANS},
         {"text": TEXT, "labels": SPANS[::-1]},
-        {"text": TEXT, "entities": [{"id": 1, "label": k, "start_offset": a, "end_offset": b} for a, b, k in SPANS]},
+        {
+            "text": TEXT,
+            "entities": [
+                {"id": 1, "label": k, "start_offset": a, "end_offset": b} for a, b, k in SPANS
+            ],
+        },
         {"text": TEXT, "label": [[0, 13, "PER"], [16, 22, "LOC"]]},  # with spaces around
     ],
 )
@@ -69,25 +84,34 @@ def test_texts_without_annotations():
 )
 def test_bad_annotations(span, problem):
     item = {"text": TEXT, "label": [[0, 12, "PER"], span]}
-    with pytest.raises(CorpusError, match=rf"<stream>:1: .*{problem}.*; correct it, or leave .* --skip-bad-spans"):
+    with pytest.raises(
+        CorpusError, match=rf"<stream>:1: .*{problem}.*; correct it, or leave .* --skip-bad-spans"
+    ):
         doccano(item)
-    with pytest.warns(UserWarning, match="^<stream>: 1 annotation left out; <stream>:1: the annotation"):
+    with pytest.warns(
+        UserWarning, match="^<stream>: 1 annotation left out; <stream>:1: the annotation"
+    ):
         assert doccano(item, skip_bad_spans=True).y == [["B-PER", "I-PER", "O", "O", "O"]]
 
 
 @pytest.mark.parametrize(
-    ("span", "token"), [([0, 11, "PER"], "Lovelace"), ([1, 12, "PER"], "Ada"), ([2, 5, "PER"], "Ada")]
+    ("span", "token"),
+    [([0, 11, "PER"], "Lovelace"), ([1, 12, "PER"], "Ada"), ([2, 5, "PER"], "Ada")],
 )
 def test_annotations_that_cut_a_token_are_widened(span, token):
     item = {"text": TEXT, "label": [span]}
-    with pytest.warns(UserWarning, match=rf"1 annotation widened to whole tokens; .* cuts the token '{token}'"):
+    with pytest.warns(
+        UserWarning, match=rf"1 annotation widened to whole tokens; .* cuts the token '{token}'"
+    ):
         assert doccano(item).y == [["B-PER", "I-PER", "O", "O", "O"]]
     with pytest.warns(UserWarning, match=rf"1 annotation left out; .* cuts the token '{token}'"):
         assert doccano(item, skip_bad_spans=True).y == [["O"] * 5]
 
 
 def test_one_that_would_overlap_when_widened_is_left_out():
-    with pytest.warns(UserWarning, match="1 annotation left out; .* 10:16 .* cuts the token 'Lovelace'"):
+    with pytest.warns(
+        UserWarning, match="1 annotation left out; .* 10:16 .* cuts the token 'Lovelace'"
+    ):
         assert doccano({"text": TEXT, "label": [[0, 12, "PER"], [10, 16, "X"]]}).y == [
             ["B-PER", "I-PER", "O", "O", "O"]
         ]
@@ -99,11 +123,17 @@ def test_texts_are_split_into_sentences_but_not_inside_an_annotation():
     assert [" ".join(words) for words in corpus.X] == ["He left .", "Oh ! Calcutta ! ran ."]
     assert corpus.y[1] == ["B-WORK", "I-WORK", "I-WORK", "I-WORK", "O", "O"]
     assert len(doccano(item, tokenizer=Tokenizer(sentences="none"))) == 1
-    assert doccano(item, tokenizer=Tokenizer(characters=True)).tokenizer == Tokenizer(characters=True)
+    assert doccano(item, tokenizer=Tokenizer(characters=True)).tokenizer == Tokenizer(
+        characters=True
+    )
 
 
 def test_what_was_left_out_is_told():
-    texts = [AnnotatedText("x:1", TEXT, [Annotation(0, 5, "A"), Annotation(17, 22, "LOC"), Annotation(99, 99, "B")])]
+    texts = [
+        AnnotatedText(
+            "x:1", TEXT, [Annotation(0, 5, "A"), Annotation(17, 22, "LOC"), Annotation(99, 99, "B")]
+        )
+    ]
     read = corpus_of(texts, "x", skip_bad_spans=True)
     assert read.corpus.y == [["O", "O", "O", "B-LOC", "O"]]
     assert [line.partition(" (")[0] for line in read.skipped] == [
@@ -134,7 +164,8 @@ def test_joined_sentences_are_copied_once():
     ("text", "annotations"),
     [
         ("A dog ran. " * 200, [Annotation(k, 2200, "X") for k in range(500)]),  # overlap
-        (" " * 2000 + "dog" + " " * 2000, [Annotation(k, 4003 - k, "X") for k in range(500)]),  # and have spaces
+        # and have spaces
+        (" " * 2000 + "dog" + " " * 2000, [Annotation(k, 4003 - k, "X") for k in range(500)]),
         ("d" * 2000, [Annotation(k, 2000, "X") for k in range(500)]),  # and cut a token
     ],
 )
@@ -160,9 +191,18 @@ def test_a_text_is_not_read_once_for_each_annotation(text, annotations):
         (b'{"text": "a"', "<stream>:1: not JSON"),
         (b'{"text": 1}', "<stream>:1: text: expected a text, got 1"),
         (b'{"label": []}', "<stream>:1: text: expected a text, got nothing"),
-        (b'{"text": "a", "label": "PER"}', "<stream>:1: label: expected a list of .start, end, type., got 'PER'"),
-        (b'{"text": "a", "label": ["PER"]}', "<stream>:1: label: expected .start, end, type., got 'PER'"),
-        (b'{"text": "a", "label": [[0, 1.0, "PER"]]}', "<stream>:1: label: expected .start, end, type."),
+        (
+            b'{"text": "a", "label": "PER"}',
+            "<stream>:1: label: expected a list of .start, end, type., got 'PER'",
+        ),
+        (
+            b'{"text": "a", "label": ["PER"]}',
+            "<stream>:1: label: expected .start, end, type., got 'PER'",
+        ),
+        (
+            b'{"text": "a", "label": [[0, 1.0, "PER"]]}',
+            "<stream>:1: label: expected .start, end, type.",
+        ),
         (b'{"text": "\\udc00", "label": []}', "<stream>:1: text: holds half of a surrogate pair"),
         (b'{"text": " ", "label": []}', "<stream>: no tokens, expected texts"),
     ],
@@ -172,15 +212,23 @@ def test_damaged_doccano_files(data, message):
         labelwright.read_doccano(io.BytesIO(data))
 
 
-# -- Label Studio -----------------------------------------------------------------------------------------------------
+# -- Label Studio ----------------------------------------------------------------------------------
 
 
 def test_label_studio():
     spans = (0, 12, "Ada Lovelace", "PER"), (17, 22, "Paris", "LOC")
-    cancelled = [{"was_cancelled": True, "result": []}, *task(TEXT, *spans)["annotations"], {"result": []}]
+    cancelled = [
+        {"was_cancelled": True, "result": []},
+        *task(TEXT, *spans)["annotations"],
+        {"result": []},
+    ]
     tasks = [task(TEXT, *spans), task("x", annotations=[]), task(TEXT, annotations=cancelled)]
     assert studio(tasks).y == [Y, Y]  # a task without annotations is left out
-    minimal = {"id": 1, "text": TEXT, "label": [{"start": a, "end": b, "labels": [k]} for a, b, _, k in spans]}
+    minimal = {
+        "id": 1,
+        "text": TEXT,
+        "label": [{"start": a, "end": b, "labels": [k]} for a, b, _, k in spans],
+    }
     assert studio([minimal]).y == [Y]
     other = {"data": {"id": 3, "body": TEXT}, "annotations": task(TEXT, *spans)["annotations"]}
     other["annotations"][0]["result"] += [{"type": "relation"}, {"value": {"choices": ["good"]}}]
@@ -201,11 +249,17 @@ def test_offsets_in_utf16_and_in_characters():
         ({}, "<stream>: expected a JSON array of tasks"),
         ([1], "<stream>: task 1: expected an object with data and annotations, got 1"),
         ([task("x", annotations=[])], "<stream>: no task has annotations"),
-        ([task("Ada", (0, 9, "Ad", "PER"))], r"task 1 \(id 7\): the annotation 0:9 \(PER\) lies outside the text"),
+        ([task("Ada", (0, 9, "Ad", "PER"))], (
+            r"task 1 \(id 7\): the annotation 0:9 \(PER\) lies outside the "
+            r"text"
+        )),
         ([{"data": {"a": "x", "b": "y"}}], "task 1: data.text: expected a text, got nothing"),
         ([task("x", annotations=3)], "annotations: expected a list, got 3"),
         ([task("x", annotations=[{}])], "annotations: expected a list `result`, got nothing"),
-        ([{"text": "x", "label": [{"start": 0, "end": 1, "labels": ["A", "B"]}]}], "expected .start, end, type., got"),
+        ([{"text": "x", "label": [{"start": 0, "end": 1, "labels": ["A", "B"]}]}], (
+            "expected .start, end, type., "
+            "got"
+        )),
     ],
 )  # fmt: skip
 def test_damaged_label_studio_files(tasks, message):
@@ -219,13 +273,14 @@ def test_empty_and_broken_label_studio_files():
             labelwright.read_label_studio(io.BytesIO(data))
 
 
-# -- back -------------------------------------------------------------------------------------------------------------
+# -- back ------------------------------------------------------------------------------------------
 
 
 def test_labels_become_annotations():
     split = split_texts([TEXT], Tokenizer())
     assert [list(each[:3]) for each in split.entities([labelled_spans(Y)])[0]] == SPANS
-    assert [span[:3] for span in labelled_spans(["N", "V"])] == [(0, 1, "N"), (1, 2, "V")]  # no chunks: token by token
+    # no chunks: token by token
+    assert [span[:3] for span in labelled_spans(["N", "V"])] == [(0, 1, "N"), (1, 2, "V")]
 
 
 def test_predictions_can_be_read_by_label_studio():
@@ -245,7 +300,10 @@ def test_predictions_can_be_read_by_label_studio():
     [
         {"text": "Ada", "annotations": 5},  # JSON-MIN, whose annotations are in `label`
         {"data": {"text": "Ada"}, "annotations": [{"was_cancelled": True, "result": 5}]},
-        {"data": {"text": "Ada"}, "annotations": [3, {"was_cancelled": True, "result": ["x", {"from_name": 1}]}]},
+        {
+            "data": {"text": "Ada"},
+            "annotations": [3, {"was_cancelled": True, "result": ["x", {"from_name": 1}]}],
+        },
         {"data": {"text": "Ada"}, "annotations": {"result": [{"from_name": "ner"}]}},
     ],
 )

@@ -19,7 +19,10 @@ TEXT = (
     "B-NP\tw=He\tlength:2\tBOS\nB-VP\tw=ran\tlength:3\n\n\n"
     "B-NP\tw=Ärzte\tlength:5\tBOS\nO\tw=.\n"
 )  # fmt: skip
-WINDOWS = "".join(f"{label}\tw[0]={word}\tw[1]=x{word}\n" for label, word in [("A", "a"), ("B", "b"), ("A", "c")] * 4)
+WINDOWS = "".join(
+    f"{label}\tw[0]={word}\tw[1]=x{word}\n"
+    for label, word in [("A", "a"), ("B", "b"), ("A", "c")] * 4
+)
 
 
 def read(text):
@@ -29,7 +32,11 @@ def read(text):
 def rows(X):
     """The attributes of every token, by name."""
     names, incidence = list(X.names), X.incidence
-    value = incidence.token_value if len(incidence.token_value) else [1.0] * len(incidence.token_feature)
+    value = (
+        incidence.token_value
+        if len(incidence.token_value)
+        else [1.0] * len(incidence.token_feature)
+    )
     pairs = [(names[f], float(v)) for f, v in zip(incidence.token_feature, value, strict=True)]
     ends = incidence.token_ptr.tolist()
     return [pairs[a:b] for a, b in itertools.pairwise(ends)]
@@ -75,10 +82,18 @@ def test_escapes_and_values(text, name, value):
     assert attribute_of(text) == (name, value)
 
 
-NAME = st.text(st.characters(exclude_characters="\t\n\r", exclude_categories=["Cs"]), min_size=1, max_size=4)
+NAME = st.text(
+    st.characters(exclude_characters="\t\n\r", exclude_categories=["Cs"]), min_size=1, max_size=4
+)
 
 
-@given(st.lists(st.lists(st.tuples(NAME, st.sampled_from([None, 2.0, -0.25])), max_size=3), min_size=1, max_size=4))
+@given(
+    st.lists(
+        st.lists(st.tuples(NAME, st.sampled_from([None, 2.0, -0.25])), max_size=3),
+        min_size=1,
+        max_size=4,
+    )
+)
 def test_what_is_escaped_is_read_back(tokens):
     def field(name, value):
         escaped = name.replace("\\", "\\\\").replace(":", "\\:")
@@ -88,7 +103,9 @@ def test_what_is_escaped_is_read_back(tokens):
     lines = ["\t".join(["L", *(field(name, value) for name, value in token)]) for token in tokens]
     X, y = read("\n".join(lines))
     assert y == [["L"] * len(tokens)]
-    assert rows(X) == [[(name, 1.0 if value is None else value) for name, value in token] for token in tokens]
+    assert rows(X) == [
+        [(name, 1.0 if value is None else value) for name, value in token] for token in tokens
+    ]
 
 
 def test_escaped_labels_and_empty_fields():
@@ -102,7 +119,9 @@ def test_a_large_file_is_read_in_blocks(monkeypatch):
     text = "".join(f"L{i % 3}\tw=a{i % 5}\tx:{i / 7}\n" + "\n" * (i % 4 == 0) for i in range(60))
     whole = parse_attribute_lines(text.encode(), "x")
     blocks = attribute_lines._blocks
-    monkeypatch.setattr(attribute_lines, "_blocks", lambda text, source, first: blocks(text, source, first, 50))
+    monkeypatch.setattr(
+        attribute_lines, "_blocks", lambda text, source, first: blocks(text, source, first, 50)
+    )
     parts = parse_attribute_lines(text.encode(), "x")
     assert parts.names == whole.names
     assert parts.attribute.tolist() == whole.attribute.tolist()
@@ -141,7 +160,9 @@ def test_long_runs_of_digits_are_matched_in_linear_time():
 def test_fields_of_absurd_length_are_refused():
     long = "x" * 65_537
     for line in (f"A\ta\t{long}\n", f"{long}\ta\n"):
-        with pytest.raises(CorpusError, match=r"<stream>:3: a value of 65,537 characters, expected at most 65,536"):
+        with pytest.raises(
+            CorpusError, match=r"<stream>:3: a value of 65,537 characters, expected at most 65,536"
+        ):
             read("A\ta\n\n" + line)
     assert len(read("A\ta\tb" + "\tc" * 40_000 + "\n").y) == 1  # a long line of short fields
 
@@ -166,7 +187,9 @@ def test_a_model_reads_it_like_dicts():
     assert ours.predict(X) == y == ours.predict(dicts)
     unknown = read("A\tw=He\tnew\tlength:2\n").X
     assert ours.predict_marginals(unknown) == ours.predict_marginals([[{"w": "He", "length": 2}]])
-    assert Collected.of(dicts).incidence.token_feature.tolist() == X.incidence.token_feature.tolist()
+    assert (
+        Collected.of(dicts).incidence.token_feature.tolist() == X.incidence.token_feature.tolist()
+    )
 
 
 @pytest.mark.parametrize(
@@ -178,7 +201,8 @@ def test_a_model_reads_it_like_dicts():
         ("A\tw=a\tx=b\nB\tw=b\nA\tw=c\tx=c\n", True, True),
         ("He\tPRP\tB-NP\nran\tVBD\tB-VP\n" * 4, False, False),
         ("He\tCase=Nom\tB-NP\nran\tTense=Past\tB-VP\n" * 4, False, False),
-        ("he\tw=a\tx=b\n" + "".join(f"w{i}\tw=a\tx=b\n" for i in range(50)), False, False),  # the first field is a word
+        # the first field is a word
+        ("he\tw=a\tx=b\n" + "".join(f"w{i}\tw=a\tx=b\n" for i in range(50)), False, False),
         ("a=b c=d e=f\n" * 4, False, False),
         ("He\tPRP\nran\n" * 4, False, False),
         ("", False, False),
@@ -206,16 +230,21 @@ def test_a_label_and_one_attribute_are_not_guessed(text, in_doubt):
     assert evidence_of(text.encode()) == (False, in_doubt, in_doubt)
     if in_doubt:
         with pytest.raises(
-            CorpusError, match=r"<stream>: looks like CRFsuite's data, .*--format crfsuite or --format col"
+            CorpusError,
+            match=r"<stream>: looks like CRFsuite's data, .*--format crfsuite or --format col",
         ):
             read_columns(io.BytesIO(text.encode()))
     assert len(read_columns(io.BytesIO(text.encode()), label="label")) > 0
 
 
 def test_column_files_are_not_misread():
-    with pytest.raises(CorpusError, match=r"<stream>: looks like CRFsuite's data.*--format crfsuite"):
+    with pytest.raises(
+        CorpusError, match=r"<stream>: looks like CRFsuite's data.*--format crfsuite"
+    ):
         read_columns(io.BytesIO(WINDOWS.encode()))
     assert read_columns(io.BytesIO(WINDOWS.encode()), label=False).names == ("word", "pos", "c2")
     assert read_columns(io.BytesIO(WINDOWS.encode()), names="label,w0,w1").label == "w1"
-    with pytest.raises(CorpusError, match=r"<stream>:2: expected 3 columns, got 2; if these are CRFsuite's data"):
+    with pytest.raises(
+        CorpusError, match=r"<stream>:2: expected 3 columns, got 2; if these are CRFsuite's data"
+    ):
         read_columns(io.BytesIO(b"A\tHe\tran\nB\tran\n"))

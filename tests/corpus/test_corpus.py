@@ -66,8 +66,10 @@ def test_default_names_and_labels():
     [
         (b"a  x\nb\tx\n", [["a", "b"]]),  # runs of blanks, and tabs among them
         (b"a\tx\r\n\r\nb\tx\r\n", [["a"], ["b"]]),
-        (b"\n\n a x\n \t \nb x", [["a"], ["b"]]),  # blank lines, blanks at the ends, no last newline
-        (b"New York\tx \nb c\tx\n", [["New York", "b c"]]),  # tabs in the first line: blanks are data
+        # blank lines, blanks at the ends, no last newline
+        (b"\n\n a x\n \t \nb x", [["a"], ["b"]]),
+        # tabs in the first line: blanks are data
+        (b"New York\tx \nb c\tx\n", [["New York", "b c"]]),
         (b"\xef\xbb\xbfa x\n", [["a"]]),
         ("\u00a0\u2028 x\né x\n".encode(), [["\u00a0\u2028", "é"]]),
         (b"\x00 x\na\rb x\n\x0b x\n", [["\x00", "a\rb", "\x0b"]]),
@@ -86,14 +88,20 @@ def test_more_distinct_values_than_the_first_table_holds():
     assert len(corpus.values("word")) == 30011
 
 
-VALUE = st.text(st.characters(exclude_characters="\t\n\r ", exclude_categories=["Cs"]), min_size=1, max_size=3)
+VALUE = st.text(
+    st.characters(exclude_characters="\t\n\r ", exclude_categories=["Cs"]), min_size=1, max_size=3
+)
 ROWS = st.lists(st.lists(st.tuples(VALUE, VALUE), min_size=1, max_size=4), min_size=1, max_size=4)
 
 
 @given(ROWS, st.sampled_from([" ", "\t", "  "]), st.sampled_from(["\n", "\r\n"]))
 def test_what_is_read_is_what_stands_there(rows, separator, newline):
     rows = [[("w" + a, b) for a, b in sentence] for sentence in rows]
-    text = (newline + newline).join(newline.join(separator.join(row) for row in s) for s in rows).encode()
+    text = (
+        (newline + newline)
+        .join(newline.join(separator.join(row) for row in s) for s in rows)
+        .encode()
+    )
     corpus = read(text, label=False)
     assert rows == corpus.X
     assert written(corpus) == text
@@ -119,9 +127,13 @@ def test_compressed_files(tmp_path, suffix):
 
 
 def test_document_marks_are_no_sentences():
-    text = b"-DOCSTART- -X- O\n\na x O\n\nb x O\n\n-DOCSTART-\n\n-DOCSTART- -X- O\n\nc x O\n\n-DOCSTART- x O\nd x O\n"
+    text = (
+        b"-DOCSTART- -X- O\n\na x O\n\nb x O\n\n-DOCSTART-\n\n-DOCSTART- -X- O\n\nc x O\n\n"
+        b"-DOCSTART- x O\nd x O\n"
+    )
     corpus = read(text)
-    assert corpus.column("word") == [["a"], ["b"], ["c"], ["-DOCSTART-", "d"]]  # the last is no sentence of its own
+    # the last is no sentence of its own
+    assert corpus.column("word") == [["a"], ["b"], ["c"], ["-DOCSTART-", "d"]]
     assert corpus.documents.tolist() == [0, 2]
     assert written(corpus) == text
     assert written(corpus, extra=corpus.y).count(b"-DOCSTART- -X- O O\n") == 2
@@ -135,14 +147,26 @@ def test_document_marks_are_no_sentences():
     [
         (b"a DT B-NP\nb\n\n", {}, "<stream>:2: expected 3 columns, got 1"),
         (b"a DT\nb DT X\n", {"names": "word,pos"}, "<stream>:2: expected 2 columns, got 3"),
-        (b"\na DT\n", {"names": "word,pos,chunk"}, r"<stream>:2: expected 3 columns \(word,pos,chunk\), got 2"),
-        (b"a\tx\nb x\n", {}, "<stream>:2: expected 2 columns, got 1; columns are separated by tabs"),
+        (
+            b"\na DT\n",
+            {"names": "word,pos,chunk"},
+            r"<stream>:2: expected 3 columns \(word,pos,chunk\), got 2",
+        ),
+        (
+            b"a\tx\nb x\n",
+            {},
+            "<stream>:2: expected 2 columns, got 1; columns are separated by tabs",
+        ),
         (b"a x\n\nb\xff x\n", {}, r"<stream>:3: byte 2 of the line \(0xff\) is not UTF-8"),
         (b"", {}, "<stream>: no tokens"),
         (b" \n\n", {}, "<stream>: no tokens"),
         (b"a x\n", {"label": "y"}, "no column 'y' to be the label, expected one of word, label"),
         (b"a x\n", {"names": "w,w"}, "expected each name once"),
-        (b"a NN\n", {"scheme": "iob2"}, "<stream>: column label: scheme: label 'NN' is no chunk label"),
+        (
+            b"a NN\n",
+            {"scheme": "iob2"},
+            "<stream>: column label: scheme: label 'NN' is no chunk label",
+        ),
     ],
 )
 def test_errors_name_the_line(text, options, message):
@@ -165,13 +189,18 @@ def test_scheme_is_converted_on_reading_and_follows_into_the_raw_text():
     assert written(corpus) == text.replace(b"I-", b"S-").replace(b"B-", b"S-")
     assert read(b"a I-X\nb O\n", scheme="bioes").values("label") == ["S-X", "O"]
     longer = read(b"-DOCSTART- O\n\na U-XX\n\n-DOCSTART- O\n\nb O\n", scheme="iob2")
-    assert written(longer, extra=[["1"], ["2"]]) == b"-DOCSTART- O O\n\na B-XX 1\n\n-DOCSTART- O O\n\nb O 2\n"
+    assert (
+        written(longer, extra=[["1"], ["2"]])
+        == b"-DOCSTART- O O\n\na B-XX 1\n\n-DOCSTART- O O\n\nb O 2\n"
+    )
 
 
 def test_extra_columns_take_the_separator_of_the_file():
     assert written(read(b"a\tx\r\n\r\nb\tx\r\n"), [["1"], ["2"]]) == b"a\tx\t1\r\n\r\nb\tx\t2\r\n"
     assert written(read(b"a x \nb x\n"), [[["1", "2"]], [["3", "4"]]]) == b"a x 1 3 \nb x 2 4\n"
-    with pytest.raises(CorpusError, match="extra: sentence 0 has 1 labels, but <stream> has 2 tokens there"):
+    with pytest.raises(
+        CorpusError, match="extra: sentence 0 has 1 labels, but <stream> has 2 tokens there"
+    ):
         written(read(b"a x\nb x\n"), [["1"]])
 
 
@@ -254,7 +283,9 @@ def test_conllu_round_trip():
     assert corpus.documents.tolist() == [0, 1]
     assert written(corpus, write=write_conllu) == CONLLU
     changed = written(corpus, [["V", "P", "N"], ["S"]], write_conllu)
-    assert changed == CONLLU.replace(b"VERB", b"V").replace(b"PRON", b"P").replace(b"NOUN", b"N").replace(b"SYM", b"S")
+    assert changed == CONLLU.replace(b"VERB", b"V").replace(b"PRON", b"P").replace(
+        b"NOUN", b"N"
+    ).replace(b"SYM", b"S")
     heads = read_conllu(io.BytesIO(CONLLU), label="head")
     assert heads.y == [["0", "1", "1"], ["0"]]
     part = written(corpus.take([1]), write=write_conllu)
@@ -287,12 +318,24 @@ def test_from_sequences_and_back():
             "sentence 1, token 1: expected a string, or a tuple of strings at every token, got int",
         ),
         ([["a", ("b", "c")]], None, "sentence 0, token 1: expected a string"),
-        ([[("a", "b")], [("c", "d"), ("e",)]], None, "sentence 1, token 1: expected 2 columns, got 1"),
-        ([[("a", "b")], [], [("c", None)]], None, "sentence 2, token 0: expected a string, got None"),
+        (
+            [[("a", "b")], [("c", "d"), ("e",)]],
+            None,
+            "sentence 1, token 1: expected 2 columns, got 1",
+        ),
+        (
+            [[("a", "b")], [], [("c", None)]],
+            None,
+            "sentence 2, token 0: expected a string, got None",
+        ),
         ([["a"]], [["x"], ["y"]], "y: 2 sentences, but X has 1"),
         ([["a"], ["b"]], [["x"], ["y", "z"]], "y: sentence 1 has 2 labels, but X has 1 tokens"),
         ([["a", "b"]], [["x", 1]], "y: sentence 0, token 1: expected a string, got 1"),
-        ([["a", "b"]], [[1, "x"]], "y: sentence 0, token 1: expected a label of type int, as those before it, got 'x'"),
+        (
+            [["a", "b"]],
+            [[1, "x"]],
+            "y: sentence 0, token 1: expected a label of type int, as those before it, got 'x'",
+        ),
         (7, None, "got int, expected a list of sentences"),
         ([7], None, "sentence 0 is of type int"),
     ],

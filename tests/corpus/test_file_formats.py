@@ -56,7 +56,9 @@ def test_opened_files_are_read_again_and_again(tmp_path):
     assert file.read() == file.read()
     assert read_corpus(file)[0].y == [["X"]]
     assert read_corpus(file, predicted=True)[0].y == [["Y"]]
-    with pytest.raises(OptionError, match=f"format: expected one of {', '.join(FORMATS)}, got 'json'; did you mean"):
+    with pytest.raises(
+        OptionError, match=f"format: expected one of {', '.join(FORMATS)}, got 'json'; did you mean"
+    ):
         opened(str(path), "json")
 
 
@@ -64,10 +66,14 @@ def test_texts_have_no_columns(tmp_path):
     path = tmp_path / "a"
     path.write_text('{"text": "Ada ran", "label": [[0, 3, "PER"], [1, 3, "PER"]], "predicted": []}')
     file = opened(str(path))
-    with pytest.raises(OptionError, match=r"columns: .* annotated texts have the columns word and label"):
+    with pytest.raises(
+        OptionError, match=r"columns: .* annotated texts have the columns word and label"
+    ):
         read_corpus(file, "word")
     corpus, notes = read_corpus(file, options=FileOptions(skip_bad_spans=True))
     assert corpus.y == [["B-PER", "O"]]
-    assert notes == [f"1 annotation left out; {path}:1: the annotation 1:3 (PER) cuts the token 'Ada'"]
+    assert notes == [
+        f"1 annotation left out; {path}:1: the annotation 1:3 (PER) cuts the token 'Ada'"
+    ]
     assert read_corpus(file, label=False)[0].label is None
     assert read_corpus(file, predicted=True)[0].y == [["O", "O"]]

@@ -26,7 +26,9 @@ def make_frame(request):
 
 @pytest.fixture
 def frames(make_frame):
-    return [make_frame({"word": [w for w, _ in rows], "pos": [p for _, p in rows]}) for rows in TOKENS]
+    return [
+        make_frame({"word": [w for w, _ in rows], "pos": [p for _, p in rows]}) for rows in TOKENS
+    ]
 
 
 def chosen(frame, names):
@@ -34,7 +36,7 @@ def chosen(frame, names):
     return frame.select(names) if hasattr(frame, "column_names") else frame[names]
 
 
-# -- long frames -------------------------------------------------------------------------------------------------------
+# -- long frames -----------------------------------------------------------------------------------
 
 
 def test_a_long_frame_is_a_corpus(make_frame):
@@ -46,11 +48,18 @@ def test_a_long_frame_is_a_corpus(make_frame):
 
 
 def test_columns_are_chosen_and_keys_may_be_several(make_frame):
-    rows = ROWS | {"document": ["a", "a", "a", "b", "b"], "sentence_id": [1, 1, 1, 1, 1], "length": [3, 3, 5, 5, 4]}
+    rows = ROWS | {
+        "document": ["a", "a", "a", "b", "b"],
+        "sentence_id": [1, 1, 1, 1, 1],
+        "length": [3, 3, 5, 5, 4],
+    }
     frame = make_frame(rows)
     assert len(read_frame(frame, columns=["word"])) == 1
     corpus = read_frame(frame, ["document", "sentence_id"], columns=["word", "length"])
-    assert corpus.X == [[("the", "3"), ("dog", "3"), ("barks", "5")], [("birds", "5"), ("sing", "4")]]
+    assert corpus.X == [
+        [("the", "3"), ("dog", "3"), ("barks", "5")],
+        [("birds", "5"), ("sing", "4")],
+    ]
     assert corpus.label is None
 
 
@@ -60,10 +69,26 @@ def test_columns_are_chosen_and_keys_may_be_several(make_frame):
         ({}, {"sentence": "sent"}, "no column 'sent', expected one of sentence_id, word, pos, tag"),
         ({}, {"label": "ner"}, "no column 'ner' to be the label, expected one of word, pos, tag"),
         ({}, {"columns": ["word", "lemma"]}, "no column 'lemma'"),
-        ({"sentence_id": [1, 1, 2, 2, 1]}, {}, "sentence 1 begins at row 0 and again at row 4; sort the rows by it"),
-        ({"sentence_id": ["a", None, None, "b", None]}, {}, "row 1 has no 'sentence_id'; fill it down"),
-        ({"word": ["a", None, "b", "c", "d"]}, {}, "column word, row 1: has no value; .*keep_default_na=False"),
-        ({"pos": [0.5, 1.5, 2.5, 3.5, 4.5]}, {}, r"column pos, row 0: expected a string, got 0.5 \(float\); give feat"),
+        (
+            {"sentence_id": [1, 1, 2, 2, 1]},
+            {},
+            "sentence 1 begins at row 0 and again at row 4; sort the rows by it",
+        ),
+        (
+            {"sentence_id": ["a", None, None, "b", None]},
+            {},
+            "row 1 has no 'sentence_id'; fill it down",
+        ),
+        (
+            {"word": ["a", None, "b", "c", "d"]},
+            {},
+            "column word, row 1: has no value; .*keep_default_na=False",
+        ),
+        (
+            {"pos": [0.5, 1.5, 2.5, 3.5, 4.5]},
+            {},
+            r"column pos, row 0: expected a string, got 0.5 \(float\); give feat",
+        ),
         ({name: [] for name in ROWS}, {}, "got no rows"),
     ],
 )
@@ -73,11 +98,14 @@ def test_bad_frames_are_refused(make_frame, changed, options, message):
 
 
 def test_other_things_are_no_frames():
-    with pytest.raises(CorpusError, match="expected a data frame of pandas or Polars, or a table of pyarrow, got dict"):
+    with pytest.raises(
+        CorpusError,
+        match="expected a data frame of pandas or Polars, or a table of pyarrow, got dict",
+    ):
         read_frame(ROWS)
 
 
-# -- a frame for each sentence -----------------------------------------------------------------------------------------
+# -- a frame for each sentence ---------------------------------------------------------------------
 
 
 def test_frames_of_sentences_are_read_by_name(frames, tmp_path):
@@ -95,7 +123,9 @@ def test_columns_with_names_of_their_own_must_be_there(make_frame):
     frame = make_frame({"form": ["a", "b"], "shape": ["x", "x"]})
     model = CRF(n_jobs=1).fit([frame], [["O", "B"]])
     other = make_frame({"lemma": ["a", "b"], "shape": ["x", "x"]})
-    with pytest.raises(CorpusError, match=r"the model reads the column 'form', the frames have lemma,shape"):
+    with pytest.raises(
+        CorpusError, match=r"the model reads the column 'form', the frames have lemma,shape"
+    ):
         model.predict([other])
 
 
@@ -116,7 +146,9 @@ def test_rules_look_at_the_rows_of_frames(frames):
 
 
 def test_cells_are_strings_whole_numbers_or_truth_values(make_frame):
-    corpus = Corpus.from_sequences([make_frame({"word": ["a", "b"], "n": [1, 2], "title": [True, False]})])
+    corpus = Corpus.from_sequences(
+        [make_frame({"word": ["a", "b"], "n": [1, 2], "title": [True, False]})]
+    )
     assert corpus.X == [[("a", "1", "True"), ("b", "2", "False")]]
     with pytest.raises(CorpusError, match=r"^X: sentence 0, column word, token 1: has no value"):
         Corpus.from_sequences([make_frame({"word": ["a", None]})])
@@ -132,7 +164,7 @@ def test_a_column_called_label_beside_labels_is_refused(make_frame):
         CRF(n_jobs=1).fit([make_frame({"word": ["a"], "label": ["O"]})], [["O"]])
 
 
-# -- arrays of strings -------------------------------------------------------------------------------------------------
+# -- arrays of strings -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("dtype", [None, object])
@@ -144,7 +176,9 @@ def test_arrays_of_strings_are_sentences(dtype):
 
 
 def test_arrays_that_hold_something_else_are_refused():
-    with pytest.raises(CorpusError, match=r"^X: sentence 0, column 1, token 0: expected a string, got \[\]"):
+    with pytest.raises(
+        CorpusError, match=r"^X: sentence 0, column 1, token 0: expected a string, got \[\]"
+    ):
         Corpus.from_sequences([np.array([["a", []], ["b", "c"]], dtype=object)])
 
 

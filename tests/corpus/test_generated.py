@@ -14,11 +14,14 @@ def corpus():
 
 
 def digest(corpus):
-    return hashlib.sha256("\n".join(" ".join(corpus.tokens(name)) for name in corpus.names).encode()).hexdigest()
+    return hashlib.sha256(
+        "\n".join(" ".join(corpus.tokens(name)) for name in corpus.names).encode()
+    ).hexdigest()
 
 
 def test_the_same_seed_gives_the_same_text_and_another_seed_another():
-    assert digest(builtin_corpus(50, 3)).startswith("46b0427804a59c61")  # on every platform; changes with the grammar
+    # on every platform; changes with the grammar
+    assert digest(builtin_corpus(50, 3)).startswith("46b0427804a59c61")
     assert digest(builtin_corpus(50, 3)) != digest(builtin_corpus(50, 4))
     assert builtin_corpus(20, 3).X == builtin_corpus(50, 3).take(slice(20)).X
 
@@ -32,13 +35,19 @@ def test_both_label_columns_are_valid_iob2(corpus):
 def test_it_has_all_chunks_and_names(corpus):
     chunks = {span.type for labels in corpus.column("chunk") for span in spans_of(labels)}
     assert chunks == {"NP", "VP", "PP", "ADJP", "ADVP", "SBAR", "PRT"}
-    assert {span.type for labels in corpus.column("entity") for span in spans_of(labels)} == {"PER", "ORG", "LOC"}
+    assert {span.type for labels in corpus.column("entity") for span in spans_of(labels)} == {
+        "PER",
+        "ORG",
+        "LOC",
+    }
 
 
 def test_her_is_a_chunk_or_the_start_of_one(corpus):
     after_her = {
         (tags[t], chunks[t + 1])
-        for words, tags, chunks in zip(corpus.column("word"), corpus.column("pos"), corpus.column("chunk"), strict=True)
+        for words, tags, chunks in zip(
+            corpus.column("word"), corpus.column("pos"), corpus.column("chunk"), strict=True
+        )
         for t, word in enumerate(words[:-1])
         if word == "her" and words[t + 1] == "flowers"
     }
@@ -47,7 +56,9 @@ def test_her_is_a_chunk_or_the_start_of_one(corpus):
 
 def test_words_are_ambiguous(corpus):
     tags, kinds = {}, {}
-    for word, tag, entity in zip(corpus.tokens("word"), corpus.tokens("pos"), corpus.tokens("entity"), strict=True):
+    for word, tag, entity in zip(
+        corpus.tokens("word"), corpus.tokens("pos"), corpus.tokens("entity"), strict=True
+    ):
         tags.setdefault(word, set()).add(tag)
         kinds.setdefault(word, set()).add(entity)
     assert {"NN", "VBD"} <= tags["saw"]

@@ -29,7 +29,13 @@ from labelwright.corpus import (
 )
 from labelwright.corpus.compressed import written
 from labelwright.corpus.file_formats import is_running_text, pieces_of
-from labelwright.errors import CorpusError, LabelwrightError, ModelFileError, OptionError, TemplateError
+from labelwright.errors import (
+    CorpusError,
+    LabelwrightError,
+    ModelFileError,
+    OptionError,
+    TemplateError,
+)
 from labelwright.features.template import parse_template
 
 X, Y = [["He", "ran"], ["Go"]], [["N", "V"], ["V"]]
@@ -45,7 +51,7 @@ class Pipe(io.BytesIO):
         raise OSError
 
 
-# -- time -------------------------------------------------------------------------------------------------------------
+# -- time ------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -62,18 +68,27 @@ def searched(monkeypatch):
 
     for module in (columns, file_formats):
         monkeypatch.setattr(module, "first_token_line", counted(columns.first_token_line, len))
-    monkeypatch.setattr(columns, "last_match", counted(columns.last_match, lambda ends, text, begin: len(text) - begin))
+    monkeypatch.setattr(
+        columns,
+        "last_match",
+        counted(columns.last_match, lambda ends, text, begin: len(text) - begin),
+    )
     return lengths
 
 
-@pytest.mark.parametrize("tail", [b"\n" * 300_000, (b" " * 99 + b"\n") * 3000, b"-DOCSTART- O\n\n" * 20_000])
+@pytest.mark.parametrize(
+    "tail", [b"\n" * 300_000, (b" " * 99 + b"\n") * 3000, b"-DOCSTART- O\n\n" * 20_000]
+)
 def test_blank_lines_are_searched_once(tail, tmp_path, searched):
     text = b"a b\n\n" + tail
     assert sum(len(piece) for piece in stream_columns(Pipe(text))) == 1
     assert sum(searched) < 6 * len(text)
     searched.clear()
     (tmp_path / "blank.txt").write_bytes(text)
-    assert b"".join(piece.getvalue() for piece in pieces_of(str(tmp_path / "blank.txt"), size=4096)) == text
+    assert (
+        b"".join(piece.getvalue() for piece in pieces_of(str(tmp_path / "blank.txt"), size=4096))
+        == text
+    )
     assert sum(searched) < 6 * len(text)
 
 
@@ -85,7 +100,11 @@ def test_a_long_sentence_in_a_pipe_is_searched_once(searched):
 
 @pytest.mark.parametrize("line", [b"x" * 400_000, b"a b\n\n" + b" " * 400_000])
 def test_a_line_without_an_end_is_searched_once(line, searched):
-    with pytest.raises(CorpusError, match="a value of 400,000 characters") if line[0] == ord("x") else nullcontext():
+    with (
+        pytest.raises(CorpusError, match="a value of 400,000 characters")
+        if line[0] == ord("x")
+        else nullcontext()
+    ):
         list(stream_columns(Pipe(line)))
     assert sum(searched) < 6 * len(line)
 
@@ -102,7 +121,7 @@ def test_lines_of_spaces_are_no_text():
     assert not is_running_text(b" " * 200_000 + b"\na b\nc d\n")
 
 
-# -- size -------------------------------------------------------------------------------------------------------------
+# -- size ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("squeeze", [gzip.compress, bz2.compress, lzma.compress])
@@ -112,10 +131,14 @@ def test_decompressed_data_have_a_limit(squeeze, tmp_path, monkeypatch):
     path = tmp_path / "bomb"
     path.write_bytes(squeezed)
     for source in (path, io.BytesIO(squeezed)):
-        with pytest.raises(CorpusError, match=r"decompressed, more than 1M; if that is right.*--max-input 2M"):
+        with pytest.raises(
+            CorpusError, match=r"decompressed, more than 1M; if that is right.*--max-input 2M"
+        ):
             read_columns(source)
         with max_input("3M"):
-            assert read_columns(source if source is path else io.BytesIO(squeezed)).n_tokens == 1 << 19
+            assert (
+                read_columns(source if source is path else io.BytesIO(squeezed)).n_tokens == 1 << 19
+            )
     with pytest.raises(CorpusError, match=r"no sentence ends within 1M"):
         list(pieces_of(str(path), "columns", size=4096))
 
@@ -137,7 +160,10 @@ def test_a_folder_has_the_limit_that_is_asked_for(tmp_path):
         (tmp_path / f"{name}.txt").write_text("A dog ran. " * 50)
         (tmp_path / f"{name}.ann").write_text("T1\tANIMAL 2 5\tdog\n")
     for size, source in (("500", r"a.txt"), ("1K", tmp_path.name)):  # one file, all of them
-        with max_input(size), pytest.raises(CorpusError, match=rf"{source}: more than {size}; if that is right"):
+        with (
+            max_input(size),
+            pytest.raises(CorpusError, match=rf"{source}: more than {size}; if that is right"),
+        ):
             read_brat(tmp_path)
     with max_input("2K"):
         assert len(read_brat(tmp_path)) == 100
@@ -154,7 +180,10 @@ def parquet_file(columns, **options):
 
 
 def test_parquet_files_have_a_limit(monkeypatch):
-    message = r"<stream>: decompressed, more than 100K; if that is right, raise the limit with --max-input 200K"
+    message = (
+        r"<stream>: decompressed, more than 100K; if that is right, raise the limit with "
+        r"--max-input 200K"
+    )
     small = parquet_file({"tokens": [["a"] * 200_000]})
     assert len(small.getbuffer()) < 2000  # a dictionary of one word, and how often it is repeated
     unlike = parquet_file({"tokens": [[f"{n}" * 20] for n in range(5000)]}, row_group_size=100)
@@ -168,10 +197,13 @@ def test_parquet_files_have_a_limit(monkeypatch):
 
 
 def test_the_limit_of_parquet_is_for_what_is_read(monkeypatch):
-    file = parquet_file({"tokens": [["a" * 100] * 10] * 500}, row_group_size=10)  # one word in each dictionary
+    # one word in each dictionary
+    file = parquet_file({"tokens": [["a" * 100] * 10] * 500}, row_group_size=10)
     groups = []
     check = binary_records.check_size
-    monkeypatch.setattr(binary_records, "check_size", lambda n, *given: (groups.append(n), check(n, *given)))
+    monkeypatch.setattr(
+        binary_records, "check_size", lambda n, *given: (groups.append(n), check(n, *given))
+    )
     with max_input("60K"), pytest.raises(CorpusError, match="decompressed, more than 60K"):
         read_parquet(file)
     assert 2 <= len(groups) < 10
@@ -184,7 +216,9 @@ def test_text_without_tokens_has_a_limit(text, before, tmp_path, monkeypatch):
     text, path = before + text * (1 << 17), tmp_path / "blank.txt.gz"
     path.write_bytes(gzip.compress(text))
     is_comment = b"#" in text
-    message = r"blank.txt.gz: (no token|fewer than two whole lines of text) within 64K.*--max-input 128K"
+    message = (
+        r"blank.txt.gz: (no token|fewer than two whole lines of text) within 64K.*--max-input 128K"
+    )
     with pytest.raises(CorpusError, match=message):
         list(pieces_of(str(path), "conllu" if is_comment else "columns", size=4096))
     if not is_comment:
@@ -197,7 +231,9 @@ def test_text_without_tokens_has_a_limit(text, before, tmp_path, monkeypatch):
 @pytest.mark.skipif(not os.path.exists("/dev/zero"), reason="has no such device")
 def test_devices_have_no_end_and_are_refused(monkeypatch):
     monkeypatch.setattr(limits, "MOST_HELD", 1 << 21)
-    with pytest.raises(CorpusError, match=r"^/dev/zero: more than 2M; if that is right, raise the limit"):
+    with pytest.raises(
+        CorpusError, match=r"^/dev/zero: more than 2M; if that is right, raise the limit"
+    ):
         read_jsonl("/dev/zero")
     with pytest.raises(ModelFileError, match=r"^/dev/zero: is a device, expected a model file$"):
         labelwright.load("/dev/zero")
@@ -226,7 +262,9 @@ def test_an_error_of_reading_is_none_of_writing(name, tmp_path):
     with pytest.raises(OSError, match="no cable"):
         copy(tmp_path / name)
     assert not list(tmp_path.iterdir())
-    with pytest.raises(CorpusError, match=rf"{name}: cannot write: the folder .*none does not exist"):
+    with pytest.raises(
+        CorpusError, match=rf"{name}: cannot write: the folder .*none does not exist"
+    ):
         copy(tmp_path / "none" / name)
 
 
@@ -236,12 +274,14 @@ def test_zstd_is_refused_by_name(tmp_path):
         read_columns(tmp_path / "a.zst")
 
 
-# -- length -----------------------------------------------------------------------------------------------------------
+# -- length ----------------------------------------------------------------------------------------
 
 
 def test_words_of_absurd_length_are_refused_with_their_place():
     long = "x" * (limits.LONGEST_VALUE + 1)
-    with pytest.raises(CorpusError, match=r"<stream>:3: a value of 65,537 characters, expected at most 65,536"):
+    with pytest.raises(
+        CorpusError, match=r"<stream>:3: a value of 65,537 characters, expected at most 65,536"
+    ):
         read_columns(io.BytesIO(f"a b\n\n{long} b\n".encode()))
     with pytest.raises(CorpusError, match=r"X: sentence 1, token 1: a value of 65,537 characters"):
         Corpus.from_sequences([["a"], ["b", long]])
@@ -256,14 +296,18 @@ def test_labels_and_features_of_absurd_length_are_refused():
             with pytest.raises(CorpusError, match=r"^y: sentence 1, token 0: .*65,53"):
                 labelwright.CRF().fit(sentences, [["N", "V"], [label]])
     for token in ({"w": long}, {long: "w"}, {long: True}, {"w": {"v": [long]}}, {long: 2}):
-        with pytest.raises(CorpusError, match=r"X: sentence 1: a value of 65,5\d\d characters, expected"):
+        with pytest.raises(
+            CorpusError, match=r"X: sentence 1: a value of 65,5\d\d characters, expected"
+        ):
             labelwright.CRF().fit([dicts[0], [token]], Y)
     fitted = labelwright.CRF(max_iter=1).fit(dicts, Y)
     assert fitted.predict([[{"w": long}]]) == fitted.predict([[{"w": "unknown"}]])
 
 
 def test_a_value_that_would_not_be_read_again_is_not_written():
-    with pytest.raises(CorpusError, match=r"sentence 0, token 0: cannot write .* has more than 65,536 bytes"):
+    with pytest.raises(
+        CorpusError, match=r"sentence 0, token 0: cannot write .* has more than 65,536 bytes"
+    ):
         write_columns(Corpus.from_sequences([["\u00e9" * 40_000]]), io.BytesIO())
 
 
@@ -275,7 +319,9 @@ def test_columns_of_absurd_number_are_refused():
 def test_lines_of_absurd_length_are_refused_before_all_is_read(tmp_path, monkeypatch):
     for module in (columns, file_formats):
         monkeypatch.setattr(module, "LONGEST_LINE", 1 << 14)
-    message = r":3: a line of more than 16M, expected one token in each line; plain text needs --text"
+    message = (
+        r":3: a line of more than 16M, expected one token in each line; plain text needs --text"
+    )
     text, path = b"a b\n\n" + b"x" * (1 << 20), tmp_path / "long.txt"
     stream = Pipe(text)
     with pytest.raises(CorpusError, match=rf"<stream>{message}"):
@@ -293,7 +339,7 @@ def test_lines_of_absurd_length_are_refused_before_all_is_read(tmp_path, monkeyp
     assert [piece.format for piece in pieces_of(str(path), size=4096)] == ["jsonl"]
 
 
-# -- line ends --------------------------------------------------------------------------------------------------------
+# -- line ends -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("read", [read_columns, read_conllu])
@@ -308,7 +354,7 @@ def test_templates_read_every_kind_of_line_end():
     assert len({parse(text).patterns for text in texts}) == 1
 
 
-# -- what files can hold ----------------------------------------------------------------------------------------------
+# -- what files can hold ---------------------------------------------------------------------------
 
 UNWRITABLE = {
     "": "is empty",
@@ -341,7 +387,9 @@ def test_a_label_with_a_space_goes_where_tabs_separate_columns():
     write_columns(Corpus.from_sequences(X), out, extra=labels)
     assert read_columns(io.BytesIO(out.getvalue())).y == labels
     spaced = read_columns(io.BytesIO(b"He N\nran V\n\nGo V\n"))
-    with pytest.raises(CorpusError, match=r"sentence 0, token 0: cannot write 'N P': it holds a space.*use tabs"):
+    with pytest.raises(
+        CorpusError, match=r"sentence 0, token 0: cannot write 'N P': it holds a space.*use tabs"
+    ):
         write_columns(spaced, io.BytesIO(), extra=labels)
 
 
@@ -363,7 +411,9 @@ def test_what_would_be_read_back_otherwise_is_not_written(X, reason):
 @pytest.mark.parametrize("write", [write_columns, write_conllu])
 def test_a_sentence_without_tokens_is_not_written(write):
     empty = Corpus.from_sequences([["a"], [], ["b"]], names=["form"])
-    with pytest.raises(CorpusError, match="X: sentence 1 has no tokens, and would not be read back; leave it out"):
+    with pytest.raises(
+        CorpusError, match="X: sentence 1 has no tokens, and would not be read back; leave it out"
+    ):
         write(empty, io.BytesIO())
     fitted = labelwright.CRF(max_iter=1).fit([["a"], [], ["b"]], [["A"], [], ["B"]])
     assert list(map(len, fitted.predict([["a"], [], ["b"]]))) == [1, 0, 1]
@@ -382,21 +432,28 @@ def test_numbers_are_no_labels_of_files():
         write_columns(Corpus.from_sequences(X), io.BytesIO(), extra=[[1, 2], [3]])
 
 
-# -- objects of Python ------------------------------------------------------------------------------------------------
+# -- objects of Python -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("odd", [None, 3, [None, None], [1, 2], np.array(3), [np.array(3)], [True, False]])
+@pytest.mark.parametrize(
+    "odd", [None, 3, [None, None], [1, 2], np.array(3), [np.array(3)], [True, False]]
+)
 def test_what_is_no_sentence_is_refused(odd):
     fitted = labelwright.CRF(max_iter=1).fit(X, Y)
     near = labelwright.MemoryTagger().fit(X, Y)
-    for ask in (lambda: labelwright.CRF().fit(odd, Y), lambda: fitted.predict(odd), lambda: near.predict(odd)):
+    for ask in (
+        lambda: labelwright.CRF().fit(odd, Y),
+        lambda: fitted.predict(odd),
+        lambda: near.predict(odd),
+    ):
         with pytest.raises(LabelwrightError) as refused:
             ask()
         assert "\n" not in str(refused.value)
 
 
 @pytest.mark.parametrize(
-    "token", [{1: "a"}, {None: "a"}, {(1, 2): "a"}, {"w": 10**5000}, {"w": object()}, {10**5000: "a"}]
+    "token",
+    [{1: "a"}, {None: "a"}, {(1, 2): "a"}, {"w": 10**5000}, {"w": object()}, {10**5000: "a"}],
 )
 def test_dicts_that_hold_no_features_are_refused(token):
     for tagger in (labelwright.CRF(), labelwright.Perceptron()):

@@ -1,11 +1,23 @@
-"""Labels that are known in part: how they are read, what is refused, spans of which only some are marked."""
+"""Labels that are known in part: how they are read, what is refused, spans of which only some are
+marked."""
 
 import numpy as np
 import pytest
 
 from labelwright import CRF
-from labelwright.corpus.open_labels import read_allowed_labels, unmarked_unknown, weighted, with_allowed_labels
-from labelwright.corpus.partial_labels import check_known, how_many_known, is_partial, is_set, label_codes
+from labelwright.corpus.open_labels import (
+    read_allowed_labels,
+    unmarked_unknown,
+    weighted,
+    with_allowed_labels,
+)
+from labelwright.corpus.partial_labels import (
+    check_known,
+    how_many_known,
+    is_partial,
+    is_set,
+    label_codes,
+)
 from labelwright.corpus.table import Corpus
 from labelwright.errors import CorpusError, OptionError
 from labelwright.evaluate import evaluate
@@ -27,12 +39,16 @@ def test_true_labels_must_be_known(label: object) -> None:
     with pytest.raises(CorpusError, match="gold: sentence 1, token 0: the label is"):
         evaluate([["N", "V"], [label]], [["N", "V"], ["N"]])
     with pytest.raises(CorpusError, match="dev: sentence 0, token 0: the label is"):
-        CRF(max_iter=2, n_jobs=1).fit([["a"]], [["N"]], dev=([["a"], ["b", "c"]], [[label], ["N", "V"]]))
+        CRF(max_iter=2, n_jobs=1).fit(
+            [["a"]], [["N"]], dev=([["a"], ["b", "c"]], [[label], ["N", "V"]])
+        )
 
 
 def test_partial_labels_are_not_rewritten_in_another_scheme() -> None:
     corpus = Corpus.from_sequences([["a", "b"]], [["B-X", "_"]])
-    with pytest.raises(CorpusError, match="cannot be written as bioes: sentence 0, token 1: the label is unknown"):
+    with pytest.raises(
+        CorpusError, match="cannot be written as bioes: sentence 0, token 1: the label is unknown"
+    ):
         corpus.with_scheme("bioes")
 
 
@@ -57,7 +73,9 @@ def test_unmarked_labels_need_spans() -> None:
 
 def test_weights_stand_in_a_column() -> None:
     rows = [[("a", "2", "0.5"), ("b", "2", "1")], [], [("c", "1", "3")]]
-    corpus = Corpus.from_sequences(rows, [["N", "V"], [], ["N"]], names=["word", "often", "cost", "label"])
+    corpus = Corpus.from_sequences(
+        rows, [["N", "V"], [], ["N"]], names=["word", "often", "cost", "label"]
+    )
     rest, weights = weighted(corpus, token="cost")
     assert rest.names == ("word", "often", "label")
     assert weights == [[0.5, 1.0], [], [3.0]]
@@ -79,10 +97,14 @@ def test_a_dictionary_narrows_labels_that_are_open(tmp_path) -> None:
         ["D", {"N", "V", "X"}, {"V"}, "_", "A|B"]
     ]
     (tmp_path / "words.txt").write_text("can\n")
-    with pytest.raises(CorpusError, match=r"words.txt:1: expected a word and its labels, got only 'can'"):
+    with pytest.raises(
+        CorpusError, match=r"words.txt:1: expected a word and its labels, got only 'can'"
+    ):
         read_allowed_labels(str(tmp_path / "words.txt"))
     (tmp_path / "words.txt").write_bytes("Städte N\n".encode("latin-1"))
-    with pytest.raises(CorpusError, match=r"words.txt:1: byte 3 of the line .0xe4. is not UTF-8; convert the file"):
+    with pytest.raises(
+        CorpusError, match=r"words.txt:1: byte 3 of the line .0xe4. is not UTF-8; convert the file"
+    ):
         read_allowed_labels(tmp_path / "words.txt")
     with pytest.raises(CorpusError, match=r"nowhere.txt: cannot read: no such file"):
         read_allowed_labels(tmp_path / "nowhere.txt")
@@ -108,20 +130,31 @@ def test_a_tuple_is_no_set_of_labels() -> None:
     with pytest.raises(CorpusError, match=r"y: sentence 0, token 1: .*give a set"):
         CRF(max_iter=2, n_jobs=1).fit([["a", "b"]], [["N", several]])
     crf = CRF(max_iter=2, n_jobs=1).fit([["a", "b"]], [["N", "V"]])
-    with pytest.raises(CorpusError, match="y: expected a label, None or a set of labels at every token, got"):
+    with pytest.raises(
+        CorpusError, match="y: expected a label, None or a set of labels at every token, got"
+    ):
         crf.sequence_log_probabilities([["a", "b"]], [["N", several]])
 
 
 @pytest.mark.parametrize("other", ["A", 1, None])
 def test_missing_labels_and_tuples_are_explained(other):
-    for label, text in ((float("nan"), "no label, but nan; give None where it is unknown"), (("A", "B"), "give a set")):
+    for label, text in (
+        (float("nan"), "no label, but nan; give None where it is unknown"),
+        (("A", "B"), "give a set"),
+    ):
         with pytest.raises(CorpusError, match=f"y: sentence 0, token 1: .*{text}"):
             CRF().fit([["a", "b"]], [[other, label]])
-    with pytest.raises(CorpusError, match=r"y: sentence 0, token 1: .*give a set where one of several labels is right"):
+    with pytest.raises(
+        CorpusError,
+        match=r"y: sentence 0, token 1: .*give a set where one of several labels is right",
+    ):
         CRF().fit([["a", "b"]], [[other, np.array(["A", "B"])]])
 
 
 def test_weights_that_are_no_numbers_have_a_place():
     corpus = Corpus.from_sequences([[("a", "1")], [("b", "2"), ("c", "x")]], [["A"], ["B", "A"]])
-    with pytest.raises(CorpusError, match="sentence 1, token 1: column pos: expected a number of 0 or more, got 'x'"):
+    with pytest.raises(
+        CorpusError,
+        match="sentence 1, token 1: column pos: expected a number of 0 or more, got 'x'",
+    ):
         weighted(corpus, token="pos")

@@ -1,4 +1,5 @@
-"""Files piece by piece: nothing lost, every piece with tokens, lines counted over the whole file."""
+"""Files piece by piece: nothing lost, every piece with tokens, lines counted over the whole
+file."""
 
 import bz2
 import gzip
@@ -20,12 +21,15 @@ CONLLU = b"".join(
     for n in range(5)
 )
 JSON = (
-    b'{"names": ["O", "B"]}\n\n{"tokens": ["He", "ran"], "tags": [0, 1]}\n' + b'{"tokens": ["No"], "tags": [1]}\n' * 4
+    b'{"names": ["O", "B"]}\n\n{"tokens": ["He", "ran"], "tags": [0, 1]}\n'
+    + b'{"tokens": ["No"], "tags": [1]}\n' * 4
 )
 
 
 @pytest.mark.parametrize("size", [1, 5, 30, 1 << 20])
-@pytest.mark.parametrize(("name", "text"), [("a.txt", COLUMNS), ("a.conllu", CONLLU), ("a.jsonl", JSON)])
+@pytest.mark.parametrize(
+    ("name", "text"), [("a.txt", COLUMNS), ("a.conllu", CONLLU), ("a.jsonl", JSON)]
+)
 def test_pieces_make_up_the_file(tmp_path: Path, name: str, text: bytes, size: int) -> None:
     path = tmp_path / name
     path.write_bytes(text)
@@ -46,7 +50,9 @@ def test_compressed_files_in_pieces(tmp_path: Path, squeeze) -> None:
     path = tmp_path / "a"
     data = squeeze(b"He PRP\n\n" * 99) + squeeze(b"She PRP\n\n")  # two members
     path.write_bytes(data)
-    assert b"".join(piece.getvalue() for piece in pieces_of(str(path), size=100)).endswith(b"\n\nShe PRP\n\n")
+    assert b"".join(piece.getvalue() for piece in pieces_of(str(path), size=100)).endswith(
+        b"\n\nShe PRP\n\n"
+    )
     path.write_bytes(data[: len(data) // 3])
     with pytest.raises(CorpusError, match="damaged or truncated"):
         list(pieces_of(str(path), size=100))

@@ -44,7 +44,8 @@ MIXED = st.lists(st.sampled_from(["O", *(f"{a}-{b}" for a in "BIES" for b in "XY
 
 
 def chunks_by_the_book(labels):
-    """The chunks of any B I O E S sequence, token by token: an oracle that shares nothing with the tables."""
+    """The chunks of any B I O E S sequence, token by token: an oracle that shares nothing with the
+    tables."""
     chunks, open_chunk = [], None
     for position, label in enumerate([*labels, "O"]):
         letter, _, kind = label.partition("-")
@@ -91,7 +92,9 @@ def test_boundaries_follow_the_oracle(labels):
     codes = [len(names), *map(names.index, labels), len(names)]
     starts = [t for t in range(len(labels)) if table.starts[codes[t], codes[t + 1]]]
     ends = [t + 1 for t in range(len(labels)) if table.ends[codes[t + 1], codes[t + 2]]]
-    assert [(a, b) for a, b, _ in chunks_by_the_book(labels)] == list(zip(starts, ends, strict=True))
+    assert [(a, b) for a, b, _ in chunks_by_the_book(labels)] == list(
+        zip(starts, ends, strict=True)
+    )
     assert [table.types[table.type_of[codes[t + 1]]] for t in starts] == [
         kind for *_, kind in chunks_by_the_book(labels)
     ]
@@ -146,7 +149,9 @@ def test_schemes_that_differ_in_their_letters_alone_write_their_own(scheme, writ
 def test_mixed_letters_are_read_as_bioes_and_refused_by_the_others():
     assert detect_scheme({"B-X", "L-X", "S-Y"}) == "bioes"
     assert validate([["B-X", "L-X", "S-Y"]], "bioes") == []
-    with pytest.raises(OptionError, match=r"scheme bilou: label 'E-X' is not one it writes \(letters B I L U O\)"):
+    with pytest.raises(
+        OptionError, match=r"scheme bilou: label 'E-X' is not one it writes \(letters B I L U O\)"
+    ):
         validate([["B-X", "E-X"]], "bilou")
 
 
@@ -173,7 +178,11 @@ def test_valid_means_written_just_so(scheme):
                 and rules.end[codes[-1]]
                 and all(rules.arc[i, j] for i, j in itertools.pairwise(codes))
             )
-            assert by_table == (repair([labels], scheme) == [labels]) == (not validate([labels], scheme))
+            assert (
+                by_table
+                == (repair([labels], scheme) == [labels])
+                == (not validate([labels], scheme))
+            )
 
 
 @pytest.mark.parametrize("scheme", [scheme for scheme in SCHEMES if scheme != "io"])
@@ -191,11 +200,17 @@ def test_convert_codes_is_convert(sentences, target):
     codes = np.array([values.index(label) for label in flat], dtype=np.int32)
     offsets = np.cumsum([0, *map(len, sentences)])
     names, converted = convert_codes(values, codes, offsets, None, target)
-    assert [names[code] for code in converted] == [label for s in convert(sentences, None, target) for label in s]
+    assert [names[code] for code in converted] == [
+        label for s in convert(sentences, None, target) for label in s
+    ]
 
 
 def test_validate_names_the_place():
-    assert validate([["O"], ["O", "I-X", "B-Y"]], "iob2")[0] == (1, 1, "I-X cannot follow O in iob2")
+    assert validate([["O"], ["O", "I-X", "B-Y"]], "iob2")[0] == (
+        1,
+        1,
+        "I-X cannot follow O in iob2",
+    )
     assert validate([["I-X", "I-X"]], "ioe2") == [(0, 1, "I-X cannot end a sentence in ioe2")]
     assert validate([["B-X"]], "iob1") == [(0, 0, "B-X cannot start a sentence in iob1")]
     assert validate([[]], "iob2") == []
@@ -203,8 +218,12 @@ def test_validate_names_the_place():
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_detect_names_the_scheme_that_wrote_the_labels(scheme):
-    sentences = convert([["B-X", "I-X", "I-X", "B-X", "O", "B-Y"], ["O", "B-X", "B-Y", "I-Y"]], "iob2", scheme)
-    assert detect_scheme({label for sentence in sentences for label in sentence}, sentences) == scheme
+    sentences = convert(
+        [["B-X", "I-X", "I-X", "B-X", "O", "B-Y"], ["O", "B-X", "B-Y", "I-Y"]], "iob2", scheme
+    )
+    assert (
+        detect_scheme({label for sentence in sentences for label in sentence}, sentences) == scheme
+    )
 
 
 def test_detect_says_none_for_other_labels():

@@ -1,4 +1,5 @@
-"""Synthetic data with latent dependencies, and the true model: both against what probability theory says of them."""
+"""Synthetic data with latent dependencies, and the true model: both against what probability theory
+says of them."""
 
 import hashlib
 import itertools
@@ -16,7 +17,9 @@ CYCLE = ["y1", "y2", "y2", "y1"]
 
 
 def digest(corpus):
-    return hashlib.sha256("\n".join(" ".join(corpus.tokens(name)) for name in corpus.names).encode()).hexdigest()
+    return hashlib.sha256(
+        "\n".join(" ".join(corpus.tokens(name)) for name in corpus.names).encode()
+    ).hexdigest()
 
 
 def joint(hmm, symbols):
@@ -32,12 +35,14 @@ def joint(hmm, symbols):
     return found
 
 
-# -- the data -------------------------------------------------------------------------------------------------
+# -- the data --------------------------------------------------------------------------------------
 
 
 def test_the_same_seed_gives_the_same_sequences_and_another_seed_others():
     assert digest(synthetic_hmm(50, seed=3)).startswith("0a6e4f9eeac0234c")  # on every platform
-    assert digest(synthetic_hmm(50, seed=3)) == digest(synthetic_hmm(np.int64(50), np.int32(10), seed=np.uint8(3)))
+    assert digest(synthetic_hmm(50, seed=3)) == digest(
+        synthetic_hmm(np.int64(50), np.int32(10), seed=np.uint8(3))
+    )
     assert digest(synthetic_hmm(50, seed=3)) != digest(synthetic_hmm(50, seed=4))
 
 
@@ -50,7 +55,12 @@ def test_n_says_only_how_many_and_labels_do_not_depend_on_the_symbols():
 
 def test_the_corpus_is_a_corpus():
     corpus = synthetic_hmm(7, length=3)
-    assert (len(corpus), corpus.n_tokens, corpus.names, corpus.label) == (7, 21, ("symbol", "label"), "label")
+    assert (len(corpus), corpus.n_tokens, corpus.names, corpus.label) == (
+        7,
+        21,
+        ("symbol", "label"),
+        "label",
+    )
     assert [len(labels) for labels in corpus.y] == [3] * 7
     assert all(labels[0] == "y1" for labels in corpus.y)
     assert synthetic_hmm(1, length=1, emission=None).X == [["x1"]]
@@ -77,7 +87,9 @@ def test_labels_and_symbols_have_the_frequencies_of_the_model(p):
             total[y] = total.get(y, 0.0) + weight
     assert sum(total.values()) == pytest.approx(1)
     for y, expected in total.items():  # all transitions of the states show in these
-        assert (labels == (np.array(y) == "y1")).all(axis=1).mean() == pytest.approx(expected, **near)
+        assert (labels == (np.array(y) == "y1")).all(axis=1).mean() == pytest.approx(
+            expected, **near
+        )
 
 
 def test_the_chain_of_figure_two():
@@ -142,11 +154,13 @@ def test_the_first_state_and_transitions_to_itself(start):
     assert share == pytest.approx(hmm.start[:2].sum(), abs=5 * 0.5 / np.sqrt(4_000))
 
 
-# -- the true model -------------------------------------------------------------------------------------------
+# -- the true model --------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("p", "emission"), [(0.9, 0.1), (0.4, 0.8), (1.0, 0.5), (0.9, 0.0), (0.7, None), (1.0, None)])
+@pytest.mark.parametrize(
+    ("p", "emission"), [(0.9, 0.1), (0.4, 0.8), (1.0, 0.5), (0.9, 0.0), (0.7, None), (1.0, None)]
+)
 def test_the_true_model_has_the_probabilities_of_the_hidden_markov_model(p, emission):
     hmm, model = make_hmm(p, emission), true_model(p, emission)
     for x in itertools.product(hmm.symbols, repeat=5):
@@ -154,13 +168,19 @@ def test_the_true_model_has_the_probabilities_of_the_hidden_markov_model(p, emis
         total = sum(weights.values())
         y = [list(labels) for labels in weights]
         found = np.exp(model.sequence_log_probabilities([list(x)] * len(y), y))
-        np.testing.assert_allclose(found, np.array(list(weights.values())) / total, rtol=1e-5, atol=1e-12)
+        np.testing.assert_allclose(
+            found, np.array(list(weights.values())) / total, rtol=1e-5, atol=1e-12
+        )
         (best,) = model.decode([list(x)])
         assert best.exact
-        assert np.exp(best.log_probability) == pytest.approx(max(weights.values()) / total, rel=1e-5)
+        assert np.exp(best.log_probability) == pytest.approx(
+            max(weights.values()) / total, rel=1e-5
+        )
         marginals = model.predict_marginals([list(x)])[0]
         for t in range(5):
-            expected = sum(weight for labels, weight in weights.items() if labels[t] == "y1") / total
+            expected = (
+                sum(weight for labels, weight in weights.items() if labels[t] == "y1") / total
+            )
             assert marginals[t]["y1"] == pytest.approx(expected, rel=1e-5, abs=1e-12)
 
 
@@ -170,7 +190,9 @@ def test_the_true_model_survives_a_file(tmp_path, p, emission):
     model.save(tmp_path / "true.model")
     again = labelwright.load(tmp_path / "true.model")
     assert [d.labels for d in again.decode(corpus)] == [d.labels for d in model.decode(corpus)]
-    assert again.sequence_log_probabilities(corpus, corpus.y) == model.sequence_log_probabilities(corpus, corpus.y)
+    assert again.sequence_log_probabilities(corpus, corpus.y) == model.sequence_log_probabilities(
+        corpus, corpus.y
+    )
 
 
 @pytest.mark.slow

@@ -13,9 +13,26 @@ from labelwright.corpus.token_patterns import LONGEST, TokenPattern
 from labelwright.corpus.tokenizer import tokenizer_of
 from labelwright.errors import OptionError
 
-TEXT = " ".join(f"{'ab-' * (i % 7)}word{i} Mr. O'Hara 1,234.5% me@x.org A.B. isn't\n" for i in range(200))
+TEXT = " ".join(
+    f"{'ab-' * (i % 7)}word{i} Mr. O'Hara 1,234.5% me@x.org A.B. isn't\n" for i in range(200)
+)
 
-ATOMS = ["a", "b", "[ab]", ".", "[^a]", r"\w", r"\b", "^", "$", "(?=a)", "(?!ab)", "(?<=a)", "(?<!b)", "(?i:A)"]
+ATOMS = [
+    "a",
+    "b",
+    "[ab]",
+    ".",
+    "[^a]",
+    r"\w",
+    r"\b",
+    "^",
+    "$",
+    "(?=a)",
+    "(?!ab)",
+    "(?<=a)",
+    "(?<!b)",
+    "(?i:A)",
+]
 SIGNS = ["", "*", "+", "?", "*?", "+?", "??", "{2}", "{1,3}", "{0,2}?"]
 PATTERNS = st.recursive(
     st.sampled_from(ATOMS),
@@ -72,7 +89,9 @@ def test_patterns_that_people_use(pattern):
     assert tokenizer_of({"pattern": pattern}).tokens(TEXT) == found_by_python(pattern, TEXT)
 
 
-@pytest.mark.parametrize("pattern", [r"(\w+\s?)*$", "(?:x+x)+y", "(a|aa)+b", "a*a*a*a*b", "a?" * 100 + "a" * 100])
+@pytest.mark.parametrize(
+    "pattern", [r"(\w+\s?)*$", "(?:x+x)+y", "(a|aa)+b", "a*a*a*a*b", "a?" * 100 + "a" * 100]
+)
 def test_no_text_makes_a_pattern_slow(pattern):
     """Python would try more ways than there are atoms."""
     Tokenizer(pattern=pattern).tokens("a" * 2000 + "x" * 2000)
@@ -106,7 +125,11 @@ def test_a_pattern_with_too_many_states_is_refused_when_they_occur():
 
 
 def test_long_tokens_are_cut():
-    assert [end - begin for begin, end in TokenPattern("(?s).+").places("word " * 450)] == [LONGEST, LONGEST, 250]
+    assert [end - begin for begin, end in TokenPattern("(?s).+").places("word " * 450)] == [
+        LONGEST,
+        LONGEST,
+        250,
+    ]
 
 
 def test_training_refuses_what_loading_would_refuse():

@@ -16,7 +16,10 @@ SENTENCES = [
     {"id": "1", "tokens": ["a\u2028b", "北京"], "pos_tags": ["N", "N"], "ner_tags": [0, 2]},
 ]
 NAMES = ["O", "B-PER", "B-LOC"]
-FEATURES = {"ner_tags": {"feature": {"names": NAMES, "_type": "ClassLabel"}, "_type": "Sequence"}, "id": {"a": "b"}}
+FEATURES = {
+    "ner_tags": {"feature": {"names": NAMES, "_type": "ClassLabel"}, "_type": "Sequence"},
+    "id": {"a": "b"},
+}
 Y = [["B-PER", "O", "O"], ["O", "B-LOC"]]
 
 
@@ -25,15 +28,22 @@ def lines(objects, end="\n"):
 
 
 def read(data, **options):
-    return labelwright.read_jsonl(io.BytesIO(data if isinstance(data, bytes) else lines(data)), **options)
+    return labelwright.read_jsonl(
+        io.BytesIO(data if isinstance(data, bytes) else lines(data)), **options
+    )
 
 
-# -- JSON lines -------------------------------------------------------------------------------------------------------
+# -- JSON lines ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     "data",
-    [lines(SENTENCES), lines(SENTENCES, "\r\n"), b"\xef\xbb\xbf\n" + lines(SENTENCES, "\n \n"), lines(SENTENCES)[:-1]],
+    [
+        lines(SENTENCES),
+        lines(SENTENCES, "\r\n"),
+        b"\xef\xbb\xbf\n" + lines(SENTENCES, "\n \n"),
+        lines(SENTENCES)[:-1],
+    ],
 )
 def test_tokens_and_tags(data):
     corpus = read(data, label_names="O,B-PER,B-LOC")
@@ -57,16 +67,24 @@ def test_fields_are_chosen_by_name():
     assert read([{"words": ["a"], "labels": ["X"]}]).y == [["X"]]
     assert read([{"words": ["a"], "xpos_tags": ["X"]}]).y == [["X"]]
     assert read([{"words": ["a"], "scores": [1.5]}]).label is None
-    assert read([{"words": ["a"], "labels": "news", "ner_tags": ["X"]}]).y == [["X"]]  # of the whole text
+    # of the whole text
+    assert read([{"words": ["a"], "labels": "news", "ner_tags": ["X"]}]).y == [["X"]]
 
 
 def test_names_of_numbers(tmp_path):
     (tmp_path / "a.jsonl").write_bytes(lines(SENTENCES))
-    with pytest.raises(CorpusError, match=r"a.jsonl: ner_tags: the labels are numbers; name them with --label-names"):
+    with pytest.raises(
+        CorpusError,
+        match=r"a.jsonl: ner_tags: the labels are numbers; name them with --label-names",
+    ):
         labelwright.read_jsonl(tmp_path / "a.jsonl")
     (tmp_path / "dataset_info.json").write_text(json.dumps({"features": FEATURES}))
     assert labelwright.read_jsonl(tmp_path / "a.jsonl").y == Y
-    assert labelwright.read_jsonl(tmp_path / "a.jsonl", label_names=["X", "Y", "Z"]).y[0] == ["Y", "X", "X"]
+    assert labelwright.read_jsonl(tmp_path / "a.jsonl", label_names=["X", "Y", "Z"]).y[0] == [
+        "Y",
+        "X",
+        "X",
+    ]
     (tmp_path / "dataset_info.json").write_text("{")
     with pytest.raises(CorpusError, match=r"dataset_info.json: not JSON"):
         labelwright.read_jsonl(tmp_path / "a.jsonl")
@@ -90,17 +108,41 @@ def test_sentences_without_tokens_stay():
         (b"[" * 100000, {}, "<stream>:1: not JSON that can be read"),
         (b'{"a": 1}\n', {}, "<stream>:1: no field tokens or words with the tokens, got a"),
         (b'{"tokens": "a b"}\n', {}, "<stream>:1: tokens: expected a list of tokens, got 'a b'"),
-        ([{"tokens": ["a"], "tags": ["X"]}, {"tokens": ["a"]}], {}, ":2: tags: expected a list of 1, got nothing"),
-        ([{"tokens": ["a"], "tags": ["X", "Y"]}], {}, ":1: tags: expected 1 entries, one per token, got 2"),
-        ([{"tokens": ["a", 1], "tags": ["X", "Y"]}], {}, "<stream>:1: tokens: entry 1: expected strings, got 1"),
-        ([{"tokens": ["a"], "tags": [None]}], {}, "<stream>:1: tags: entry 0: expected strings, got nothing"),
-        ([{"tokens": ["a"], "tags": [3]}], {"label_names": "A,B"}, "entry 0: expected numbers of 0 to 1, got 3"),
-        ([{"tokens": ["a"], "tags": [-1]}], {"label_names": "A,B"}, "entry 0: expected numbers of 0 to 1, got -1"),
+        ([{"tokens": ["a"], "tags": ["X"]}, {"tokens": ["a"]}], {}, (
+            ":2: tags: expected a list of 1, got "
+            "nothing"
+        )),
+        ([{"tokens": ["a"], "tags": ["X", "Y"]}], {}, (
+            ":1: tags: expected 1 entries, one per token, got "
+            "2"
+        )),
+        ([{"tokens": ["a", 1], "tags": ["X", "Y"]}], {}, (
+            "<stream>:1: tokens: entry 1: expected strings, got "
+            "1"
+        )),
+        ([{"tokens": ["a"], "tags": [None]}], {}, (
+            "<stream>:1: tags: entry 0: expected strings, got "
+            "nothing"
+        )),
+        ([{"tokens": ["a"], "tags": [3]}], {"label_names": "A,B"}, (
+            "entry 0: expected numbers of 0 to 1, got "
+            "3"
+        )),
+        ([{"tokens": ["a"], "tags": [-1]}], {"label_names": "A,B"}, (
+            "entry 0: expected numbers of 0 to 1, got "
+            "-1"
+        )),
         ([{"tokens": ["a"], "tags": [True]}], {}, "entry 0: expected strings, got True"),
         (b'{"tokens": ["\\ud800"]}', {}, "<stream>:1: tokens: entry 0: expected Unicode text"),
-        (SENTENCES, {"columns": "tokens,chunk"}, "<stream>: no field 'chunk', expected one of tokens, pos_tags, ner"),
+        (SENTENCES, {"columns": "tokens,chunk"}, (
+            "<stream>: no field 'chunk', expected one of tokens, pos_tags, "
+            "ner"
+        )),
         (SENTENCES, {"columns": "tokens,tokens", "label": False}, "expected each name once"),
-        ([{"tokens": ["a"], "x_tags": ["A"], "y_tags": ["B"]}], {}, "which field has the labels: x_tags, y_tags. Name"),
+        ([{"tokens": ["a"], "x_tags": ["A"], "y_tags": ["B"]}], {}, (
+            "which field has the labels: x_tags, y_tags. "
+            "Name"
+        )),
     ],
 )  # fmt: skip
 def test_errors_name_the_line(data, options, message):
@@ -116,7 +158,9 @@ def test_fields_that_are_not_read_are_not_put_together():
             Counted.asked += 1
             return super().get(*given)
 
-    objects = [Counted({"tokens": ["a"], "tags": ["X"], f"k{n}": 1, f"l{n}": [1]}) for n in range(100)]
+    objects = [
+        Counted({"tokens": ["a"], "tags": ["X"], f"k{n}": 1, f"l{n}": [1]}) for n in range(100)
+    ]
     corpus = corpus_of(records_of(JsonLines("x", [], list(range(100)), objects)), None, None, None)
     assert corpus.names == ("word", "tags")
     assert Counted.asked <= 3 * len(objects)
@@ -148,7 +192,7 @@ def test_objects_are_extended_in_place():
     )
 
 
-# -- Parquet ----------------------------------------------------------------------------------------------------------
+# -- Parquet ---------------------------------------------------------------------------------------
 
 
 def parquet_bytes(described=True):
@@ -157,7 +201,9 @@ def parquet_bytes(described=True):
 
     table = arrow.Table.from_pylist(SENTENCES)
     if described:
-        table = table.replace_schema_metadata({"huggingface": json.dumps({"info": {"features": FEATURES}})})
+        table = table.replace_schema_metadata(
+            {"huggingface": json.dumps({"info": {"features": FEATURES}})}
+        )
     out = io.BytesIO()
     parquet.write_table(table, out)
     return out.getvalue()
@@ -180,7 +226,9 @@ def test_parquet_files_are_extended():
 
     table = parquet.read_table(io.BytesIO(parquet_bytes()))
     for labels in (Y, [["O"] * 3, ["O"] * 2]):  # the second time they are replaced
-        table = parquet.read_table(io.BytesIO(parquet.extended(table, [{"predicted": row} for row in labels])))
+        table = parquet.read_table(
+            io.BytesIO(parquet.extended(table, [{"predicted": row} for row in labels]))
+        )
         records = parquet.parquet_records(table, "x")
         assert records.values("predicted") == labels
         assert records.class_names == {"ner_tags": NAMES}
@@ -201,7 +249,9 @@ def test_damaged_and_empty_parquet_files():
         labelwright.read_parquet(io.BytesIO(out.getvalue()))
     out = io.BytesIO()
     parquet.write_table(arrow.table({"tokens": [["a"], None], "tags": [["X"], ["Y"]]}), out)
-    with pytest.raises(CorpusError, match="<stream>: row 2: tokens: expected a list of tokens, got nothing"):
+    with pytest.raises(
+        CorpusError, match="<stream>: row 2: tokens: expected a list of tokens, got nothing"
+    ):
         labelwright.read_parquet(io.BytesIO(out.getvalue()))
 
 
@@ -215,7 +265,10 @@ def test_parquet_files_that_hold_no_text():
     far = arrow.array([[2**62]], arrow.list_(arrow.timestamp("ms")))
     same = arrow.Table.from_arrays([arrow.array([["a"]])] * 2, ["tokens", "tokens"])
     for table, message in (
-        (arrow.table({"tokens": unreadable}), r"<stream>: 'tokens': cannot be read \(.*utf-8.*\); write the column"),
+        (
+            arrow.table({"tokens": unreadable}),
+            r"<stream>: 'tokens': cannot be read \(.*utf-8.*\); write the column",
+        ),
         (arrow.table({"tokens": [["a"]], "tags": far}), r"<stream>: 'tags': cannot be read \("),
         (same, "<stream>: several columns have the same name"),
     ):
@@ -227,11 +280,13 @@ def test_parquet_files_that_hold_no_text():
 
 def test_parquet_needs_pyarrow(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
-    with pytest.raises(OptionError, match=r"Parquet files need pyarrow: pip install 'labelwright\[parquet\]'"):
+    with pytest.raises(
+        OptionError, match=r"Parquet files need pyarrow: pip install 'labelwright\[parquet\]'"
+    ):
         labelwright.read_parquet(io.BytesIO(b"PAR1"))
 
 
-# -- datasets of Hugging Face -----------------------------------------------------------------------------------------
+# -- datasets of Hugging Face ----------------------------------------------------------------------
 
 
 class Described(dict):
@@ -259,8 +314,13 @@ class Dataset:
 
 def real_dataset(rows):
     datasets = pytest.importorskip("datasets")
-    features = {name: datasets.Sequence(datasets.Value("string")) for name in ("tokens", "pos_tags")}
-    features |= {"id": datasets.Value("string"), "ner_tags": datasets.Sequence(datasets.ClassLabel(names=NAMES))}
+    features = {
+        name: datasets.Sequence(datasets.Value("string")) for name in ("tokens", "pos_tags")
+    }
+    features |= {
+        "id": datasets.Value("string"),
+        "ner_tags": datasets.Sequence(datasets.ClassLabel(names=NAMES)),
+    }
     columns = {name: [row[name] for row in rows] for name in rows[0]}
     return datasets.Dataset.from_dict(columns, features=datasets.Features(features))
 
@@ -279,7 +339,12 @@ def test_a_dataset_is_trained_on_and_answered(make):
 
 
 def test_what_is_wrong_with_a_dataset_is_one_line():
-    with pytest.raises(CorpusError, match=r"^dataset: ner_tags: the labels are numbers; .*of a dataset: a ClassLabel"):
+    with pytest.raises(
+        CorpusError,
+        match=r"^dataset: ner_tags: the labels are numbers; .*of a dataset: a ClassLabel",
+    ):
         CRF().fit(Dataset(SENTENCES, {}))
-    with pytest.raises(CorpusError, match=r"^dataset: row 0: no field tokens or words with the tokens, got text$"):
+    with pytest.raises(
+        CorpusError, match=r"^dataset: row 0: no field tokens or words with the tokens, got text$"
+    ):
         CRF().fit(Dataset([{"text": "Ada ran"}], {}))

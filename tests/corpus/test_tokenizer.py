@@ -33,7 +33,10 @@ def sentences(text, tokenizer=WORDS):
             "l'Italie d\u2019Artagnan QU'IL dell'arte",
             ["l'", "Italie", "d\u2019", "Artagnan", "QU'", "IL", "dell'", "arte"],
         ),
-        ("the U.S. at 12:30, $1,234.50 (3rd)", "the U.S . at 12:30 , $ 1,234.50 ( 3rd )".split(" ")),  # noqa: SIM905
+        (
+            "the U.S. at 12:30, $1,234.50 (3rd)",
+            "the U.S . at 12:30 , $ 1,234.50 ( 3rd )".split(" "),  # noqa: SIM905
+        ),
         ("New York-based COVID-19 end.Next", "New York - based COVID - 19 end . Next".split(" ")),  # noqa: SIM905
         ("see http://a.b/c?d=1, www.x.org.", ["see", "http://a.b/c?d=1", ",", "www.x.org", "."]),
         ("(me.too@x-y.org)", ["(", "me.too@x-y.org", ")"]),
@@ -59,7 +62,10 @@ def test_words(text, words):
             "You cannot. Gonna, gotta, wanna, gimme, lemme.",
             "You can not . Gon na , got ta , wan na , gim me , lem me .",
         ),
-        ("he'll we're I've she'd I'm Ada's dogs' 1980's", "he 'll we 're I 've she 'd I 'm Ada 's dogs ' 1980 's"),
+        (
+            "he'll we're I've she'd I'm Ada's dogs' 1980's",
+            "he 'll we 're I 've she 'd I 'm Ada 's dogs ' 1980 's",
+        ),
         ("He'd've, shouldn't've", "He 'd 've , should n't 've"),
         ("'Tis 'twas more'n '80s 'em O'Hara", "'T is 't was more 'n '80s 'em O'Hara"),
         (
@@ -67,14 +73,20 @@ def test_words(text, words):
             "\" It 's ( so ) [ he ] said , \" `` no '' \u201c yes \u201d",
         ),
         ("Wait... no -- well", "Wait ... no -- well"),
-        ("1,234.5 at 12:30, 5% of $3 or US$4 #1; -5 .5", "1,234.5 at 12:30 , 5 % of $ 3 or US$ 4 # 1 ; -5 .5"),
+        (
+            "1,234.5 at 12:30, 5% of $3 or US$4 #1; -5 .5",
+            "1,234.5 at 12:30 , 5 % of $ 3 or US$ 4 # 1 ; -5 .5",
+        ),
         ("New York-based AT&T and/or R&D", "New York-based AT&T and/or R&D"),
         (
             "Mr. J. Smith, Ph.D., of Acme Inc. left the U.S. at 5 p.m.",
             "Mr. J. Smith , Ph.D. , of Acme Inc. left the U.S. at 5 p.m.",
         ),
         ("At Acme Inc.", "At Acme Inc ."),
-        ("Fresno, Calif. is hot, (Fla.) too; Messrs. A", "Fresno , Calif. is hot , ( Fla. ) too ; Messrs. A"),
+        (
+            "Fresno, Calif. is hot, (Fla.) too; Messrs. A",
+            "Fresno , Calif. is hot , ( Fla. ) too ; Messrs. A",
+        ),
         ("I said no. Go to No. 5.", "I said no . Go to No. 5 ."),
         ("www.x.org, me@x.org.", "www.x.org , me@x.org ."),
     ],
@@ -85,13 +97,24 @@ def test_treebank_words(text, words):
 
 def test_sentences_of_treebank_words():
     text = "Mr. Smith can't go. U.S. Sen. Doe left... Why?"
-    assert sentences(text, Tokenizer(name="ptb")) == ["Mr. Smith ca n't go .", "U.S. Sen. Doe left ...", "Why ?"]
+    assert sentences(text, Tokenizer(name="ptb")) == [
+        "Mr. Smith ca n't go .",
+        "U.S. Sen. Doe left ...",
+        "Why ?",
+    ]
 
 
 def test_training_data_show_their_tokenizer():
     assert shown_by([["Do", "n't"], ["go"]]) == Tokenizer(name="ptb")
-    assert shown_by(Corpus.from_sequences([[("Did", "VBD"), ("n\u2019t", "RB")]])) == Tokenizer(name="ptb")
-    for X in ([("Do", "n't")], (["Do", "n't"],), [[("Do", "VB"), ("n't", "RB")]], [[["Do", "VB"], ["n't", "RB"]]]):
+    assert shown_by(Corpus.from_sequences([[("Did", "VBD"), ("n\u2019t", "RB")]])) == Tokenizer(
+        name="ptb"
+    )
+    for X in (
+        [("Do", "n't")],
+        (["Do", "n't"],),
+        [[("Do", "VB"), ("n't", "RB")]],
+        [[["Do", "VB"], ["n't", "RB"]]],
+    ):
         assert shown_by(X) == Tokenizer(name="ptb")
     mixed = [["I", "don't", "ca", "n't"]]  # a slip among joined words
     no_words = [{"n't": 1.0}], [[{"w": "n't"}]], [[()]], [[np.ones(2)]], 3, None
@@ -100,7 +123,10 @@ def test_training_data_show_their_tokenizer():
     assert shown_by(Corpus.from_sequences([*mixed, ["n't"]])) == Tokenizer(name="ptb")
 
 
-@given(st.text() | st.text("nN'\u2019tTs.-aU1$ \n"), st.sampled_from([{}, {"characters": True}, {"name": "ptb"}]))
+@given(
+    st.text() | st.text("nN'\u2019tTs.-aU1$ \n"),
+    st.sampled_from([{}, {"characters": True}, {"name": "ptb"}]),
+)
 def test_tokens_hold_all_but_spaces(text, settings):
     tokenizer = Tokenizer(**settings)
     places = tokenizer.tokens(text)
@@ -116,7 +142,9 @@ def test_addresses_do_not_change_how_other_text_is_split(text):
         assert among == [*alone, "https://x.y"]
 
 
-@pytest.mark.parametrize("unit", ["a.", "Mr.", "n't", "'", "-", "a-", "U.S.", "n", "_", "Mr. ", "a&", "1,", "."])
+@pytest.mark.parametrize(
+    "unit", ["a.", "Mr.", "n't", "'", "-", "a-", "U.S.", "n", "_", "Mr. ", "a&", "1,", "."]
+)
 def test_long_runs_of_treebank_words_take_linear_time(unit):
     assert len(Tokenizer(name="ptb")(unit * 20_000 + "@")) >= 1
 
@@ -128,7 +156,14 @@ def test_long_runs_take_linear_time():
 
 
 def test_characters_and_patterns():
-    assert tokens("北京 IBM e\u0301", Tokenizer(characters=True)) == ["北", "京", "I", "B", "M", "e\u0301"]
+    assert tokens("北京 IBM e\u0301", Tokenizer(characters=True)) == [
+        "北",
+        "京",
+        "I",
+        "B",
+        "M",
+        "e\u0301",
+    ]
     assert tokens("a-b c!", Tokenizer(pattern=r"[\w-]+|x*")) == ["a-b", "c"]
 
 
@@ -145,7 +180,10 @@ def test_characters_and_patterns():
         ("A headline\n\nText goes\non.\r\n\r\nEnd", ["A headline", "Text goes on .", "End"]),
         ("他说：“好。”然后走了！ok", ["他 说 ： “ 好 。 ”", "然 后 走 了 ！", "ok"]),  # noqa: RUF001
         ("3.5 m. Next", ["3.5 m .", "Next"]),
-        ("\u201cHi!\u201d she said. 'Go.' He went.", ["“ Hi ! ” she said .", "' Go . '", "He went ."]),
+        (
+            "\u201cHi!\u201d she said. 'Go.' He went.",
+            ["“ Hi ! ” she said .", "' Go . '", "He went ."],
+        ),
     ],
 )
 def test_sentences(text, parts):
@@ -162,7 +200,10 @@ def test_lines_and_whole_texts():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"characters": True, "pattern": "a"}, "characters: every character is a token, so there is no token pattern"),
+        (
+            {"characters": True, "pattern": "a"},
+            "characters: every character is a token, so there is no token pattern",
+        ),
         ({"sentences": "line"}, "sentences: expected one of split, lines, none, got 'line'"),
         ({"pattern": "("}, "token_pattern: '(' is no regular expression"),
         ({"pattern": 3}, "tokenizer: expected settings of a tokenizer"),
@@ -183,6 +224,7 @@ def test_a_model_file_describes_a_tokenizer():
 
 
 def test_marks_do_not_join_characters_of_scripts_without_spaces():
-    text = "\u0e2a\u0e27\u0e31\u0e2a\u0e14\u0e35"  # Thai: consonants, two of them with a vowel sign above
+    # Thai: consonants, two of them with a vowel sign above
+    text = "\u0e2a\u0e27\u0e31\u0e2a\u0e14\u0e35"
     (places,) = Tokenizer()(text)
     assert [text[a:b] for a, b in places] == ["\u0e2a", "\u0e27\u0e31", "\u0e2a", "\u0e14\u0e35"]

@@ -47,7 +47,10 @@ def test_files_are_joined_and_words_have_one_number(folder):
 
 def test_the_format_and_the_columns_can_be_named(folder):
     assert read_words([str(folder / "one.txt")], format="text").X == [["He", "ran"], ["Stop"]]
-    assert read_words([str(folder / "columns.txt")], columns="pos,word,label").X == [["PRP", "VBD"], ["VB"]]
+    assert read_words([str(folder / "columns.txt")], columns="pos,word,label").X == [
+        ["PRP", "VBD"],
+        ["VB"],
+    ]
     with pytest.raises(CorpusError, match="columns"):
         read_words([str(folder / "text.txt")], format="columns")
 

@@ -28,7 +28,9 @@ def test_the_lowest_expected_cost_of_all_labellings(scheme, order, seed):
     triple = random.normal(size=(1, 4, 4, 4)) if order == 2 else None
     lattice = Scores(node, arc[None], triple).lattice(space.graph)
     matrix = random.uniform(0, 3, (3, 3)) * (1 - np.eye(3))
-    weight = {y: labelling_weight(lattice, np.array(y)) for y in itertools.product(range(3), repeat=4)}
+    weight = {
+        y: labelling_weight(lattice, np.array(y)) for y in itertools.product(range(3), repeat=4)
+    }
     total = np.logaddexp.reduce(list(weight.values()))
     marginals = np.zeros((4, 3))
     for y, score in weight.items():
@@ -50,21 +52,28 @@ def test_costs_keep_forced_labels(forced, costs, scheme):
     model, X = CRF(max_iter=3, n_jobs=1).fit(CORPUS), [CORPUS.X[0][:3]]
     (found,) = model.decode(X, "mbr", costs=costs, forced=[forced], constraints=scheme)
     assert found.log_probability > -np.inf
-    allowed = [model.classes_ if f is None else [f] if isinstance(f, str) else sorted(f) for f in forced]
-    labellings = [list(y) for y in itertools.product(*allowed) if scheme is None or not validate([y], "iob2")]
+    allowed = [
+        model.classes_ if f is None else [f] if isinstance(f, str) else sorted(f) for f in forced
+    ]
+    labellings = [
+        list(y) for y in itertools.product(*allowed) if scheme is None or not validate([y], "iob2")
+    ]
     assert found.labels in labellings
     (marginals,) = model.predict_marginals(X, forced=[forced], constraints=scheme)
     matrix = cost_matrix(costs, model.classes_)
     expected = np.array([[p[label] for label in model.classes_] for p in marginals]) @ matrix
 
     def cost(labelling):
-        return sum(expected[t, list(model.classes_).index(label)] for t, label in enumerate(labelling))
+        return sum(
+            expected[t, list(model.classes_).index(label)] for t, label in enumerate(labelling)
+        )
 
     assert cost(found.labels) == pytest.approx(min(map(cost, labellings)))
 
 
 @pytest.mark.parametrize(
-    "model", [CRF(max_iter=3, n_jobs=1), LatentCRF(n_latent=2, max_iter=3, n_jobs=1, random_state=0)]
+    "model",
+    [CRF(max_iter=3, n_jobs=1), LatentCRF(n_latent=2, max_iter=3, n_jobs=1, random_state=0)],
 )
 def test_costs_move_predictions(model):
     model.fit(CORPUS)
@@ -73,7 +82,9 @@ def test_costs_move_predictions(model):
     assert [d.labels for d in even] == [d.labels for d in plain]
     few = model.decode(CORPUS.X, "mbr", costs="*>O=20")
     many = model.decode(CORPUS.X, "mbr", costs="O>*=20")
-    outside = [sum(label == "O" for d in answer for label in d.labels) for answer in (few, even, many)]
+    outside = [
+        sum(label == "O" for d in answer for label in d.labels) for answer in (few, even, many)
+    ]
     assert outside == sorted(outside)
     assert outside[0] < outside[2]
     valid = model.decode(CORPUS.X, "mbr", costs="*>O=20", constraints="scheme")
@@ -92,7 +103,9 @@ def test_costs_of_labels_that_are_pruned():
 def test_the_text_and_the_table_are_the_same():
     labels = ["O", "B-PER", "B-LOC"]
     table = {("*", "B-LOC"): 2.0, ("B-PER", "O"): 5}
-    np.testing.assert_array_equal(cost_matrix("*>B-LOC=2,B-PER>O=5", labels), cost_matrix(table, labels))
+    np.testing.assert_array_equal(
+        cost_matrix("*>B-LOC=2,B-PER>O=5", labels), cost_matrix(table, labels)
+    )
 
 
 @pytest.mark.parametrize(
@@ -119,5 +132,8 @@ def test_options_of_candidates_are_refused_with_costs():
 
 
 def test_a_type_is_no_label():
-    with pytest.raises(OptionError, match="costs: no label 'NP' in this model, which has O, B-NP; did you mean 'B-NP'"):
+    with pytest.raises(
+        OptionError,
+        match="costs: no label 'NP' in this model, which has O, B-NP; did you mean 'B-NP'",
+    ):
         cost_matrix("NP>O=3", ["O", "B-NP"])

@@ -1,4 +1,5 @@
-"""Inference over class n-grams against a slow reading of the paper that enumerates all candidate sequences."""
+"""Inference over class n-grams against a slow reading of the paper that enumerates all candidate
+sequences."""
 
 import itertools
 from collections import Counter
@@ -10,7 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from labelwright.corpus.schemes import allowed, validate
-from labelwright.decode.csi import INFERENCE, best_labellings, csi, inference_named, none, oracle, satisfied, vote
+from labelwright.decode.csi import (
+    INFERENCE,
+    best_labellings,
+    csi,
+    inference_named,
+    none,
+    oracle,
+    satisfied,
+    vote,
+)
 from labelwright.errors import OptionError
 from labelwright.parallel import Workers
 from labelwright.structures.proposals import (
@@ -29,11 +39,12 @@ LABELS = ["O", "B-X", "I-X", "B-Y"]
 many = drawn(250)
 
 
-# --- a slow twin ------------------------------------------------------------------------------------------------------
+# --- a slow twin ----------------------------------------------------------------------------------
 
 
 class Slow:
-    """One sentence, word for word: classes are tuples of labels (None outside), distributions are dicts."""
+    """One sentence, word for word: classes are tuples of labels (None outside), distributions are
+    dicts."""
 
     def __init__(self, predicted, distributions, n):
         self.predicted, self.distributions, self.n, self.h = predicted, distributions, n, n // 2
@@ -44,7 +55,11 @@ class Slow:
         return self.predicted[p][t - p + self.h]
 
     def covering(self, t):
-        return [p for p in range(max(0, t - self.h), min(self.T, t + self.h + 1)) if self.label(p, t) is not None]
+        return [
+            p
+            for p in range(max(0, t - self.h), min(self.T, t + self.h + 1))
+            if self.label(p, t) is not None
+        ]
 
     def confidence(self, t, fits):
         """The share of the weight of all classes of t that fit."""
@@ -79,10 +94,13 @@ class Slow:
         return found
 
     def weight(self, labels, constraints):
-        return sum(w for positions, wanted, w in constraints if [labels[at] for at in positions] == wanted)
+        return sum(
+            w for positions, wanted, w in constraints if [labels[at] for at in positions] == wanted
+        )
 
     def ranked(self, constraints, valid=lambda labels: True):
-        """All candidate sequences that are valid, the best first; those that tie by the places of their candidates."""
+        """All candidate sequences that are valid, the best first; those that tie by the places of
+        their candidates."""
         domains = [self.domain(t) for t in range(self.T)]
         rows = []
         for places in itertools.product(*(range(len(d)) for d in domains)):
@@ -108,12 +126,16 @@ class Slow:
         return answer
 
     def oracle(self, gold):
-        return [label if label in self.domain(t) else self.predicted[t][self.h] for t, label in enumerate(gold)]
+        return [
+            label if label in self.domain(t) else self.predicted[t][self.h]
+            for t, label in enumerate(gold)
+        ]
 
 
 @st.composite
 def predictions(draw, orders=(1, 3, 5), sentences=3, labels=3):
-    """Distributions over n-gram classes of a few sentences: (table [C, n], Distributions, offsets)."""
+    """Distributions over n-gram classes of a few sentences: (table [C, n], Distributions,
+    offsets)."""
     n, L = draw(st.sampled_from(orders)), draw(st.integers(1, labels))
     h = n // 2
     lengths = draw(st.lists(st.integers(0, 6 if n < 5 else 5), min_size=1, max_size=sentences))
@@ -122,7 +144,8 @@ def predictions(draw, orders=(1, 3, 5), sentences=3, labels=3):
     classes = {}
     for _ in range(draw(st.integers(2, 8))):
         gram = rng.integers(0, L, n)
-        before, after = rng.integers(0, h + 1, 2) * (rng.random(2) < 0.4)  # some have the ends of a sentence within
+        # some have the ends of a sentence within
+        before, after = rng.integers(0, h + 1, 2) * (rng.random(2) < 0.4)
         gram[:before] = -1
         gram[n - after :] = -1
         classes[tuple(gram.tolist())] = None
@@ -131,7 +154,9 @@ def predictions(draw, orders=(1, 3, 5), sentences=3, labels=3):
     T, C = int(offsets[-1]), len(table)
     if kind == "certain":
         return table, certain(rng.integers(0, C, T)), offsets
-    dense = {"real": rng.random, "whole": lambda s: rng.integers(1, 4, s) * 1.0, "even": np.ones}[kind]((T, C))
+    dense = {"real": rng.random, "whole": lambda s: rng.integers(1, 4, s) * 1.0, "even": np.ones}[
+        kind
+    ]((T, C))
     dense[rng.random((T, C)) < 0.4] = 0
     dense[np.arange(T), rng.integers(0, C, T)] = 2.0 if kind == "real" else 3.0
     found = from_probabilities(dense)
@@ -155,10 +180,13 @@ def sentences(offsets):
     return [(n, slice(a, b)) for n, (a, b) in enumerate(itertools.pairwise(offsets.tolist()))]
 
 
-# --- n-grams and distributions ----------------------------------------------------------------------------------------
+# --- n-grams and distributions --------------------------------------------------------------------
 
 
-@given(st.lists(st.lists(st.integers(0, 2), max_size=5), min_size=1, max_size=5), st.sampled_from([1, 3, 5, 7]))
+@given(
+    st.lists(st.lists(st.integers(0, 2), max_size=5), min_size=1, max_size=5),
+    st.sampled_from([1, 3, 5, 7]),
+)
 def test_classes_are_the_distinct_windows_in_order_of_appearance(rows, n):
     codes = np.array([code for row in rows for code in row], np.int32)
     offsets = np.concatenate([[0], np.cumsum([len(row) for row in rows])]).astype(np.int64)
@@ -202,7 +230,7 @@ def test_distributions_from_probabilities():
         from_probabilities([[1.0, 0.0, 0.0]], [0, 1])
 
 
-# --- candidates -------------------------------------------------------------------------------------------------------
+# --- candidates -----------------------------------------------------------------------------------
 
 
 @many
@@ -221,7 +249,10 @@ def test_candidates_and_weights_are_those_of_the_paper(case, weighting, lengths)
     }[weighting]
     for sentence, tokens in sentences(offsets):
         twin = slow(*case, sentence)
-        domains = [row[:size].tolist() for row, size in zip(made.domains[tokens], made.sizes[tokens], strict=True)]
+        domains = [
+            row[:size].tolist()
+            for row, size in zip(made.domains[tokens], made.sizes[tokens], strict=True)
+        ]
         assert domains == [twin.domain(t) for t in range(twin.T)]
         wanted = [c for c in twin.constraints(weigh, lengths) if c[2] > 0]
         total = Counter()
@@ -229,7 +260,9 @@ def test_candidates_and_weights_are_those_of_the_paper(case, weighting, lengths)
             total[tuple(positions), tuple(labels)] += weight
         own = problem(made, sentence, range(100))
         assert own.domains == domains
-        assert {(positions, labels): w for positions, labels, w in own.factors} == pytest.approx(dict(total))
+        assert {(positions, labels): w for positions, labels, w in own.factors} == pytest.approx(
+            dict(total)
+        )
         assert (made.weights[tokens] > 0).sum() == len(wanted)  # none counts twice
         assert n_sequences(made)[sentence] == np.prod([len(d) for d in domains])
 
@@ -239,7 +272,9 @@ def test_options_of_constraints():
     given = certain(classes), table, np.array([0, 3])
     made = propose(*given, lambda p, length: p + length)
     assert made.weights[1].tolist() == [[2, 3, 4], [0, 2, 3], [0, 0, 2]]
-    with pytest.raises(OptionError, match=r"weighting: expected one of confidence, count, .* got 'best'"):
+    with pytest.raises(
+        OptionError, match=r"weighting: expected one of confidence, count, .* got 'best'"
+    ):
         propose(*given, "best")
     with pytest.raises(OptionError, match="finite number of 0 or more"):
         propose(*given, lambda p, length: -p)
@@ -254,7 +289,7 @@ def test_options_of_constraints():
         propose(certain([0]), np.array([[0, -1, 0]]), np.array([0, 1]))
 
 
-# --- inference --------------------------------------------------------------------------------------------------------
+# --- inference ------------------------------------------------------------------------------------
 
 
 @many
@@ -268,7 +303,9 @@ def test_csi_is_the_best_of_all_candidate_sequences(case, weighting):
     for sentence, tokens in sentences(offsets):
         twin = slow(*case, sentence)
         constraints = twin.constraints(
-            {"confidence": lambda p, k: p, "count": lambda p, k: 1.0, "length": lambda p, k: p * k}[weighting]
+            {"confidence": lambda p, k: p, "count": lambda p, k: 1.0, "length": lambda p, k: p * k}[
+                weighting
+            ]
         )
         labels, score = twin.ranked(constraints)[0]  # ties by the places of candidates
         assert best.scores[sentence] == pytest.approx(score, abs=1e-8)
@@ -285,7 +322,8 @@ def test_csi_keeps_to_a_label_scheme(case, scheme):
     for sentence, tokens in sentences(offsets):
         twin = slow(*case, sentence)
         rows = twin.ranked(
-            twin.constraints(), lambda codes: not codes or not validate([[names[c] for c in codes]], scheme)
+            twin.constraints(),
+            lambda codes: not codes or not validate([[names[c] for c in codes]], scheme),
         )
         listed, scores = best_labellings(made, sentence, 4, allowed(names, scheme))
         if not rows:
@@ -312,7 +350,8 @@ def test_n_best_labellings_are_those_of_enumeration(case, n):
         every = {tuple(labels): score for labels, score in ranked}
         assert len({tuple(row.tolist()) for row in rows}) == len(rows) == min(n, len(ranked))
         assert all(
-            every[tuple(row.tolist())] == pytest.approx(s, abs=1e-8) for row, s in zip(rows, scores, strict=True)
+            every[tuple(row.tolist())] == pytest.approx(s, abs=1e-8)
+            for row, s in zip(rows, scores, strict=True)
         )
 
 
@@ -341,11 +380,14 @@ def test_the_oracle_knows_the_truth(case, random):
     for sentence, tokens in sentences(offsets):
         assert best.labels[tokens].tolist() == slow(*case, sentence).oracle(gold[tokens].tolist())
     right = (best.labels == gold).sum()
-    assert all((INFERENCE[name](made).labels == gold).sum() <= right for name in ("none", "vote", "csi"))
+    assert all(
+        (INFERENCE[name](made).labels == gold).sum() <= right for name in ("none", "vote", "csi")
+    )
 
 
 def test_rounding_breaks_no_tie():
-    """0 2 is worth 0.15 + 0.15, and 1 2 is worth 0.1 + 0.2, which is a little more in binary digits."""
+    """0 2 is worth 0.15 + 0.15, and 1 2 is worth 0.1 + 0.2, which is a little more in binary
+    digits."""
     assert 0.1 + 0.2 > 0.15 + 0.15
     made = propose(certain([0, 1]), np.array([[-1, 0, 2], [1, 2, -1]]), np.array([0, 2]))
     weights = np.zeros_like(made.weights)
@@ -375,7 +417,9 @@ def test_threads_and_neighbours_change_nothing():
     assert np.array_equal(alone.scores, together.scores)
     for sentence in (0, 300, 699):
         one = csi(part(made, sentence, sentence + 1))
-        assert one.labels.tolist() == alone.labels[offsets[sentence] : offsets[sentence + 1]].tolist()
+        assert (
+            one.labels.tolist() == alone.labels[offsets[sentence] : offsets[sentence + 1]].tolist()
+        )
     assert (alone.scores >= vote(made).scores - 1e-9).all()
     assert (alone.scores > vote(made).scores + 1e-6).any()
 
@@ -385,10 +429,15 @@ def test_long_sentences_and_huge_numbers_of_sequences():
     table = np.array([[0, 0, 0], [1, 1, 1], [2, 2, 2]])
     made = propose(certain(np.arange(T) % 3), table, np.array([0, T]))
     assert n_sequences(made)[0] == np.inf
-    assert n_sequences(propose(certain(np.arange(60) % 3), table, np.array([0, 60])))[0] == 2.0**2 * 3.0**58
+    assert (
+        n_sequences(propose(certain(np.arange(60) % 3), table, np.array([0, 60])))[0]
+        == 2.0**2 * 3.0**58
+    )
     assert csi(made).scores[0] > vote(made).scores[0]
     wide = np.tile(np.arange(9)[:, None], 9)
-    with pytest.raises(OptionError, match=r"sentence of 40 tokens disagree so much .* use a lower ngram"):
+    with pytest.raises(
+        OptionError, match=r"sentence of 40 tokens disagree so much .* use a lower ngram"
+    ):
         csi(
             propose(certain(np.arange(40) % 9), wide, np.array([0, 40])),
             allowed=allowed(LABELS, "iob2"),

@@ -1,4 +1,5 @@
-"""Decoders on long, flat, huge and impossible lattices of both orders: what they cost, and that they stay honest."""
+"""Decoders on long, flat, huge and impossible lattices of both orders: what they cost, and that
+they stay honest."""
 
 import tracemalloc
 
@@ -24,7 +25,9 @@ def scored(node, arc, space, triple=0.0):
     S = space.n_states
     if space.graph.order == 1:
         return Case(Scores(node, arc), space)
-    return Case(Scores(node, arc, np.full((1, S, S, S), triple) if np.isscalar(triple) else triple), space)
+    return Case(
+        Scores(node, arc, np.full((1, S, S, S), triple) if np.isscalar(triple) else triple), space
+    )
 
 
 def check_cost(decode, *arguments, **options):
@@ -52,7 +55,9 @@ def check_cost(decode, *arguments, **options):
 def test_a_flat_model_costs_little_and_is_honest(name, noise, order):
     """Five labels, three latent states each, thirty tokens: no labelling stands out among 5^30."""
     random = np.random.default_rng(0)
-    node, arc, triple = (random.normal(size=shape) * noise for shape in [(30, 15), (1, 15, 15), (1, 15, 15, 15)])
+    node, arc, triple = (
+        random.normal(size=shape) * noise for shape in [(30, 15), (1, 15, 15), (1, 15, 15, 15)]
+    )
     case = scored(node, arc, state_space([f"l{i}" for i in range(5)], 3, order), triple)
     found = check_cost(DECODERS[name], *case)
     assert len(found.labels) == 30
@@ -77,20 +82,32 @@ def test_a_thousand_tokens(scale, by_token, order):
     random = np.random.default_rng(3)
     T, L, H = 1000, 4, 3
     S, rows = L * H, T if by_token else 1
-    node, arc, triple = (random.normal(size=shape) * scale for shape in [(T, S), (rows, S, S), (rows, S, S, S)])
+    node, arc, triple = (
+        random.normal(size=shape) * scale for shape in [(T, S), (rows, S, S), (rows, S, S, S)]
+    )
     case = scored(node, arc, state_space(LABELS, H, order), triple)
-    for name, options in [("viterbi", {}), ("marginal", {}), ("exact", {}), ("ldi", {}), ("mbr", {"n": 3})]:
+    for name, options in [
+        ("viterbi", {}),
+        ("marginal", {}),
+        ("exact", {}),
+        ("ldi", {}),
+        ("mbr", {"n": 3}),
+    ]:
         found = check_cost(DECODERS[name], *case, **options)
         assert len(found.labels) == T
         weight = labelling_weight(case.lattice, np.array(case.codes(found.labels), np.int32))
         log_z = posterior(case.lattice).log_z
-        assert found.log_probability == pytest.approx(min(0, weight - log_z), abs=1e-6 + 1e-12 * abs(log_z))
+        assert found.log_probability == pytest.approx(
+            min(0, weight - log_z), abs=1e-6 + 1e-12 * abs(log_z)
+        )
         assert not np.isnan(found.score)
         assert found.exact == (found.gap == 0)
         if name == "exact" and scale in (0.0, 1e4):
             assert found.exact
         if name == "exact" and found.exact:
-            assert viterbi(*case).log_probability <= found.log_probability + 1e-6 + 1e-12 * abs(log_z)
+            assert viterbi(*case).log_probability <= found.log_probability + 1e-6 + 1e-12 * abs(
+                log_z
+            )
 
 
 @pytest.mark.parametrize("order", [1, 2])
@@ -142,9 +159,13 @@ def test_a_lattice_without_any_path(name, order):
 @pytest.mark.parametrize("most", [5, None])
 @pytest.mark.parametrize("scale", [1.0, 1e6, 1e15, 1e30])
 def test_equal_labellings_cost_little_at_any_scale(scale, most):
-    """Rounding makes bounds a little smaller with each token; 4^12 prefixes are not searched for that."""
+    """Rounding makes bounds a little smaller with each token; 4^12 prefixes are not searched for
+    that."""
     random = np.random.default_rng(0)
-    node, arc = random.uniform(0, scale, (12, 1)).repeat(8, axis=1), np.full((1, 8, 8), random.uniform(0, scale))
+    node, arc = (
+        random.uniform(0, scale, (12, 1)).repeat(8, axis=1),
+        np.full((1, 8, 8), random.uniform(0, scale)),
+    )
     case = scored(node, arc, state_space([f"l{i}" for i in range(4)], 2))
     found = check_cost(DECODERS["exact"], *case, max_expansions=most)
     assert len(found.labels) == 12

@@ -1,5 +1,5 @@
-"""Decoders of latent models of both orders against enumeration of every latent path: right optima, true bounds,
-honest proofs."""
+"""Decoders of latent models of both orders against enumeration of every latent path: right optima,
+true bounds, honest proofs."""
 
 import itertools
 import sys
@@ -26,15 +26,20 @@ from labelwright.structures.lattice import (
 )
 from labelwright.structures.states import state_space
 
-exact, ldi, viterbi, marginal, mbr = (DECODERS[name] for name in ("exact", "ldi", "viterbi", "marginal", "mbr"))
+exact, ldi, viterbi, marginal, mbr = (
+    DECODERS[name] for name in ("exact", "ldi", "viterbi", "marginal", "mbr")
+)
 
 
 def check(found, case, truth):
-    """What every record must keep: a whole labelling, its true weight, no proof that is not one, no gap too small."""
+    """What every record must keep: a whole labelling, its true weight, no proof that is not one, no
+    gap too small."""
     assert len(found.labels) == truth.T
     at = truth.at(case.codes(found.labels))
     digits = case.digits
-    assert found.log_probability == pytest.approx(min(0.0, truth.weights[at] - truth.log_z), abs=digits)
+    assert found.log_probability == pytest.approx(
+        min(0.0, truth.weights[at] - truth.log_z), abs=digits
+    )
     assert found.log_probability <= 0
     p, best = truth.p[at], truth.p.max()
     assert isinstance(found.exact, bool)
@@ -55,7 +60,7 @@ def same_optimum(found, case, truth):
     assert truth.weights[at] == pytest.approx(truth.ranked[0], abs=case.digits)
 
 
-# --- exact ------------------------------------------------------------------------------------------------------------
+# --- exact ----------------------------------------------------------------------------------------
 
 
 @many
@@ -124,7 +129,8 @@ def test_a_search_cut_short_is_honest(case):
 @few
 @given(cases(max_paths=50_000), st.integers(0, 30), st.integers(2, 12))
 def test_n_best_cut_short(case, limit, n):
-    """What is said to be proven is the true beginning of the list; what comes after it is a labelling of its own."""
+    """What is said to be proven is the true beginning of the list; what comes after it is a
+    labelling of its own."""
     truth = case.truth
     assume(truth.possible)
     found = labellings(case.lattice, n, max_expansions=limit)
@@ -164,7 +170,8 @@ def test_limits_of_time_and_expansions_on_long_sentences(order):
 
 
 def test_equal_scores_on_two_graphs_are_not_mistaken():
-    """Six states of order 1 and three of order 2 have 36 arcs each: the same scores mean something else there."""
+    """Six states of order 1 and three of order 2 have 36 arcs each: the same scores mean something
+    else there."""
     random = np.random.default_rng(0)
     arc = random.normal(size=(1, 36)) * 3
     one, two = state_space(["A", "B", "C"], 2), state_space(["A", "B", "C"], 1, 2)
@@ -174,7 +181,9 @@ def test_equal_scores_on_two_graphs_are_not_mistaken():
     lattices = [Lattice(random.normal(size=(5, 6)), arc, one.graph), Lattice(node, arc, two.graph)]
     for lattice, space in [*zip(lattices, (one, two), strict=True)] * 2:
         found = exact(lattice, space)
-        weight = labelling_weight(lattice, np.array([space.labels.index(label) for label in found.labels], np.int32))
+        weight = labelling_weight(
+            lattice, np.array([space.labels.index(label) for label in found.labels], np.int32)
+        )
         assert found.score == pytest.approx(weight)
 
 
@@ -197,7 +206,11 @@ def test_a_record_prints_what_is_known_in_plain_numbers():
         ("ldi", {"alpha": 0}, "alpha: expected a number above 0"),
         ("ldi", {"alpha": 1.5}, "alpha: expected a number above 0"),
         ("ldi", {"alpha": float("nan")}, "alpha: expected a number above 0"),
-        ("exact", {"max_expansions": 2.5}, "max_expansions: expected a whole number, 0 or more, got 2.5"),
+        (
+            "exact",
+            {"max_expansions": 2.5},
+            "max_expansions: expected a whole number, 0 or more, got 2.5",
+        ),
         ("exact", {"time_limit": "1"}, "time_limit: expected 0 seconds or more, got '1'"),
         ("ldi", {"n": "3"}, "n: expected a whole number, 0 or more, got '3'"),
         ("mbr", {"n": 2001}, "n: expected a whole number, 1 to 2,000, got 2001"),
@@ -213,7 +226,7 @@ def test_options_out_of_range(name, options, message):
         DECODERS[name](*hard(3), **options)
 
 
-# --- ldi --------------------------------------------------------------------------------------------------------------
+# --- ldi ------------------------------------------------------------------------------------------
 
 
 @few
@@ -228,7 +241,9 @@ def test_ldi_with_limits(case, n, alpha):
     # the counters
     places = [truth.at(y) for y in met.labels]
     assert 1 <= found.label_paths == len(places) == len(set(places)) <= found.latent_paths <= n
-    np.testing.assert_allclose(np.exp(met.log_probabilities), truth.p[places], rtol=0, atol=10 * case.digits)
+    np.testing.assert_allclose(
+        np.exp(met.log_probabilities), truth.p[places], rtol=0, atol=10 * case.digits
+    )
     assert found.mass == pytest.approx(truth.p[places].sum(), abs=10 * case.digits)
     assert found.log_probability == max(met.log_probabilities)
     # the labellings are those of the best latent paths
@@ -263,7 +278,9 @@ def test_ldi_on_a_long_sentence_ends_in_time(order, monkeypatch):
     """With a clock on which every look takes 0.1 seconds."""
     seconds = itertools.count(0.0, 0.1)
     monkeypatch.setattr(
-        sys.modules["labelwright.decode.paths"], "time", SimpleNamespace(monotonic=lambda: next(seconds))
+        sys.modules["labelwright.decode.paths"],
+        "time",
+        SimpleNamespace(monotonic=lambda: next(seconds)),
     )
     found = ldi(*hard(60, order=order), n=0, time_limit=0.25)
     assert next(seconds) == pytest.approx(0.4)  # the start and three looks
@@ -290,7 +307,7 @@ def test_ldi_claims_no_proof_by_its_looser_rule(order):
     assert stopped > 5
 
 
-# --- viterbi and marginal ---------------------------------------------------------------------------------------------
+# --- viterbi and marginal -------------------------------------------------------------------------
 
 
 @few
@@ -322,10 +339,12 @@ def test_marginal_takes_the_best_sum_at_each_token(case):
     sums = truth.labels()
     chosen = sums[np.arange(truth.T), case.codes(found.labels)]
     np.testing.assert_allclose(chosen, sums.max(axis=1), atol=20 * case.digits)
-    assert found.score == pytest.approx(truth.weights[truth.at(case.codes(found.labels))], abs=2 * case.digits)
+    assert found.score == pytest.approx(
+        truth.weights[truth.at(case.codes(found.labels))], abs=2 * case.digits
+    )
 
 
-# --- mbr --------------------------------------------------------------------------------------------------------------
+# --- mbr ------------------------------------------------------------------------------------------
 
 
 def true_f1(a, b):
@@ -346,18 +365,29 @@ GAINS = {"f1": true_f1, "accuracy": true_accuracy, lopsided: lopsided}
 
 
 @few
-@given(cases(max_paths=20_000), st.sampled_from(list(GAINS)), st.sampled_from(["nbest", "ldi"]), st.integers(1, 20))
+@given(
+    cases(max_paths=20_000),
+    st.sampled_from(list(GAINS)),
+    st.sampled_from(["nbest", "ldi"]),
+    st.integers(1, 20),
+)
 def test_mbr_maximises_the_expected_gain_over_its_candidates(case, gain, source, n):
     truth = case.truth
     assume(truth.possible)
     found = mbr(*case, gain=gain, candidates=source, n=n)
     check(found, case, truth)
-    met = labellings(case.lattice, n).labels if source == "nbest" else candidates(case.lattice, n).labels
+    met = (
+        labellings(case.lattice, n).labels
+        if source == "nbest"
+        else candidates(case.lattice, n).labels
+    )
     texts = [[case.space.labels[y] for y in codes] for codes in met]
     p = [truth.p[truth.at(codes)] for codes in met]
     expected = [sum(q * GAINS[gain](a, b) for q, b in zip(p, texts, strict=True)) for a in texts]
     assert found.labels in texts
-    assert expected[texts.index(found.labels)] == pytest.approx(max(expected), abs=1e-9 + 100 * case.digits)
+    assert expected[texts.index(found.labels)] == pytest.approx(
+        max(expected), abs=1e-9 + 100 * case.digits
+    )
     assert found.label_paths == len(texts)
     assert found.mass == pytest.approx(sum(p), abs=10 * case.digits)
 
@@ -377,9 +407,15 @@ def test_mbr_where_every_probability_is_too_small_for_a_number(order):
     assert found.log_probability < -800
     met = labellings(case.lattice, 5, max_expansions=3000)
     p = np.exp(np.array(met.log_weights) - max(met.log_weights))
-    gains = [sum(q * np.mean(a == b) for q, b in zip(p, met.labels, strict=True)) for a in met.labels]
+    gains = [
+        sum(q * np.mean(a == b) for q, b in zip(p, met.labels, strict=True)) for a in met.labels
+    ]
     assert case.codes(found.labels) == met.labels[int(np.argmax(gains))].tolist()
 
 
 def test_gains_of_labellings_with_and_without_chunks() -> None:
-    assert chunk_f1([["O", "O"], ["B-X", "O"], ["O", "O"]]).tolist() == [[1, 0, 1], [0, 1, 0], [1, 0, 1]]
+    assert chunk_f1([["O", "O"], ["B-X", "O"], ["O", "O"]]).tolist() == [
+        [1, 0, 1],
+        [0, 1, 0],
+        [1, 0, 1],
+    ]

@@ -45,12 +45,24 @@ def agree(problem, objective, weights, rel=1e-9):
 
 @st.composite
 def problems(draw):
-    """Small data with a model: orders, features, latent states, sets of labels, weights, constraints."""
+    """Small data with a model: orders, features, latent states, sets of labels, weights,
+    constraints."""
     template, order = draw(st.sampled_from(ORDERS))
     make, labels, scheme = draw(
-        st.sampled_from([(words, LABELS, None), (words, LABELS, "iob2"), (bioes, None, "bioes"), (dicts, LABELS, None)])
+        st.sampled_from(
+            [
+                (words, LABELS, None),
+                (words, LABELS, "iob2"),
+                (bioes, None, "bioes"),
+                (dicts, LABELS, None),
+            ]
+        )
     )
-    X, y = make(draw(st.integers(1, 7)), seed=draw(st.integers(0, 99)), longest=draw(st.sampled_from([1, 3, 12])))
+    X, y = make(
+        draw(st.integers(1, 7)),
+        seed=draw(st.integers(0, 99)),
+        longest=draw(st.sampled_from([1, 3, 12])),
+    )
     labels = labels or ["O", "B-X", "I-X", "E-X", "S-X"]
     rng, L = np.random.default_rng(draw(st.integers(0, 99))), len(labels)
     sets, often, costs = draw(st.booleans()), draw(st.booleans()), draw(st.booleans())
@@ -61,7 +73,10 @@ def problems(draw):
     )
     codes = [[labels.index(label) for label in s] for s in y]
     if sets:  # any label, or any but the first
-        codes = [[c if rng.random() < 0.5 else L + int(c > 0 and rng.random() < 0.5) for c in s] for s in codes]
+        codes = [
+            [c if rng.random() < 0.5 else L + int(c > 0 and rng.random() < 0.5) for c in s]
+            for s in codes
+        ]
     sizes = draw(st.sampled_from([1, 2, [1 + k % 3 for k in range(L)]]))
     cells = draw(st.sampled_from(["observed", "all"]))
     if make is dicts:
@@ -79,13 +94,21 @@ def test_loss_and_gradient_are_those_of_the_cpu(problem, scale, long):
         objective = on_device(problem)
     weights = problem.random_weights(scale)
     agree(problem, objective, weights)
-    agree(problem, on_device(problem, torch.float32), weights.astype(np.float32).astype(np.float64), 2e-5)
+    agree(
+        problem,
+        on_device(problem, torch.float32),
+        weights.astype(np.float32).astype(np.float64),
+        2e-5,
+    )
 
 
 @pytest.mark.parametrize(("template", "order"), [(STATES, 1), (ARCS, 1), (TRIPLES, 2)])
 def test_a_sentence_of_a_thousand_tokens(template, order):
     X, y = words(600, seed=7)
-    X, y = [[w for s in X for w in s][:1000], *X[:50]], [[label for s in y for label in s][:1000], *y[:50]]
+    X, y = (
+        [[w for s in X for w in s][:1000], *X[:50]],
+        [[label for s in y for label in s][:1000], *y[:50]],
+    )
     problem = Problem(X, y, template, order=order)
     objective = on_device(problem, torch.float32)
     assert len(objective.shards[0][0].layout.steps) < 150
@@ -105,13 +128,17 @@ def test_shards_that_come_in_turn_count_the_same(monkeypatch):
     def laid(self, records):
         sizes = list(map(place._room, records))
         stage = self.zeros(max(sizes), dtype=torch.uint8)
-        return [self._staged(record, size, stage) for record, size in zip(records, sizes, strict=True)]
+        return [
+            self._staged(record, size, stage) for record, size in zip(records, sizes, strict=True)
+        ]
 
     monkeypatch.setattr(Place, "laid", laid)
     streamed = on_device(problem)
     assert all(bring is not None for _, bring in streamed.shards)
     weights = problem.random_weights()
-    for (loss, gradient), (again, slopes) in [(evaluated(objective, weights), evaluated(streamed, weights))] * 2:
+    for (loss, gradient), (again, slopes) in [
+        (evaluated(objective, weights), evaluated(streamed, weights))
+    ] * 2:
         assert again == loss
         assert slopes.tobytes() == gradient.tobytes()
 
@@ -124,7 +151,8 @@ def test_the_precise_objective_is_the_one_made_in_float64():
 
 
 def test_without_memory_shards_become_smaller(monkeypatch):
-    """A device whose memory is full takes shards of half the size, until there is nothing left to halve."""
+    """A device whose memory is full takes shards of half the size, until there is nothing left to
+    halve."""
     X, y = words(2000, seed=3, longest=6)
     problem, tries, enough = Problem(X, y, ARCS), [], 3
 
@@ -142,7 +170,8 @@ def test_without_memory_shards_become_smaller(monkeypatch):
     enough = 10**9
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (1e9, 2e9))
     with pytest.raises(
-        OptionError, match=r"out of memory: the features need .* 1\.0 of 2\.0 GB are free; end other programs"
+        OptionError,
+        match=r"out of memory: the features need .* 1\.0 of 2\.0 GB are free; end other programs",
     ):
         on_device(problem)
 
@@ -160,7 +189,10 @@ MODELS = {
 def twins(name):
     """The same model on the CPU, and by PyTorch."""
     model = MODELS[name]
-    return [type(model)(**model.get_params() | {"device": device, "n_jobs": 1}) for device in ("cpu", WHERE)]
+    return [
+        type(model)(**model.get_params() | {"device": device, "n_jobs": 1})
+        for device in ("cpu", WHERE)
+    ]
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -168,7 +200,11 @@ def test_the_optimum_is_that_of_the_cpu(name):
     X, y = words(60, seed=1, longest=9)
     one, two = (model.fit(X, y) for model in twins(name))
     assert two.training_["loss"] == pytest.approx(one.training_["loss"], rel=1e-5)
-    same = [a == b for s, t in zip(one.predict(X), two.predict(X), strict=True) for a, b in zip(s, t, strict=True)]
+    same = [
+        a == b
+        for s, t in zip(one.predict(X), two.predict(X), strict=True)
+        for a, b in zip(s, t, strict=True)
+    ]
     assert np.mean(same) >= 0.99
     assert two.weights_.dtype == np.float32
 
@@ -195,7 +231,9 @@ def test_a_run_that_is_resumed_ends_with_the_same_bits(tmp_path, l1):
 
 
 def test_further_sentences():
-    models = [CRF(template=STATES, device=d, tol=1e-8).fit(*words(40, seed=1)) for d in ("cpu", WHERE)]
+    models = [
+        CRF(template=STATES, device=d, tol=1e-8).fit(*words(40, seed=1)) for d in ("cpu", WHERE)
+    ]
     for model in models:
         model.partial_fit(*words(20, seed=2))
     np.testing.assert_allclose(models[1].weights_, models[0].weights_, atol=2e-3)
@@ -212,8 +250,14 @@ def test_refusals(monkeypatch):
     X, y = words(6, seed=1)
     for settings, message in [
         ({"device": "gpu"}, r"device: expected cpu, cuda, cuda:1, mps, or torch"),
-        ({"device": "torch", "optimizer": "sgd"}, r"device='torch': optimizer='sgd' is trained on the CPU alone"),
-        ({"device": "torch", "entity_rate": 0.1}, r"device='torch': entity_rate is trained on the CPU alone"),
+        (
+            {"device": "torch", "optimizer": "sgd"},
+            r"device='torch': optimizer='sgd' is trained on the CPU alone",
+        ),
+        (
+            {"device": "torch", "entity_rate": 0.1},
+            r"device='torch': entity_rate is trained on the CPU alone",
+        ),
         (
             {"device": "torch", "prune_labels": 0.99},
             r"prune_labels: candidates are trained on the CPU, got device='torch'",
@@ -222,14 +266,19 @@ def test_refusals(monkeypatch):
         with pytest.raises(OptionError, match=message):
             CRF(**settings).fit(X, y)
     if not torch.cuda.is_available():
-        with pytest.raises(OptionError, match=r"device='cuda': PyTorch finds no such device; use device='cpu'"):
+        with pytest.raises(
+            OptionError, match=r"device='cuda': PyTorch finds no such device; use device='cpu'"
+        ):
             CRF(device="cuda").fit(X, y)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     with pytest.raises(OptionError, match=r"device='cuda:1': PyTorch finds 1 of this kind"):
         CRF(device="cuda:1").fit(X, y)
     monkeypatch.setattr(place, "torch", None)
-    with pytest.raises(OptionError, match=r"PyTorch is missing; pip install 'labelwright\[gpu\]', or use device='cpu'"):
+    with pytest.raises(
+        OptionError,
+        match=r"PyTorch is missing; pip install 'labelwright\[gpu\]', or use device='cpu'",
+    ):
         CRF(device="cuda").fit(X, y)
 
 
@@ -240,7 +289,10 @@ def test_workers_of_a_cluster_train_on_theirs(tmp_path):
     settings = {"max_iter": 300, "tol": 0, "l2": 10.0, "n_jobs": 1}
     here = CRF(**settings).fit(corpus)
     quiet = {"dashboard_address": None, "memory_limit": 0, "processes": False}
-    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, **quiet) as cluster, cluster.get_client() as c:
+    with (
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, **quiet) as cluster,
+        cluster.get_client() as c,
+    ):
         parts = Partitions(str(tmp_path / "train.txt"), "word,pos,chunk", size=1000)
         there = CRF(device=WHERE, **settings).fit(parts, client=c)
     assert len(parts.parts()) > 2

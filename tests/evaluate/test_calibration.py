@@ -26,14 +26,17 @@ def test_errors_by_hand():
     parts = [[order[i] for i in part] for part in np.array_split(np.arange(173), 7)]
     gaps = [len(p) * abs(np.mean(seen.said[p]) - np.mean(seen.right[p])) for p in parts]
     assert report.ece == pytest.approx(sum(gaps) / 173)
-    assert report.brier == pytest.approx(np.mean([(p - r) ** 2 for p, r in zip(seen.said, seen.right, strict=True)]))
+    assert report.brier == pytest.approx(
+        np.mean([(p - r) ** 2 for p, r in zip(seen.said, seen.right, strict=True)])
+    )
     assert [each.n for each in report.bins] == [len(p) for p in parts]
     assert all(a.high <= b.low for a, b in zip(report.bins, report.bins[1:], strict=False))
 
 
 def test_honest_probabilities_have_no_error_and_others_have_theirs():
     assert reliability(made_up(20_000)).ece < 0.015
-    assert reliability(made_up(20_000, wrong=0.2)).ece == pytest.approx(0.16, abs=0.015)  # of 0.8 on average
+    # of 0.8 on average
+    assert reliability(made_up(20_000, wrong=0.2)).ece == pytest.approx(0.16, abs=0.015)
 
 
 def test_what_is_kept_at_a_precision():
@@ -55,7 +58,11 @@ def test_the_threshold_that_is_shown_keeps_no_less():
     report = reliability(Judged(said, np.array([True, True, True, False]), "entity", 4))
     for operation in report.operations:
         assert f"threshold {operation.shown_threshold})" in str(report)
-        assert (said >= float(operation.shown_threshold)).sum() == (said >= operation.threshold).sum() == 3
+        assert (
+            (said >= float(operation.shown_threshold)).sum()
+            == (said >= operation.threshold).sum()
+            == 3
+        )
     assert report.operations[0].shown_threshold == "0.6500"
     best = reliability(Judged(said[:1], np.array([True]), "entity", 1)).operations[0]
     assert best.shown_threshold == "0.9999"
@@ -79,7 +86,11 @@ def test_nothing_predicted():
 
 def test_entities_are_right_as_a_whole():
     gold = [["B-PER", "I-PER", "O"], ["O"]]
-    seen = judged([[Span(0, 2, "PER", 0.9), Span(2, 3, "LOC", 0.2)], [Span(0, 1, "PER", 0.5)]], gold, ["O", "B-PER"])
+    seen = judged(
+        [[Span(0, 2, "PER", 0.9), Span(2, 3, "LOC", 0.2)], [Span(0, 1, "PER", 0.5)]],
+        gold,
+        ["O", "B-PER"],
+    )
     assert seen.right.tolist() == [True, False, False]
     assert seen.n_gold == 1
     with pytest.raises(OptionError, match=r"^y: 2 sentences, but X has 1$"):
@@ -89,7 +100,12 @@ def test_entities_are_right_as_a_whole():
 def test_entities_that_touch_an_unknown_label_are_left_out():
     gold = [["B-PER", "I-PER", "O", None, "O", "B-LOC"], ["B-PER", None], [None, "I-LOC", "O", "O"]]
     entities = [
-        [Span(0, 2, "PER", 0.9), Span(2, 3, "LOC", 0.8), Span(3, 5, "LOC", 0.7), Span(5, 6, "LOC", 0.6)],
+        [
+            Span(0, 2, "PER", 0.9),
+            Span(2, 3, "LOC", 0.8),
+            Span(3, 5, "LOC", 0.7),
+            Span(5, 6, "LOC", 0.6),
+        ],
         [Span(0, 1, "PER", 0.5)],
         [Span(1, 2, "LOC", 0.4), Span(3, 4, "LOC", 0.3)],
     ]
@@ -113,8 +129,13 @@ def test_of_labels_that_are_known_in_part():
     predicted = model.predict(X[30:])
     sets = [[{label, "B-other"} for label in labels] for labels in predicted]
     assert calibration_report(model, X[30:], sets).right == 1.0
-    assert calibration_report(model, X[30:], [[{"B-other", "I-other"}] * len(x) for x in X[30:]]).right == 0.0
-    with pytest.raises(OptionError, match=r"^y: sentence 1 has 1 labels, but X has \d+ tokens there$"):
+    assert (
+        calibration_report(model, X[30:], [[{"B-other", "I-other"}] * len(x) for x in X[30:]]).right
+        == 0.0
+    )
+    with pytest.raises(
+        OptionError, match=r"^y: sentence 1 has 1 labels, but X has \d+ tokens there$"
+    ):
         calibration_report(model, X[30:], [y[30], ["O"], *y[32:]])
 
 
@@ -140,8 +161,14 @@ def test_of_a_model():
 def test_numbers_that_are_no_probabilities_are_called_confidence():
     made = builtin_corpus(60, random_state=1)
     X, y = made.column("word"), made.column("entity")
-    for tagger in (Perceptron(n_jobs=1, max_iter=3), MemoryTagger(n_jobs=1), CRF(n_jobs=1, max_iter=10)):
-        report = calibration_report(tagger.fit(X[:30], y[:30]).calibrate(X[30:], y[30:]), X[30:], y[30:])
+    for tagger in (
+        Perceptron(n_jobs=1, max_iter=3),
+        MemoryTagger(n_jobs=1),
+        CRF(n_jobs=1, max_iter=10),
+    ):
+        report = calibration_report(
+            tagger.fit(X[:30], y[:30]).calibrate(X[30:], y[30:]), X[30:], y[30:]
+        )
         measure = "probability" if isinstance(tagger, CRF) else "confidence"
         assert report.measure == report.as_dict()["measure"] == measure
         assert str(report).startswith(measure)
@@ -150,7 +177,9 @@ def test_numbers_that_are_no_probabilities_are_called_confidence():
 def test_of_a_layer_and_of_models_without_probabilities():
     made = builtin_corpus(20, random_state=1)
     X, y = made.column("word"), {name: made.column(name) for name in ("pos", "entity")}
-    model = Cascade([("pos", CRF(max_iter=3)), ("entity", CRF(max_iter=3))], passing="best", n_jobs=1).fit(X, y)
+    model = Cascade(
+        [("pos", CRF(max_iter=3)), ("entity", CRF(max_iter=3))], passing="best", n_jobs=1
+    ).fit(X, y)
     assert calibration_report(model, X, y["entity"], layer="entity").unit == "entity"
     with pytest.raises(OptionError, match=r"^layer: expected one of pos, entity, got 'chunk'$"):
         calibration_report(model, X, y["pos"], layer="chunk")

@@ -30,7 +30,9 @@ def upper(before: str, after: str) -> Versions:
 )
 def test_what_happens_near_a_change(before: str, after: str, counts: tuple[int, int, int]) -> None:
     lower = Versions([["D", "N", "V", "."]], [["D", "V", "V", "."]], [["D", "N", "V", "."]])
-    assert label_changes(lower, upper(before, after)) == [LabelChange("V", "N", *counts, corrected=1, broken=0)]
+    assert label_changes(lower, upper(before, after)) == [
+        LabelChange("V", "N", *counts, corrected=1, broken=0)
+    ]
 
 
 def test_the_most_frequent_change_is_first_and_equal_ones_are_in_order() -> None:
@@ -64,7 +66,10 @@ def test_counts_agree_with_a_slow_count() -> None:
             pair = lower.before[n][t], lower.after[n][t]
             if pair[0] != pair[1]:
                 near = [s for s in range(length) if abs(s - t) <= NEAR]
-                was, is_now = (sum(v[n][s] == above.gold[n][s] for s in near) for v in (above.before, above.after))
+                was, is_now = (
+                    sum(v[n][s] == above.gold[n][s] for s in near)
+                    for v in (above.before, above.after)
+                )
                 counts = expected.setdefault(pair, [0, 0, 0])
                 counts[0 if is_now > was else 1 if is_now < was else 2] += 1
     changes = label_changes(lower, above)

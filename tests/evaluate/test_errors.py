@@ -1,4 +1,5 @@
-"""Errors of labels: every wrong chunk is in exactly one of them, and what is counted agrees with the scores."""
+"""Errors of labels: every wrong chunk is in exactly one of them, and what is counted agrees with
+the scores."""
 
 import re
 from collections import Counter
@@ -31,7 +32,9 @@ def trained():
 
 
 def test_kinds_of_errors():
-    analysis = evaluate(GOLD, PREDICTED).errors(X, train=[["Bank", "of", "hired", "Mary", "is", "saw"]])
+    analysis = evaluate(GOLD, PREDICTED).errors(
+        X, train=[["Bank", "of", "hired", "Mary", "is", "saw"]]
+    )
     kinds = [(error.kind, error.sentence, error.text, error.unseen) for error in analysis.errors]
     assert kinds == [
         ("boundary", 0, "Bank of England", True),
@@ -40,7 +43,13 @@ def test_kinds_of_errors():
         ("invented", 1, "Old", True),
         ("type+boundary", 2, "John Doe", True),
     ]
-    assert analysis.kinds == {"missed": 1, "invented": 1, "type": 1, "boundary": 1, "type+boundary": 1}
+    assert analysis.kinds == {
+        "missed": 1,
+        "invented": 1,
+        "type": 1,
+        "boundary": 1,
+        "type+boundary": 1,
+    }
     assert [tuple(pair) for pair in analysis.confusions] == [("LOC", "ORG", 1), ("PER", "LOC", 1)]
     assert [tuple(each) for each in analysis.boundaries] == [("left out after", "England", 1)]
     assert analysis.vocabulary is not None
@@ -50,7 +59,9 @@ def test_kinds_of_errors():
 
 @given(st.lists(st.lists(st.tuples(LABELS, LABELS), max_size=9), min_size=1, max_size=3))
 def test_errors_add_up_to_the_scores(sentences):
-    gold, predicted = ([[pair[side] for pair in sentence] for sentence in sentences] for side in (0, 1))
+    gold, predicted = (
+        [[pair[side] for pair in sentence] for sentence in sentences] for side in (0, 1)
+    )
     for reading in ("conlleval", "token"):
         report = evaluate(gold, predicted, reading=reading)
         analysis = report.errors([["w"] * len(sentence) for sentence in sentences], train=[["w"]])
@@ -60,13 +71,20 @@ def test_errors_add_up_to_the_scores(sentences):
         assert analysis.vocabulary is not None
         assert analysis.vocabulary["seen"] == analysis.total
         assert sum(error.gold is not None for error in analysis.errors) == wanted[0] - wanted[2]
-        assert sum(error.predicted is not None for error in analysis.errors) == wanted[1] - wanted[2]
+        assert (
+            sum(error.predicted is not None for error in analysis.errors) == wanted[1] - wanted[2]
+        )
         assert sum(analysis.kinds.values()) == len(analysis.errors)
-        assert sum(phrase.n for listed in analysis.phrases.values() for phrase in listed) == len(analysis.errors)
+        assert sum(phrase.n for listed in analysis.phrases.values() for phrase in listed) == len(
+            analysis.errors
+        )
 
 
 def test_partners_overlap_and_are_used_once():
-    gold, predicted = [Span(0, 3, "A"), Span(4, 6, "B")], [Span(1, 2, "B"), Span(2, 5, "A"), Span(7, 8, "B")]
+    gold, predicted = (
+        [Span(0, 3, "A"), Span(4, 6, "B")],
+        [Span(1, 2, "B"), Span(2, 5, "A"), Span(7, 8, "B")],
+    )
     pairs = paired(gold, predicted)
     assert Counter(kind_of(*pair) for pair in pairs) == {"boundary": 1, "missed": 1, "invented": 2}
     assert [pair[0] for pair in pairs if pair[0] is not None] == gold
@@ -80,7 +98,9 @@ def test_probabilities_are_those_of_the_model(trained):
         spans = [span for span in (error.gold, error.predicted) if span is not None]
         asked = [span._replace(probability=None) for span in spans]
         (told,) = model.span_probabilities(test.take([error.sentence]), [asked])
-        assert [span.probability for span in spans] == pytest.approx([span.probability for span in told])
+        assert [span.probability for span in spans] == pytest.approx(
+            [span.probability for span in told]
+        )
     assert analysis.vocabulary is not None  # by the features of the model
 
 
@@ -103,7 +123,12 @@ def test_a_tagger_without_probabilities_has_errors_without_them(trained):
     _, train, test = trained
     model = Perceptron(max_iter=2, n_jobs=1).fit(train)
     analysis = evaluate(test.y, model.predict(test)).errors(test, model=model)
-    assert {span.probability for error in analysis.errors for span in (error.gold, error.predicted) if span} == {None}
+    assert {
+        span.probability
+        for error in analysis.errors
+        for span in (error.gold, error.predicted)
+        if span
+    } == {None}
 
 
 def test_a_layer_of_a_cascade():
@@ -146,7 +171,9 @@ def test_the_page_holds_every_error_and_nothing_from_outside():
     hostile = [["</template><b>", *sentence[1:]] for sentence in X]
     analysis = evaluate(GOLD, PREDICTED).errors(hostile).as_dict()
     text = page({"": analysis}, "<title> & @DATA@")
-    assert re.findall(r'<article data-kind="(.*?)"', text) == [error["kind"] for error in analysis["errors"]]
+    assert re.findall(r'<article data-kind="(.*?)"', text) == [
+        error["kind"] for error in analysis["errors"]
+    ]
     rows = re.findall(r'<tr class="pick".*?>', text)
     for pick in (pick for table in tables_of(analysis) for pick in table.picks):
         chosen = [f'data-{name}="{escape(value)}"' for name, value in pick.items()]
@@ -179,7 +206,13 @@ def test_shares_of_nothing_are_dashes(labels: str, dashes: int) -> None:
 
 def test_the_repr_is_one_line() -> None:
     report = evaluate([["B-X", "O"]], [["B-X", "O"]])
-    assert repr(report) == "<Report: F1 100.00 of chunks, 2 tokens, 1 sentence; print it for the table>"
+    assert (
+        repr(report)
+        == "<Report: F1 100.00 of chunks, 2 tokens, 1 sentence; print it for the table>"
+    )
     wrong = evaluate([["N", "V"]], [["N", "N"]])
-    assert repr(wrong) == "<Report: accuracy 50.00 of labels, 2 tokens, 1 sentence; print it for the table>"
+    assert (
+        repr(wrong)
+        == "<Report: accuracy 50.00 of labels, 2 tokens, 1 sentence; print it for the table>"
+    )
     assert repr(wrong.errors()) == "<ErrorAnalysis: 1 errors (1 label); print it for the tables>"

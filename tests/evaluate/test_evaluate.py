@@ -15,18 +15,49 @@ from scipy import stats
 from labelwright.corpus.schemes import SCHEMES, convert
 from labelwright.corpus.spans import spans_of
 from labelwright.errors import CorpusError, OptionError
-from labelwright.evaluate import compare, count, evaluate, mcnemar, paired_bootstrap, report_of, significance
+from labelwright.evaluate import (
+    compare,
+    count,
+    evaluate,
+    mcnemar,
+    paired_bootstrap,
+    report_of,
+    significance,
+)
 
-# ---------------------------------------------------------------- an oracle: conlleval's rules, pair by pair
+# ---------------------------------------------------------------- an oracle: conlleval's rules,
+# pair by pair
 
-# Pairs of letters between which a chunk of one type starts or ends.  First the script's own, for B I O E; then the
-# usual extension to BIOES: the script has no rule for S, and sees no break between E and B.
-STARTS = {"OB", "OI", "OE", "BB", "IB", "EE", "EI"} | {"EB", "OS", "BS", "IS", "ES", "SS", "SB", "SI", "SE"}
-ENDS = {"BO", "IO", "EO", "BB", "IB", "EE", "EI"} | {"EB", "BS", "IS", "ES", "SS", "SB", "SI", "SE", "SO"}
+# Pairs of letters between which a chunk of one type starts or ends.  First the script's own, for B
+# I O E; then the usual extension to BIOES: the script has no rule for S, and sees no break between
+# E and B.
+STARTS = {"OB", "OI", "OE", "BB", "IB", "EE", "EI"} | {
+    "EB",
+    "OS",
+    "BS",
+    "IS",
+    "ES",
+    "SS",
+    "SB",
+    "SI",
+    "SE",
+}
+ENDS = {"BO", "IO", "EO", "BB", "IB", "EE", "EI"} | {
+    "EB",
+    "BS",
+    "IS",
+    "ES",
+    "SS",
+    "SB",
+    "SI",
+    "SE",
+    "SO",
+}
 
 
 def chunks_in(labels):
-    """The chunks (first, last, type) of one sentence: a change of type parts them, else the pair of letters decides."""
+    """The chunks (first, last, type) of one sentence: a change of type parts them, else the pair of
+    letters decides."""
     found, first = set(), None
     parts = [label.partition("-")[::2] for label in ["O", *labels, "O"]]
     for position in range(1, len(parts)):
@@ -63,12 +94,20 @@ LETTERS = {
 
 @st.composite
 def labelled_pairs(draw, letters="BIESO", types=("X", "Y")):
-    """Gold and predicted label sequences of equal lengths, valid or not; the prediction is often nearly right."""
-    alphabet = [letter if letter == "O" else f"{letter}-{kind}" for letter in letters for kind in types]
+    """Gold and predicted label sequences of equal lengths, valid or not; the prediction is often
+    nearly right."""
+    alphabet = [
+        letter if letter == "O" else f"{letter}-{kind}" for letter in letters for kind in types
+    ]
     lengths = draw(st.lists(st.integers(0, 8), min_size=1, max_size=5))
     gold = [draw(st.lists(st.sampled_from(alphabet), min_size=n, max_size=n)) for n in lengths]
-    other = [draw(st.lists(st.sampled_from([*alphabet, None, None]), min_size=n, max_size=n)) for n in lengths]
-    predicted = [[p or g for g, p in zip(*pair, strict=True)] for pair in zip(gold, other, strict=True)]
+    other = [
+        draw(st.lists(st.sampled_from([*alphabet, None, None]), min_size=n, max_size=n))
+        for n in lengths
+    ]
+    predicted = [
+        [p or g for g, p in zip(*pair, strict=True)] for pair in zip(gold, other, strict=True)
+    ]
     return gold, predicted
 
 
@@ -77,7 +116,11 @@ def triples(report):
 
 
 @drawn(400)
-@given(st.sampled_from(sorted(LETTERS[scheme] for scheme in ("iob2", "ioe2", "bioes", "io"))).flatmap(labelled_pairs))
+@given(
+    st.sampled_from(sorted(LETTERS[scheme] for scheme in ("iob2", "ioe2", "bioes", "io"))).flatmap(
+        labelled_pairs
+    )
+)
 def test_chunks_agree_with_conlleval(pair):
     gold, predicted = pair
     if not any(label != "O" for sentence in gold + predicted for label in sentence):
@@ -95,7 +138,11 @@ def test_chunks_agree_with_conlleval(pair):
 
 
 @drawn(100)
-@given(labelled_pairs(types=("",)).map(lambda pair: [[[x[0] for x in s] for s in side] for side in pair]))
+@given(
+    labelled_pairs(types=("",)).map(
+        lambda pair: [[[x[0] for x in s] for s in side] for side in pair]
+    )
+)
 def test_bare_letters_are_chunks_of_no_type(pair):
     gold, predicted = pair
     if any(label != "O" for sentence in gold + predicted for label in sentence):
@@ -108,7 +155,9 @@ def test_conversion_between_schemes_keeps_the_chunk_scores(pair, scheme):
     """Except io, which cannot part neighbours of one type."""
     if scheme == "io":
         scheme = "iob2"
-    gold, predicted = ([list(sentence) for sentence in convert(side, None, scheme)] for side in pair)
+    gold, predicted = (
+        [list(sentence) for sentence in convert(side, None, scheme)] for side in pair
+    )
     assert evaluate(*pair).per_type == evaluate(gold, predicted).per_type
 
 
@@ -124,7 +173,9 @@ def test_strict_counts_the_spans_that_the_scheme_writes(data, scheme):
         for c, kind in enumerate(counts.types):
             assert counts.gold[n, c] == sum(span.type == kind for span in gold_spans)
             assert counts.predicted[n, c] == sum(span.type == kind for span in predicted_spans)
-            assert counts.correct[n, c] == sum(span.type == kind for span in gold_spans & predicted_spans)
+            assert counts.correct[n, c] == sum(
+                span.type == kind for span in gold_spans & predicted_spans
+            )
 
 
 def test_strict_refuses_what_conlleval_forgives():
@@ -149,7 +200,11 @@ def example():
 
 def test_report_by_hand():
     report = evaluate(*example())
-    assert report.per_type == {"NP": (0.5, 0.5, 0.5, 2, 2, 1), "PP": (1, 1, 1, 1, 1, 1), "VP": (0, 0, 0, 0, 1, 0)}
+    assert report.per_type == {
+        "NP": (0.5, 0.5, 0.5, 2, 2, 1),
+        "PP": (1, 1, 1, 1, 1, 1),
+        "VP": (0, 0, 0, 0, 1, 0),
+    }
     assert report.chunks == (0.5, 2 / 3, 4 / 7, 3, 4, 2)
     assert (report.precision, report.recall, report.f1) == report.chunks[:3]
     assert report.macro == (0.5, 0.5, 0.5)
@@ -175,7 +230,9 @@ def test_report_is_a_table():
 
 def test_tags_have_scores_per_label_and_no_chunks():
     report = evaluate([["N", "V", "N"], ["V"]], [["N", "N", "N"], ["V"]])
-    assert (report.precision, report.recall, report.f1, report.chunks, report.per_type) == (None,) * 4 + ({},)
+    assert (report.precision, report.recall, report.f1, report.chunks, report.per_type) == (
+        None,
+    ) * 4 + ({},)
     assert report.per_label == {"N": (2 / 3, 1, 0.8, 2, 3, 2), "V": (1, 0.5, 2 / 3, 2, 1, 1)}
     assert report.score == report.token_accuracy == 0.75
     assert report.signature.startswith("accuracy|reading:token|labelwright:")
@@ -202,14 +259,23 @@ def test_counts_of_sentences_are_those_of_the_whole():
     for n in range(len(gold)):
         alone = count(gold[n : n + 1], predicted[n : n + 1])
         for name in ("gold", "predicted", "correct"):
-            row = {kind: number for kind, number in zip(whole.types, getattr(whole, name)[n], strict=True) if number}
-            assert row == {k: number for k, number in zip(alone.types, getattr(alone, name)[0], strict=True) if number}
+            row = {
+                kind: number
+                for kind, number in zip(whole.types, getattr(whole, name)[n], strict=True)
+                if number
+            }
+            assert row == {
+                k: number
+                for k, number in zip(alone.types, getattr(alone, name)[0], strict=True)
+                if number
+            }
     assert whole.tokens.tolist() == [4, 1, 0, 2]
     assert whole.correct_tokens.tolist() == [3, 1, 0, 1]
 
 
 def full_tables(gold, predicted, types):
-    """Gold, predicted and correct chunks of each sentence and type [3, N, C], by the spans of each sentence."""
+    """Gold, predicted and correct chunks of each sentence and type [3, N, C], by the spans of each
+    sentence."""
     tables = np.zeros((3, len(gold), len(types)), np.int64)
     for n, (g, p) in enumerate(zip(gold, predicted, strict=True)):
         ours, theirs = set(spans_of(g)), set(spans_of(p))
@@ -227,9 +293,12 @@ def test_counts_of_the_pairs_that_occur_are_those_of_full_tables(pair):
     assert np.array_equal(np.stack([counts.gold, counts.predicted, counts.correct]), tables)
     assert np.array_equal(counts.by_sentence(), tables.sum(axis=2).T)
     assert np.array_equal(counts.by_type(), tables.sum(axis=1).T)
-    assert counts.chunks[:, :2].any(axis=1).all()  # nothing is stored of types that a sentence lacks
+    # nothing is stored of types that a sentence lacks
+    assert counts.chunks[:, :2].any(axis=1).all()
     totals = tables.sum(axis=1).T.tolist()
-    expected = {kind: tuple(row) for kind, row in zip(counts.types, totals, strict=True) if any(row)}
+    expected = {
+        kind: tuple(row) for kind, row in zip(counts.types, totals, strict=True) if any(row)
+    }
     assert triples(report_of(counts)) == expected
     numerator, denominator = significance.STATISTICS["f1"](counts)
     assert np.array_equal(numerator, 2 * tables[2].sum(axis=1))
@@ -254,7 +323,11 @@ def test_memory_is_linear_in_the_number_of_types(reading):
     ("gold", "predicted", "expected"),
     [
         ([["O"], ["O"]], [["O"]], "predicted: 1 sentences, expected 2 as in gold"),
-        ([["O"], ["O", "O"]], [["O"], ["O"]], "predicted: sentence 1 has 1 labels, expected 2 as in gold"),
+        (
+            [["O"], ["O", "O"]],
+            [["O"], ["O"]],
+            "predicted: sentence 1 has 1 labels, expected 2 as in gold",
+        ),
         ([], [], "gold: no sentences, expected at least one"),
         (["O"], ["O"], "gold: sentence 0 is 'O', expected a list of labels"),
         ([["O"]], [3], "predicted: sentence 0 is 3, expected a list of labels"),
@@ -270,14 +343,23 @@ def test_shapes_are_checked(gold, predicted, expected):
 
 def test_options_are_checked():
     for expected, call in [
-        ("reading: got 'loose', expected one of", lambda: evaluate([["O"]], [["O"]], reading="loose")),
+        (
+            "reading: got 'loose', expected one of",
+            lambda: evaluate([["O"]], [["O"]], reading="loose"),
+        ),
         ("scheme: got 'xyz'", lambda: evaluate([["O"]], [["O"]], scheme="xyz")),
         ("'strict' needs chunk labels", lambda: evaluate([["N"]], [["N"]], reading="strict")),
         ("'strict' needs a scheme", lambda: evaluate([["O"]], [["B-X"]], reading="strict")),
         ("unit: got 'word'", lambda: mcnemar([["N"]], [["N"]], [["N"]], unit="word")),
-        ("unit: 'chunk' needs chunk labels", lambda: mcnemar([["N"]], [["N"]], [["N"]], unit="chunk")),
+        (
+            "unit: 'chunk' needs chunk labels",
+            lambda: mcnemar([["N"]], [["N"]], [["N"]], unit="chunk"),
+        ),
         ("metric: got 'bleu'", lambda: paired_bootstrap([["N"]], [["N"]], [["N"]], metric="bleu")),
-        ("metric: 'f1' needs chunk labels", lambda: paired_bootstrap([["N"]], [["N"]], [["N"]], metric="f1")),
+        (
+            "metric: 'f1' needs chunk labels",
+            lambda: paired_bootstrap([["N"]], [["N"]], [["N"]], metric="f1"),
+        ),
         ("samples: got 0", lambda: paired_bootstrap([["N"]], [["N"]], [["N"]], samples=0)),
     ]:
         with pytest.raises(OptionError, match=expected):
@@ -293,7 +375,9 @@ def disagreeing(only_a, only_b, both=5, neither=3):
     return [["N"] * len(kinds)], *([["N" if kind[k] else "V" for kind in kinds]] for k in (0, 1))
 
 
-@pytest.mark.parametrize(("only_a", "only_b"), [(0, 0), (1, 0), (3, 9), (10, 10), (60, 91), (400, 600)])
+@pytest.mark.parametrize(
+    ("only_a", "only_b"), [(0, 0), (1, 0), (3, 9), (10, 10), (60, 91), (400, 600)]
+)
 def test_mcnemar_is_the_exact_binomial_test(only_a, only_b):
     result = mcnemar(*disagreeing(only_a, only_b))
     assert (result.only_a, result.only_b, result.exact) == (only_a, only_b, True)
@@ -322,17 +406,24 @@ def test_mcnemar_units():
 def noisy(gold, share, seed):
     generator = random.Random(seed)
     labels = sorted({label for sentence in gold for label in sentence})
-    return [[generator.choice(labels) if generator.random() < share else x for x in sentence] for sentence in gold]
+    return [
+        [generator.choice(labels) if generator.random() < share else x for x in sentence]
+        for sentence in gold
+    ]
 
 
 def made_up(n_sentences, seed=0, length=12):
     generator = random.Random(seed)
     labels = ["O", "O", "B-X", "I-X", "B-Y", "I-Y"]
-    return [[generator.choice(labels) for _ in range(generator.randint(1, length))] for _ in range(n_sentences)]
+    return [
+        [generator.choice(labels) for _ in range(generator.randint(1, length))]
+        for _ in range(n_sentences)
+    ]
 
 
 @pytest.mark.parametrize(
-    ("metric", "score"), [("f1", "f1"), ("accuracy", "token_accuracy"), ("sentence", "sentence_accuracy")]
+    ("metric", "score"),
+    [("f1", "f1"), ("accuracy", "token_accuracy"), ("sentence", "sentence_accuracy")],
 )
 def test_bootstrap_samples_are_scores_of_resampled_sentences(metric, score, monkeypatch):
     gold = made_up(40)
@@ -376,7 +467,9 @@ def test_bootstrap_knows_a_difference_from_none():
 def test_the_interval_has_no_0_exactly_where_p_is_below_a_twentieth(samples):
     gold = made_up(30)
     trials = [
-        paired_bootstrap(gold, noisy(gold, 0.2, 2 * k), noisy(gold, 0.12, 2 * k + 1), metric, samples)
+        paired_bootstrap(
+            gold, noisy(gold, 0.2, 2 * k), noisy(gold, 0.12, 2 * k + 1), metric, samples
+        )
         for k in range(60)
         for metric in ("f1", "sentence")
     ]
@@ -390,7 +483,9 @@ def test_bootstrap_p_values_of_equal_systems_are_spread_evenly():
     """Two systems with the same error rate: about a tenth of the trials has p below a tenth."""
     gold = made_up(100)
     trials = [
-        paired_bootstrap(gold, noisy(gold, 0.2, 2 * k), noisy(gold, 0.2, 2 * k + 1), "accuracy", 200).p_value
+        paired_bootstrap(
+            gold, noisy(gold, 0.2, 2 * k), noisy(gold, 0.2, 2 * k + 1), "accuracy", 200
+        ).p_value
         for k in range(150)
     ]
     assert 0.03 < np.mean(np.array(trials) < 0.1) < 0.2

@@ -18,8 +18,11 @@ def sentences(seed, n=40):
 
 
 def slow_pairs(gold, predicted):
-    """Chunks that belong together, the best pair first, until none is left; then those without a partner."""
-    gold, predicted = [list(map(tuple, (s[:3] for s in spans))) for spans in (spans_of(gold), spans_of(predicted))]
+    """Chunks that belong together, the best pair first, until none is left; then those without a
+    partner."""
+    gold, predicted = [
+        list(map(tuple, (s[:3] for s in spans))) for spans in (spans_of(gold), spans_of(predicted))
+    ]
     pairs = []
     while True:
         best = None
@@ -66,8 +69,14 @@ def slow_scores(pairs):
 @pytest.mark.parametrize("seed", range(8))
 def test_partial_scores_and_confusion_by_the_definition(seed):
     gold, predicted = sentences(seed), sentences(seed + 100)
-    predicted = [(p * 9)[: len(g)] if seed % 2 and len(p) else g for g, p in zip(gold, predicted, strict=True)]
-    predicted = [[random.Random(f"{seed}{t}{y}").choice([y, y, *LABELS]) for t, y in enumerate(p)] for p in predicted]
+    predicted = [
+        (p * 9)[: len(g)] if seed % 2 and len(p) else g
+        for g, p in zip(gold, predicted, strict=True)
+    ]
+    predicted = [
+        [random.Random(f"{seed}{t}{y}").choice([y, y, *LABELS]) for t, y in enumerate(p)]
+        for p in predicted
+    ]
     report = evaluate(gold, predicted)
     pairs = [pair for g, p in zip(gold, predicted, strict=True) for pair in slow_pairs(g, p)]
     found = report.partial()
@@ -82,13 +91,29 @@ def test_partial_scores_and_confusion_by_the_definition(seed):
             assert matrix.counts[i, j] == n
     scores = report.per_type
     assert matrix.counts.sum(axis=1)[:-1].tolist() == [scores[name].gold for name in matrix.types]
-    assert matrix.counts.sum(axis=0)[:-1].tolist() == [scores[name].predicted for name in matrix.types]
+    assert matrix.counts.sum(axis=0)[:-1].tolist() == [
+        scores[name].predicted for name in matrix.types
+    ]
 
 
 def test_a_known_example():
     """Rows of the table in the documentation of SemEval's measures: one pair of each kind."""
-    gold = [["B-A", "I-A"], ["B-A", "I-A"], ["B-A", "I-A"], ["B-A", "I-A"], ["B-A", "I-A"], ["O", "O"]]
-    predicted = [["B-A", "I-A"], ["B-B", "I-B"], ["B-A", "O"], ["O", "B-B"], ["O", "O"], ["B-A", "O"]]
+    gold = [
+        ["B-A", "I-A"],
+        ["B-A", "I-A"],
+        ["B-A", "I-A"],
+        ["B-A", "I-A"],
+        ["B-A", "I-A"],
+        ["O", "O"],
+    ]
+    predicted = [
+        ["B-A", "I-A"],
+        ["B-B", "I-B"],
+        ["B-A", "O"],
+        ["O", "B-B"],
+        ["O", "O"],
+        ["B-A", "O"],
+    ]
     scores = evaluate(gold, predicted).partial()
     assert [tuple(score[3:]) for score in scores.values()] == [
         (1, 3, 0, 1, 1), (2, 2, 0, 1, 1), (2, 0, 2, 1, 1), (2, 2, 0, 1, 1),
@@ -109,7 +134,8 @@ def test_documents_are_scored_like_files_of_their_own(seed):
         assert score.chunks == report.chunks
         assert score.token_accuracy == report.token_accuracy
     assert sum(score.n_sentences for score in scores) == len(gold)
-    assert evaluate(gold, predicted).by_document([7])[0].first == 0  # what is before the first is a document, too
+    # what is before the first is a document, too
+    assert evaluate(gold, predicted).by_document([7])[0].first == 0
 
 
 def test_labels_without_chunks():
@@ -136,7 +162,9 @@ def test_a_large_matrix_shows_the_types_with_errors():
 def test_what_is_refused():
     gold = [["B-X"], ["O"]]
     report = evaluate(gold, gold)
-    with pytest.raises(OptionError, match="documents: expected numbers of sentences from 0 to 1, got 2"):
+    with pytest.raises(
+        OptionError, match="documents: expected numbers of sentences from 0 to 1, got 2"
+    ):
         report.by_document([0, 2])
     with pytest.raises(OptionError, match="confusion: this report has counts alone"):
         report_of(count(gold, gold)).confusion()

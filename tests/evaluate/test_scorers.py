@@ -24,7 +24,10 @@ class Fixed:
 
 def test_scores_are_those_of_the_report():
     report = evaluate(GOLD, PREDICTED)
-    scores = [scorer(Fixed(PREDICTED), None, GOLD) for scorer in (chunk_f1, token_accuracy, sentence_accuracy)]
+    scores = [
+        scorer(Fixed(PREDICTED), None, GOLD)
+        for scorer in (chunk_f1, token_accuracy, sentence_accuracy)
+    ]
     assert scores == [report.f1, report.token_accuracy, report.sentence_accuracy] == [0.5, 0.8, 0.5]
 
 
@@ -37,7 +40,8 @@ def test_the_score_of_a_tagger_is_f1_where_labels_make_chunks():
     assert tagger.score(X, PREDICTED, scoring=macro_f1) == evaluate(PREDICTED, GOLD).macro.f1
     assert macro_f1(Fixed(PREDICTED), None, GOLD) == pytest.approx(1 / 3)
     with pytest.raises(
-        OptionError, match=r"^scoring: expected one of f1, accuracy, sentence, or a callable, got 'f2'$"
+        OptionError,
+        match=r"^scoring: expected one of f1, accuracy, sentence, or a callable, got 'f2'$",
     ):
         tagger.score(X, GOLD, scoring="f2")
 
@@ -52,7 +56,9 @@ def test_the_score_of_a_tagger_is_the_token_accuracy_where_labels_make_no_chunks
 
 def test_the_score_of_a_cascade_is_that_of_its_highest_layer():
     X, tags = [["a", "b", "c"], ["d", "e"]], [["D", "N", "V"], ["N", "V"]]
-    cascade = Cascade([("pos", CRF(max_iter=1)), ("chunk", CRF(max_iter=1))], passing="best", n_jobs=1)
+    cascade = Cascade(
+        [("pos", CRF(max_iter=1)), ("chunk", CRF(max_iter=1))], passing="best", n_jobs=1
+    )
     cascade.fit(X, {"pos": tags, "chunk": GOLD})
     y = {"pos": tags, "chunk": PREDICTED}
     assert cascade.score(X, y) == cascade.score(X, y, scoring="f1") == 0.5
@@ -76,5 +82,8 @@ def test_a_cascade_is_scored_by_its_highest_layer_or_the_one_that_is_named():
 def test_labels_may_be_numbers():
     assert token_accuracy(Fixed([[0, 1, 1]]), None, [[0, 1, 2]]) == pytest.approx(2 / 3)
     assert list(evaluate([[0, 1]], [[0, 0]]).per_label) == ["0", "1"]
-    with pytest.raises(ValueError, match=r"^labels: expected a label of type int, as those before it, got '1' \(str\)"):
+    with pytest.raises(
+        ValueError,
+        match=r"^labels: expected a label of type int, as those before it, got '1' \(str\)",
+    ):
         token_accuracy(Fixed([["1"]]), None, [[1]])

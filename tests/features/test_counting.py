@@ -16,7 +16,11 @@ from labelwright.features.counting import (
 )
 from labelwright.features.numbers import Vectors, read_vectors, write_vectors
 
-PATTERN = [["the", "dog", "ran", "home"], ["the", "cat", "ran", "home"], ["we", "saw", "Rome", "again"]]
+PATTERN = [
+    ["the", "dog", "ran", "home"],
+    ["the", "cat", "ran", "home"],
+    ["we", "saw", "Rome", "again"],
+]
 
 
 def drawn_sentences(n=60, seed=0):
@@ -48,7 +52,8 @@ def test_pairs_are_those_within_the_window_of_a_sentence(window, at_once, monkey
     monkeypatch.setattr(counting, "TOKENS_AT_ONCE", at_once)
     sentences = drawn_sentences()
     corpus = Corpus.from_sequences(sentences)
-    words = {word: rank for rank, word in enumerate(corpus.values("word")[:-3])}  # three words have no vector
+    # three words have no vector
+    words = {word: rank for rank, word in enumerate(corpus.values("word")[:-3])}
     ranks = np.array([words.get(word, -1) for word in corpus.values("word")])[corpus.codes("word")]
     left, right, count = count_pairs(ranks, corpus.offsets, window, len(words))
     got = dict(zip(zip(left.tolist(), right.tolist(), strict=True), count.tolist(), strict=True))
@@ -64,7 +69,8 @@ def test_mutual_information_by_hand():
     counts = counting.Counts(np.array([0, 0, 1]), np.array([1, 2, 2]), np.array([2, 1, 3]))
     matrix = dense(mutual_information(counts, 3))
     assert matrix.shape == (3, 6)
-    assert matrix[0, 1] == matrix[1, 3 + 0] == pytest.approx(np.log(2 * 6 / (3 * 2)))  # 1 after 0, 0 before 1
+    # 1 after 0, 0 before 1
+    assert matrix[0, 1] == matrix[1, 3 + 0] == pytest.approx(np.log(2 * 6 / (3 * 2)))
     assert matrix[1, 2] == matrix[2, 3 + 1] == pytest.approx(np.log(3 * 6 / (3 * 4)))
     assert np.count_nonzero(matrix) == 4  # (0, 2) is rarer than chance
 
@@ -73,7 +79,9 @@ def test_mutual_information_by_hand():
 def test_vectors_are_those_of_a_dense_decomposition(dimensions):
     corpus = Corpus.from_sequences(drawn_sentences())
     n = len(corpus.values("word"))
-    matrix = mutual_information(count_pairs(corpus.codes("word").astype(np.int64), corpus.offsets, 2, n), n)
+    matrix = mutual_information(
+        count_pairs(corpus.codes("word").astype(np.int64), corpus.offsets, 2, n), n
+    )
     left, singular, _ = np.linalg.svd(dense(matrix))
     width = min(dimensions, n)
     wanted = left[:, :width] * np.sqrt(singular[:width])
@@ -87,7 +95,9 @@ def test_vectors_are_those_of_a_dense_decomposition(dimensions):
 def test_a_subspace_smaller_than_the_matrix_finds_the_largest_singular_values():
     corpus = Corpus.from_sequences(drawn_sentences(400, seed=1))
     n = len(corpus.values("word"))
-    matrix = mutual_information(count_pairs(corpus.codes("word").astype(np.int64), corpus.offsets, 1, n), n)
+    matrix = mutual_information(
+        count_pairs(corpus.codes("word").astype(np.int64), corpus.offsets, 1, n), n
+    )
     singular = np.linalg.svd(dense(matrix), compute_uv=False)
     assert (singular_vectors(matrix, 4) ** 2).sum(axis=0) == pytest.approx(singular[:4], rel=1e-3)
 
@@ -99,7 +109,9 @@ def test_words_with_the_same_neighbours_have_the_same_vector():
 
 
 def test_the_same_seed_gives_the_same_vectors_and_signs_do_not_depend_on_it():
-    a, b, c = (count_vectors(drawn_sentences(), dimensions=4, random_state=seed).rows for seed in (0, 0, 7))
+    a, b, c = (
+        count_vectors(drawn_sentences(), dimensions=4, random_state=seed).rows for seed in (0, 0, 7)
+    )
     assert a.tolist() == b.tolist()
     assert a == pytest.approx(c, abs=1e-3)
 
@@ -141,7 +153,8 @@ def test_clusters_part_what_lies_apart():
     paths = cluster_words(Vectors([f"w{i}" for i in range(24)], rows), bits=2)
     of_centre = [{paths[f"w{i}"] for i in range(k, k + 6)} for k in range(0, 24, 6)]
     assert all(len(each) == 1 for each in of_centre)
-    assert [min(each)[0] for each in of_centre] == ["0", "0", "1", "1"]  # a prefix is a coarser cluster
+    # a prefix is a coarser cluster
+    assert [min(each)[0] for each in of_centre] == ["0", "0", "1", "1"]
     assert len(set.union(*of_centre)) == 4
     assert cluster_words(Vectors(["a", "b"], np.ones((2, 3))), bits=3) == {"a": "000", "b": "000"}
     with pytest.raises(OptionError, match="bits: expected"):
@@ -152,7 +165,9 @@ def test_a_tagger_takes_vectors_and_clusters_as_they_are(tmp_path):
     vectors = count_vectors(drawn_sentences(), dimensions=3)
     given = {"vectors": vectors, "clusters": {"c": cluster_words(vectors)}}
     X = drawn_sentences(20, seed=2)
-    tagger = CRF("Uc:%c[c]\nUv:%v[0]", **given, n_jobs=1, max_iter=3).fit(X, [["A"] * len(x) for x in X])
+    tagger = CRF("Uc:%c[c]\nUv:%v[0]", **given, n_jobs=1, max_iter=3).fit(
+        X, [["A"] * len(x) for x in X]
+    )
     tagger.save(tmp_path / "m")
     assert load(tmp_path / "m").predict(X) == tagger.predict(X)
     assert repr(vectors) == f"<Vectors X: {len(vectors.words)} words, 3 dimensions>"

@@ -1,4 +1,5 @@
-"""Templates over integers against templates that build strings; dicts and arrays against what they say."""
+"""Templates over integers against templates that build strings; dicts and arrays against what they
+say."""
 
 import copy
 import pickle
@@ -47,17 +48,25 @@ LINES = [
 ]
 
 values = st.sampled_from(["a", "b", "ab", "Ab", "aB", "é", "x", "abc"])
-sentences = st.lists(st.lists(st.tuples(values, values), min_size=0, max_size=6), min_size=1, max_size=8).filter(any)
-templates = st.lists(st.sampled_from(LINES), min_size=1, max_size=6).filter(lambda ls: any("%x[0," in x for x in ls))
+sentences = st.lists(
+    st.lists(st.tuples(values, values), min_size=0, max_size=6), min_size=1, max_size=8
+).filter(any)
+templates = st.lists(st.sampled_from(LINES), min_size=1, max_size=6).filter(
+    lambda ls: any("%x[0," in x for x in ls)
+)
 
 
 def names_of(extractor, incidence):
     """The features of each token as strings, those of its keys and its own."""
     found = []
     for t in range(len(incidence.token_ptr) - 1):
-        numbers = incidence.token_feature[incidence.token_ptr[t] : incidence.token_ptr[t + 1]].tolist()
+        numbers = incidence.token_feature[
+            incidence.token_ptr[t] : incidence.token_ptr[t + 1]
+        ].tolist()
         for key in incidence.keys[t]:
-            numbers += incidence.key_feature[incidence.key_ptr[key] : incidence.key_ptr[key + 1]].tolist()
+            numbers += incidence.key_feature[
+                incidence.key_ptr[key] : incidence.key_ptr[key + 1]
+            ].tolist()
         found.append(sorted(map(extractor.name, numbers)))
     return found
 
@@ -67,12 +76,14 @@ def expected(lines, X, known=None):
     return {
         layer: [sorted(f for f in token if known is None or f in known) for token in tokens]
         for layer, tokens in found.items()
-        if layer == "state" or any(line[0] in {"edge": "B*", "triple": "T"}[layer] for line in lines)
+        if layer == "state"
+        or any(line[0] in {"edge": "B*", "triple": "T"}[layer] for line in lines)
     }
 
 
 def equal_strings(lines):
-    """Two readers may make one string (%x and %X of a lower-case word): only lines of one shape share features here."""
+    """Two readers may make one string (%x and %X of a lower-case word): only lines of one shape
+    share features here."""
     shapes = [oracles._CELL.sub(lambda m: f"%{m[1]}", line)[1:] for line in lines]
     heads = [shape.split(":")[0] for shape in shapes]
     return len(set(heads)) == len(set(shapes))
@@ -93,7 +104,9 @@ def test_features_are_the_strings_of_the_template(lines, X, other):
     again, _ = extractor.encode(other)
     found = {layer: names_of(extractor, incidence) for layer, incidence in again.items()}
     assert found == {k: v for k, v in expected(lines, other, known).items() if k in found}
-    restored = EXTRACTORS["columns"].restore(TensorReader.of(extractor.tensors()), HeaderReader.of(extractor.header()))
+    restored = EXTRACTORS["columns"].restore(
+        TensorReader.of(extractor.tensors()), HeaderReader.of(extractor.header())
+    )
     stored, _ = restored.encode(other)
     assert {layer: names_of(restored, incidence) for layer, incidence in stored.items()} == found
 
@@ -105,7 +118,12 @@ def test_min_count(lines, X, min_count):
     tokens = expected(lines, X)
     lists = oracles.template_features(lines, X)
     # A `*` line feeds two layers with one occurrence.
-    seen = Counter(oracles.expand(line, sentence, t) for line in lines for sentence in X for t in range(len(sentence)))
+    seen = Counter(
+        oracles.expand(line, sentence, t)
+        for line in lines
+        for sentence in X
+        for t in range(len(sentence))
+    )
     known = {f for f, n in seen.items() if n >= min_count}
     assert set(seen) == {f for layer in lists.values() for token in layer for f in token}
     if not known:
@@ -114,11 +132,14 @@ def test_min_count(lines, X, min_count):
         return
     extractor, layers, _ = learn(X, "\n".join(lines), min_count)
     assert {extractor.name(f) for f in range(extractor.n_features)} == known
-    assert names_of(extractor, layers["state"]) == [[f for f in token if f in known] for token in tokens["state"]]
+    assert names_of(extractor, layers["state"]) == [
+        [f for f in token if f in known] for token in tokens["state"]
+    ]
 
 
 def test_same_text_same_feature():
-    """As in CRF++, the text is the feature: U:%x[-1,0] and U:%x[1,0] of one word are one feature, counted twice."""
+    """As in CRF++, the text is the feature: U:%x[-1,0] and U:%x[1,0] of one word are one feature,
+    counted twice."""
     X = [["a", "b", "a"]]
     shared, layers, _ = learn(X, "U:%x[-1,0]\nU:%x[1,0]", 1)
     assert names_of(shared, layers["state"])[1] == ["U:a", "U:a"]
@@ -129,7 +150,8 @@ def test_same_text_same_feature():
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "name", ["default", "words", "words-arcs", "chunking", "ner", "bioner", "bioner-arcs", "letters"]
+    "name",
+    ["default", "words", "words-arcs", "chunking", "ner", "bioner", "bioner-arcs", "letters"],
 )
 def test_builtin_templates_on_a_corpus(name, chunks):
     """Features that share a key are those that each token asks for by itself."""
@@ -148,7 +170,11 @@ def test_builtin_templates_on_a_corpus(name, chunks):
 
 def test_a_bias_line_feeds_every_token():
     extractor, layers, _ = learn([["a", "b"], ["c"]], "Ubias\nU1:%x[0,0]", 1)
-    assert names_of(extractor, layers["state"]) == [["U1:a", "Ubias"], ["U1:b", "Ubias"], ["U1:c", "Ubias"]]
+    assert names_of(extractor, layers["state"]) == [
+        ["U1:a", "Ubias"],
+        ["U1:b", "Ubias"],
+        ["U1:c", "Ubias"],
+    ]
     extractor, layers, _ = learn([["a", "b"], ["c"]], "*bias\nU1:%x[0,0]", 1)
     assert names_of(extractor, layers["state"])[2] == ["*bias", "U1:c"]
 
@@ -164,7 +190,11 @@ def test_unknown_values_and_columns():
 
 
 def test_dicts():
-    X = [[{"w": "a", "n": 2.5, "yes": True, "no": False, "one": 1}, {}], [], [{"w": "b", "n": np.float32(-1)}]]
+    X = [
+        [{"w": "a", "n": 2.5, "yes": True, "no": False, "one": 1}, {}],
+        [],
+        [{"w": "b", "n": np.float32(-1)}],
+    ]
     extractor, layers, offsets = learn(X, "default", 1)
     incidence = layers["state"]
     assert offsets.tolist() == [0, 2, 2, 3]
@@ -177,7 +207,10 @@ def test_dicts():
 
 
 def test_nested_dicts_lists_and_arrays():
-    X = [[{"a": {"b": "c", "d": ["e", "f"]}, "v": np.array([0.5, 2.0]), "n": [1, 3]}, {"x", "y"}], [["x", "z", "y"]]]
+    X = [
+        [{"a": {"b": "c", "d": ["e", "f"]}, "v": np.array([0.5, 2.0]), "n": [1, 3]}, {"x", "y"}],
+        [["x", "z", "y"]],
+    ]
     extractor, layers, _ = learn(X, "default", 1)
     names = [["a:b=c", "a:d:e", "a:d:f", "n:0", "n:1", "v:0", "v:1"], ["x", "y"], ["x", "y", "z"]]
     assert names_of(extractor, layers["state"]) == names
@@ -185,7 +218,9 @@ def test_nested_dicts_lists_and_arrays():
 
 
 def test_lists_of_strings_of_one_length_are_refused():
-    with pytest.raises(CorpusError, match="could be columns or attributes; give tuples for columns"):
+    with pytest.raises(
+        CorpusError, match="could be columns or attributes; give tuples for columns"
+    ):
         learn([[["a", "b"], ["c", "d"]]], "default", 1)
 
 
@@ -288,14 +323,18 @@ def test_dicts_with_another_separator():
     st.lists(st.text("a=:", max_size=3), max_size=4),
     st.sampled_from(["=", "==", "=:"]),
 )
-def test_names_meet_values_at_the_first_separator_behind_a_known_name(names, string_names, separator):
+def test_names_meet_values_at_the_first_separator_behind_a_known_name(
+    names, string_names, separator
+):
     def rejoined(name):
         for at in range(len(name)):
             if name[at:].startswith(separator) and name[:at] in string_names:
                 return name[:at] + "/" + name[at + len(separator) :]
         return name
 
-    assert DictFeatures(names, separator, string_names).joined_by("/") == [rejoined(name) for name in names]
+    assert DictFeatures(names, separator, string_names).joined_by("/") == [
+        rejoined(name) for name in names
+    ]
 
 
 def test_a_name_of_separators_is_not_cut_at_each_of_them():
@@ -342,7 +381,8 @@ def test_arrays():
         extractor.encode([np.zeros((1, 3))])
     for bad in ("nan", "1e+300"):
         with pytest.raises(
-            CorpusError, match=re.escape(f"token 0: feature 1 is {bad}; expected a number up to 3.4e38")
+            CorpusError,
+            match=re.escape(f"token 0: feature 1 is {bad}; expected a number up to 3.4e38"),
         ):
             extractor.encode([np.zeros((1, 2)), np.array([[0.0, float(bad)]])])
     with pytest.raises(CorpusError, match="sentence 0"):
@@ -381,7 +421,9 @@ def test_observed_cells(X, seed):
     n_tokens = sum(map(len, X))
     gold = np.random.default_rng(seed).integers(-1, 3, n_tokens).astype(np.int32)
     ptr, codes = observed_cells(layers["state"], extractor.n_features, gold, 3)
-    found = {extractor.name(f): codes[ptr[f] : ptr[f + 1]].tolist() for f in range(extractor.n_features)}
+    found = {
+        extractor.name(f): codes[ptr[f] : ptr[f + 1]].tolist() for f in range(extractor.n_features)
+    }
     wanted = {name: set() for name in found}
     for token, code in zip(expected(lines, X)["state"], gold.tolist(), strict=True):
         for name in token:
@@ -393,11 +435,16 @@ def test_observed_cells(X, seed):
 def test_vocabulary_of_a_corpus_and_of_lists_agree(chunks):
     from_corpus, layers, _ = learn(chunks, "chunking", 1)
     names = chunks.input_names
-    X = [list(zip(*columns, strict=True)) for columns in zip(*(chunks.column(n) for n in names), strict=True)]
+    X = [
+        list(zip(*columns, strict=True))
+        for columns in zip(*(chunks.column(n) for n in names), strict=True)
+    ]
     from_lists, other, _ = learn(X, "chunking", 1)
     assert isinstance(from_corpus.vocabulary, Vocabulary)
     assert from_corpus.n_features == from_lists.n_features
-    assert names_of(from_corpus, layers["state"])[:200] == names_of(from_lists, other["state"])[:200]
+    assert (
+        names_of(from_corpus, layers["state"])[:200] == names_of(from_lists, other["state"])[:200]
+    )
 
 
 def test_empty_sentences_are_kept_in_place():
@@ -413,7 +460,8 @@ def test_empty_sentences_are_kept_in_place():
     [
         ("N|V|J", "U:%each[0,1]", 30),  # two for each of five values
         ("N|V", "U1:%each[0,1]\nU2:%each[9,1]", 50),  # for five values and 20 boundary marks
-        ("N|V", "U1:%each[0,1]/%x[0,0]\nU2:%each[0,1]", 30),  # five keys of two cells and five of one
+        # five keys of two cells and five of one
+        ("N|V", "U1:%each[0,1]/%x[0,0]\nU2:%each[0,1]", 30),
     ],
 )
 def test_values_of_very_many_parts_are_refused(parts, template, numbers, monkeypatch):
@@ -421,7 +469,9 @@ def test_values_of_very_many_parts_are_refused(parts, template, numbers, monkeyp
     monkeypatch.setattr("labelwright.features.lookup.MOST_READ", numbers)
     learn(X, template, 1)
     monkeypatch.setattr("labelwright.features.lookup.MOST_READ", numbers - 1)
-    with pytest.raises(CorpusError, match=f"makes {numbers} numbers, more than {numbers - 1}; give it fewer parts"):
+    with pytest.raises(
+        CorpusError, match=f"makes {numbers} numbers, more than {numbers - 1}; give it fewer parts"
+    ):
         learn(X, template, 1)
 
 
@@ -443,7 +493,8 @@ def test_each_part_of_a_value_is_a_feature():
     ]
     again, _ = extractor.encode([[("z", "J|X")]])
     found = again["state"]
-    assert len(found.token_feature) + len(found.key_feature) == 1  # X is unknown, and so is the word before the end
+    # X is unknown, and so is the word before the end
+    assert len(found.token_feature) + len(found.key_feature) == 1
 
 
 cells = st.sampled_from(["%x[0,0]", "%x[1,0]", "%x[-1,0]", "%X[0,0]", "%x[@1,0]", "%x[-1,1]"])
@@ -452,7 +503,9 @@ cells = st.sampled_from(["%x[0,0]", "%x[1,0]", "%x[-1,0]", "%X[0,0]", "%x[@1,0]"
 @drawn(60)
 @given(st.lists(st.lists(cells, max_size=4), min_size=1, max_size=12), st.integers(1, 3))
 def test_lines_are_grouped_with_the_widest_line_that_reads_all_they_read(lines, n_values):
-    patterns = parse_template("\n".join(f"U{i}:{'/'.join(line)}" for i, line in enumerate(lines))).patterns
+    patterns = parse_template(
+        "\n".join(f"U{i}:{'/'.join(line)}" for i, line in enumerate(lines))
+    ).patterns
     codes = np.arange(12, dtype=np.int32) % n_values
     columns = Columns([[f"w{i}" for i in range(n_values)]] * 2, [codes, codes], np.array([0, 12]))
     waiting = dict.fromkeys(sorted(patterns, key=lambda p: -len({_place(c) for c in p.cells})))
@@ -478,10 +531,14 @@ def test_each_line_is_grouped_in_few_steps():
 
     def counted(pattern):
         return pattern._replace(
-            cells=tuple(c._replace(reader=c.reader._replace(column=Column(0))) for c in pattern.cells)
+            cells=tuple(
+                c._replace(reader=c.reader._replace(column=Column(0))) for c in pattern.cells
+            )
         )
 
-    patterns = tuple(map(counted, parse_template("\n".join(f"U:%x[{i},0]" for i in range(200))).patterns))
+    patterns = tuple(
+        map(counted, parse_template("\n".join(f"U:%x[{i},0]" for i in range(200))).patterns)
+    )
     columns = Columns([["a", "b"]], [np.arange(9, dtype=np.int32) % 2], np.array([0, 9]))
     assert len(_Reading(columns, 200).groups(patterns)) == 200
     assert len(hashed) < 50 * len(patterns)

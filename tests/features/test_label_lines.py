@@ -10,7 +10,16 @@ from hypothesis import strategies as st
 
 from labelwright.errors import TemplateError
 from labelwright.features.layered import LayeredFeatures
-from labelwright.structures.passing import FLOOR, FeatureValues, Layered, Passed, Products, joined, likely, mixed
+from labelwright.structures.passing import (
+    FLOOR,
+    FeatureValues,
+    Layered,
+    Passed,
+    Products,
+    joined,
+    likely,
+    mixed,
+)
 
 POS = mixed(("N", "V"), [[(["N", "V", "V"], 0.5), (["V", "V", "N"], 0.3), (["N", "N", "N"], 0.2)]])
 MID = mixed(("p", "q"), [[(["p", "q", "p"], 0.6), (["q", "q", "q"], 0.4)]])
@@ -30,7 +39,8 @@ def values_of(template, passed):
 
 
 def probability(passed, rows, labels):
-    """That these rows of a layer have these labels, by its slots: a label, or a pair of neighbours."""
+    """That these rows of a layer have these labels, by its slots: a label, or a pair of
+    neighbours."""
     slots = passed.candidates
     codes = [passed.labels.index(label) for label in labels]
     at = [slots.label[slots.ptr[row] : slots.ptr[row + 1]].tolist() for row in rows]
@@ -57,7 +67,9 @@ def enumerated(cells, factors, below):
                 inside = [i for i in factor if 0 <= places[i] <= 2]
                 if inside and value is not None:
                     name = cells[inside[0]][1]
-                    p = probability(below[name], [places[i] for i in inside], [labels[i] for i in inside])
+                    p = probability(
+                        below[name], [places[i] for i in inside], [labels[i] for i in inside]
+                    )
                     value = None if p is None else value * p
             if value is not None:
                 expected[t, "U:" + "/".join(labels)] = value
@@ -90,7 +102,8 @@ def test_logs_are_those_of_the_products(line, cells, factors):
 
 def test_neighbours_of_a_layer_without_pairs_are_independent():
     singles = MID._replace(
-        candidates=MID.candidates.without_pairs, probability=MID.probability[: len(MID.candidates.label)]
+        candidates=MID.candidates.without_pairs,
+        probability=MID.probability[: len(MID.candidates.label)],
     )
     below = {"mid": singles}
     expected = enumerated([(-1, "mid"), (0, "mid")], [[0], [1]], below)
@@ -107,7 +120,9 @@ def test_rare_combinations_are_counted_by_their_probability():
     below = {"pos": joined([POS] * 3), "mid": joined([MID] * 3)}
     extractor, _, _ = LayeredFeatures.learn(Layered(X * 3, below), "U:%y[0,pos]/%y[0]\nB", 2)
     often: dict[str, float] = {}
-    for (_, name), p in enumerated([(0, "pos"), (0, "mid")], [[0], [1]], {"pos": POS, "mid": MID}).items():
+    for (_, name), p in enumerated(
+        [(0, "pos"), (0, "mid")], [[0], [1]], {"pos": POS, "mid": MID}
+    ).items():
         often[name] = often.get(name, 0.0) + 3 * p
     kept = {name for name, n in often.items() if n >= 2}
     assert {extractor.name(i) for i in range(extractor.n_features)} == kept
@@ -154,5 +169,8 @@ def test_random_candidates_keep_the_order_of_cells():
     slots = likely(np.array([0, 3]), random.dirichlet(np.ones(2), 3), 0.0)
     passed = {"mid": Passed(("p", "q"), slots, random.random(slots.n_slots))}
     forwards, backwards = values_of("U:%y[-1]/%y[0]", passed), values_of("U:%y[0]/%y[-1]", passed)
-    turned = {(t, f"U:{name[2:].split('/')[1]}/{name[2:].split('/')[0]}"): p for (t, name), p in backwards.items()}
+    turned = {
+        (t, f"U:{name[2:].split('/')[1]}/{name[2:].split('/')[0]}"): p
+        for (t, name), p in backwards.items()
+    }
     assert turned == forwards

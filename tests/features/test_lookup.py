@@ -1,4 +1,5 @@
-"""A few tokens, looked up one by one, against the way of long input: the same features and the same scores."""
+"""A few tokens, looked up one by one, against the way of long input: the same features and the same
+scores."""
 
 import pickle
 import threading
@@ -37,8 +38,12 @@ LINES = [
 ]
 words = st.sampled_from(["a", "b", "ab", "Ab", "é", "Éa", "日本", "x-1"])
 tags = st.sampled_from(["n", "v", "n|v", "v|n|x", "|", "n|n"])
-sentences = st.lists(st.lists(st.tuples(words, tags), max_size=6), min_size=1, max_size=5).filter(any)
-templates = st.lists(st.sampled_from(LINES), min_size=1, max_size=6, unique=True).filter(lambda x: x[0][0] in "U*")
+sentences = st.lists(st.lists(st.tuples(words, tags), max_size=6), min_size=1, max_size=5).filter(
+    any
+)
+templates = st.lists(st.sampled_from(LINES), min_size=1, max_size=6, unique=True).filter(
+    lambda x: x[0][0] in "U*"
+)
 
 
 def features_of(incidence):
@@ -46,7 +51,10 @@ def features_of(incidence):
     keys, key_ptr, key_feature, ptr, feature, _ = incidence
     rows = []
     for t in range(len(ptr) - 1):
-        parts = [feature[ptr[t] : ptr[t + 1]], *(key_feature[key_ptr[k] : key_ptr[k + 1]] for k in keys[t])]
+        parts = [
+            feature[ptr[t] : ptr[t + 1]],
+            *(key_feature[key_ptr[k] : key_ptr[k + 1]] for k in keys[t]),
+        ]
         rows.append(sorted(np.concatenate(parts).tolist()))
     return rows
 
@@ -72,7 +80,10 @@ def test_few_tokens_have_the_features_of_many(training, X, lines, near):
 @pytest.mark.parametrize("order", [1, 2])
 def test_few_tokens_have_the_scores_of_many(chunks, order, monkeypatch):
     part = chunks.take(slice(0, 40))
-    lines = "B\nU1:%x[0,0]\nU2:%x[-1,1]/%x[0,1]\nB1:%x[0,1]\nU3:%suffix[0,0,2]\n" + "T1:%x[0,1]\n" * (order == 2)
+    lines = (
+        "B\nU1:%x[0,0]\nU2:%x[-1,1]/%x[0,1]\nB1:%x[0,1]\nU3:%suffix[0,0,2]\n"
+        + "T1:%x[0,1]\n" * (order == 2)
+    )
     model = CRF(lines, order=order, max_iter=5).fit(part)
     X = [chunks.X[50]]
     few = model.decode(X)[0]
@@ -80,7 +91,9 @@ def test_few_tokens_have_the_scores_of_many(chunks, order, monkeypatch):
     monkeypatch.setattr(extract, "FEW", 0)
     many = model.decode(X)[0]
     assert few.labels == many.labels
-    np.testing.assert_allclose([few.score, few.log_probability], [many.score, many.log_probability], rtol=1e-9)
+    np.testing.assert_allclose(
+        [few.score, few.log_probability], [many.score, many.log_probability], rtol=1e-9
+    )
 
 
 def test_it_forgets_when_it_is_full(monkeypatch):
@@ -102,8 +115,12 @@ def test_it_forgets_when_it_has_seen_too_much_of_few_values(monkeypatch):
 
 
 def test_memory_does_not_grow_with_columns_and_rows_that_lines_do_not_read_together():
-    lines = [f"U{n}:%prefix[0,0,{n}]" for n in range(1, 61)] + [f"Uc{n}:%x[0,{n}]" for n in range(1, 30)]
-    extractor, _, _ = ColumnFeatures.learn([[["a"] * 30]], "\n".join([*lines, "Ufar:%x[9999,0]", "Ub:%x[-1,0]"]), 1)
+    lines = [f"U{n}:%prefix[0,0,{n}]" for n in range(1, 61)] + [
+        f"Uc{n}:%x[0,{n}]" for n in range(1, 30)
+    ]
+    extractor, _, _ = ColumnFeatures.learn(
+        [[["a"] * 30]], "\n".join([*lines, "Ufar:%x[9999,0]", "Ub:%x[-1,0]"]), 1
+    )
     incidences, _ = extractor.encode([[["a"] * 30, ["b"] * 30]])
     names = [[extractor.name(f) for f in features] for features in features_of(incidences["state"])]
     assert len(names[0]) == 60 + 29 + 1
@@ -150,10 +167,16 @@ def test_what_is_quickly_made_again_is_not_pickled():
 
 
 values_of_dicts = st.one_of(
-    st.sampled_from(["a", "b", "=", ""]), st.booleans(), st.sampled_from([1.0, 0.5, 0, 1, 7, -2]), st.none()
+    st.sampled_from(["a", "b", "=", ""]),
+    st.booleans(),
+    st.sampled_from([1.0, 0.5, 0, 1, 7, -2]),
+    st.none(),
 )
 dicts = st.lists(
-    st.lists(st.dictionaries(st.sampled_from(["w", "t", "n", "w=a"]), values_of_dicts, max_size=4), max_size=4),
+    st.lists(
+        st.dictionaries(st.sampled_from(["w", "t", "n", "w=a"]), values_of_dicts, max_size=4),
+        max_size=4,
+    ),
     min_size=1,
     max_size=4,
 )
@@ -178,9 +201,14 @@ def test_plain_dicts_are_read_as_collected_ones_are(X, separator):
 @drawn(100)
 @given(dicts, st.sampled_from(["=", ":"]))
 def test_plain_dicts_are_learnt_as_converted_ones_are(X, separator):
-    X = [[{name: x for name, x in token.items() if x is not None} for token in sentence] for sentence in X]
+    X = [
+        [{name: x for name, x in token.items() if x is not None} for token in sentence]
+        for sentence in X
+    ]
     learnt = Collected.of(X, separator)
-    converted = Collected.of([[attributes_of(token, separator) for token in sentence] for sentence in X], separator)
+    converted = Collected.of(
+        [[attributes_of(token, separator) for token in sentence] for sentence in X], separator
+    )
     names = list(learnt.names)
     number = [converted.names[name] for name in names]  # zeros beside False may have no feature
     rows = [[(number[f], value) for f, value in row] for row in rows_with_values(learnt.incidence)]
@@ -199,7 +227,12 @@ def test_dicts_may_be_appended_beside_nested_ones_and_pickled_meanwhile():
     together = Collected.of(X, ":")
     assert list(one_by_one.names) == list(together.names) == ["w:a", "n", "t", "next:w:b"]
     assert rows_with_values(one_by_one.incidence) == rows_with_values(together.incidence)
-    assert rows_with_values(together.incidence) == [[(0, 1.0), (1, 2.5)], [], [(3, 1.0)], [(1, 0.5), (2, 1.0)]]
+    assert rows_with_values(together.incidence) == [
+        [(0, 1.0), (1, 2.5)],
+        [],
+        [(3, 1.0)],
+        [(1, 0.5), (2, 1.0)],
+    ]
     assert one_by_one.offsets.tolist() == together.offsets.tolist() == [0, 2, 3, 3, 4]
 
 

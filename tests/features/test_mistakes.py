@@ -35,7 +35,9 @@ def test_what_may_be_meant_is_not_complained_of(regex):
 
 
 def test_two_lines_of_one_name():
-    said = mistakes(parse_template("U1:%x[0,0]\nU1:%x[1,0]\nU1:%lower[0,0]\nU:%x[0,0]\nU:%x[1,0]", "t"))
+    said = mistakes(
+        parse_template("U1:%x[0,0]\nU1:%x[1,0]\nU1:%lower[0,0]\nU:%x[0,0]\nU:%x[1,0]", "t")
+    )
     assert [line.split(": ")[0] for line in said] == ["t:2", "t:3"]
     assert "equal values of both are one feature" in said[0]
     assert "nobody can tell their features apart" in said[1]
@@ -48,16 +50,24 @@ def test_lines_that_never_match():
     assert [line.split(": ")[0] for line in said] == ["template:1", "template:2"]
     assert said[0].endswith(r"\d never matches in the training data")
     extractor, *_ = learn(X[:1], "U1:%x[0,0]\nU2:%x[@1,0]/%x[@-1,0]/%x[0,0]", 11, may_be_empty=True)
-    assert "makes no feature that occurs often enough" in mistakes_in_use(extractor.vocabulary, 250)[0]
+    assert (
+        "makes no feature that occurs often enough" in mistakes_in_use(extractor.vocabulary, 250)[0]
+    )
 
 
 def test_too_many_features(monkeypatch):
     monkeypatch.setattr(module, "MANY_FEATURES", 10)
     monkeypatch.setattr(module, "MANY_PER_TOKEN", 0.1)
     extractor, *_ = learn(X[:1], "U1:%x[0,0]\nU2:%x[0,0]/%x[1,0]\nB", 1, may_be_empty=True)
-    assert {pattern.name: n for pattern, n in features_by_line(extractor.vocabulary).items()} == {"U1": 5, "U2": 6}
+    assert {pattern.name: n for pattern, n in features_by_line(extractor.vocabulary).items()} == {
+        "U1": 5,
+        "U2": 6,
+    }
     (line,) = mistakes_in_use(extractor.vocabulary, 50)
-    assert line == ("template: makes 11 features of 50 tokens, 6 by U2, 5 by U1; leave lines out, or use min_count=2")
+    assert line == (
+        "template: makes 11 features of 50 tokens, 6 by U2, 5 by U1; leave lines out, or use "
+        "min_count=2"
+    )
 
 
 def test_training_warns():

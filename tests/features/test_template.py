@@ -23,7 +23,8 @@ def read(line, *values):
 
 def test_lines_kinds_comments_and_blank_lines():
     parsed = parse_template(
-        "\ufeff# words\r\n\r\n  U01:%x[0,0]/%x[ +1 , 1 ]  # and the tag\r\nb\n*c:%x[0,0]\nT\nU\n", "my.tpl"
+        "\ufeff# words\r\n\r\n  U01:%x[0,0]/%x[ +1 , 1 ]  # and the tag\r\nb\n*c:%x[0,0]\nT\nU\n",
+        "my.tpl",
     )
     assert [(p.kind, p.name, p.line, len(p.cells)) for p in parsed.patterns] == [
         ("U", "U01", 3, 2),
@@ -50,7 +51,11 @@ def test_a_hash_or_quote_inside_a_regular_expression_is_part_of_it():
 
 
 def test_absolute_rows_count_from_one_and_are_kept_as_python_counts():
-    assert [cells(f"U:%x[@{row},0]")[0][:2] for row in (1, 2, -1)] == [(0, True), (1, True), (-1, True)]
+    assert [cells(f"U:%x[@{row},0]")[0][:2] for row in (1, 2, -1)] == [
+        (0, True),
+        (1, True),
+        (-1, True),
+    ]
 
 
 def test_no_cells_need_no_columns():
@@ -80,9 +85,20 @@ def test_functions(cell, expected):
 
 
 def test_letters_beyond_ascii_have_their_case_and_class():
-    assert read(r'%t[0,0,"^\u\l*$"]', "Élan", "Жук", "ähnlich", "東京") == ["true", "true", "false", "false"]
+    assert read(r'%t[0,0,"^\u\l*$"]', "Élan", "Жук", "ähnlich", "東京") == [
+        "true",
+        "true",
+        "false",
+        "false",
+    ]
     assert read(r'%t[0,0,"^\a*$"]', "東京", "½") == ["true", "false"]
-    assert read(r'%t[0,0,"^\p$"]', "€", "«", "_", "x", "²") == ["true", "true", "true", "false", "false"]
+    assert read(r'%t[0,0,"^\p$"]', "€", "«", "_", "x", "²") == [
+        "true",
+        "true",
+        "true",
+        "false",
+        "false",
+    ]
     assert read("%shape[0,0]", "Élan", "東京", "हिन्दी", "٣") == ["Xxxx", "aa", "aaaaaa", "d"]
     assert read("%suffix[0,0,2]", "ließen", "Straße") == ["en", "ße"]
 
@@ -91,7 +107,9 @@ def test_a_line_break_inside_a_value_is_a_character_like_any_other():
     assert read('%t[0,0,"^a.b$"]', "a\nb", "a\nb\n") == ["true", "false"]
 
 
-atoms = st.sampled_from(["a", "B", "1", "-", ".", "[", "^", *(f"\\{c}" for c in 'adlpsuwADLPSUW$.*?\\"')])
+atoms = st.sampled_from(
+    ["a", "B", "1", "-", ".", "[", "^", *(f"\\{c}" for c in 'adlpsuwADLPSUW$.*?\\"')]
+)
 items = st.lists(st.tuples(atoms, st.sampled_from(["", "", "?", "*"])), max_size=5)
 texts = st.text(alphabet='abB1é-.[^ $*?\\"', max_size=7)
 
@@ -107,7 +125,8 @@ def fits(atom, letter):
 
 
 def ends(items, text, at):
-    """Yield where a match from here may end, the preferred first: `?` takes if it can, `*` takes as few as it can."""
+    """Yield where a match from here may end, the preferred first: `?` takes if it can, `*` takes as
+    few as it can."""
     if not items:
         yield at
         return
@@ -134,7 +153,10 @@ def test_regular_expressions_agree_with_a_plain_matcher(items, front, back, valu
     for value in values:
         starts = [0] if front else range(len(value) + 1)
         matches = (
-            value[start:end] for start in starts for end in ends(items, value, start) if not back or end == len(value)
+            value[start:end]
+            for start in starts
+            for end in ends(items, value, start)
+            if not back or end == len(value)
         )
         expected.append(next(matches, None))
     reader = Reader(0, "test", regex)
@@ -144,7 +166,12 @@ def test_regular_expressions_agree_with_a_plain_matcher(items, front, back, valu
 
 @given(st.lists(st.text(max_size=6), min_size=1, max_size=5))
 def test_what_is_read_of_a_value_does_not_depend_on_its_neighbours(values):
-    for function, argument in [("shape", None), ("short_shape", None), ("match", r"\u\L*\p?"), ("test", r"\A\s")]:
+    for function, argument in [
+        ("shape", None),
+        ("short_shape", None),
+        ("match", r"\u\L*\p?"),
+        ("test", r"\A\s"),
+    ]:
         reader = Reader(0, function, argument)
         assert apply(reader, values) == [apply(reader, [value])[0] for value in values]
 
@@ -194,11 +221,20 @@ def test_errors_say_where_and_what(line, message):
     ("lines", "message"),
     [
         (["U:%x[0,0]"] * 5001, "my.tpl:5001:1: more than 5,000 patterns; leave some out"),
-        (["U:" + "%x[0,0]" * 101], "my.tpl:1:703: more than 100 cells in a line; write several lines"),
-        (["U:" + "%x[0,0]" * 100] * 201, "my.tpl: 20,100 cells, expected at most 20,000; leave some lines out"),
+        (
+            ["U:" + "%x[0,0]" * 101],
+            "my.tpl:1:703: more than 100 cells in a line; write several lines",
+        ),
+        (
+            ["U:" + "%x[0,0]" * 100] * 201,
+            "my.tpl: 20,100 cells, expected at most 20,000; leave some lines out",
+        ),
         (
             [f"U:%prefix[0,0,{n}]" for n in range(1, 1000)] + ["U:%x[-9999,0]"],
-            "my.tpl: a row of 9,999 where 1,000 different values are read, expected rows up to 4,194 there",
+            (
+                "my.tpl: a row of 9,999 where 1,000 different values are read, expected rows up to "
+                "4,194 there"
+            ),
         ),
     ],
 )
@@ -208,7 +244,12 @@ def test_templates_of_absurd_size_are_refused(lines, message):
 
 
 @pytest.mark.parametrize(
-    "lines", [["U:%x[0,0]"] * 5000, ["U:" + "%x[0,0]" * 100] * 200, ["U:%x[9999,0]", *["U:%shape[0,0]"] * 400]]
+    "lines",
+    [
+        ["U:%x[0,0]"] * 5000,
+        ["U:" + "%x[0,0]" * 100] * 200,
+        ["U:%x[9999,0]", *["U:%shape[0,0]"] * 400],
+    ],
 )
 def test_templates_may_be_large(lines):
     assert len(parse_template("\n".join(lines)).patterns) == len(lines)
@@ -260,10 +301,14 @@ def test_builtin_templates_have_the_lines_they_promise(name, n_columns, expected
     assert len({pattern.cells for pattern in patterns}) == expected + 1
 
 
-@pytest.mark.parametrize(("name", "arcs"), [("words", "words-arcs"), ("bioner-2009", "bioner-arcs")])
+@pytest.mark.parametrize(
+    ("name", "arcs"), [("words", "words-arcs"), ("bioner-2009", "bioner-arcs")]
+)
 def test_the_arcs_variants_feed_states_and_arcs_with_the_same_cells(name, arcs):
     plain, arcs = template(name, 2), template(arcs, 2)
-    assert [pattern.cells for pattern in plain.patterns] == [pattern.cells for pattern in arcs.patterns]
+    assert [pattern.cells for pattern in plain.patterns] == [
+        pattern.cells for pattern in arcs.patterns
+    ]
     assert {pattern.kind for pattern in arcs.patterns} == {"B", "*"}
 
 
@@ -274,7 +319,10 @@ def test_letters_look_no_further_than_four():
 
 def test_chunking_ends_with_the_five_tests_of_the_word():
     readers = [pattern.cells[0].reader for pattern in template("chunking", 2).patterns[-5:]]
-    assert [[apply(reader, [word])[0] == "true" for reader in readers] for word in ("IBM", "Mr.", "5.2", "of")] == [
+    assert [
+        [apply(reader, [word])[0] == "true" for reader in readers]
+        for word in ("IBM", "Mr.", "5.2", "of")
+    ] == [
         [True, True, False, False, True],
         [False, True, False, True, False],
         [False, False, True, True, False],
@@ -297,16 +345,20 @@ def test_a_template_comes_by_name_path_text_or_as_it_is(tmp_path, monkeypatch):
 
 def test_a_column_that_the_data_lacks_is_named_with_its_line():
     with pytest.raises(
-        TemplateError, match=r"^template:2: U1:%x\[0,2\] reads column 2, but the data has 2 input columns"
+        TemplateError,
+        match=r"^template:2: U1:%x\[0,2\] reads column 2, but the data has 2 input columns",
     ):
         template("B\nU1:%x[0,2]", 2)
-    with pytest.raises(TemplateError, match=r"^chunking:7: U06:.* the data has 1 input column \(column 0\)"):
+    with pytest.raises(
+        TemplateError, match=r"^chunking:7: U06:.* the data has 1 input column \(column 0\)"
+    ):
         template("chunking", 1)
 
 
 def test_files_that_cannot_be_read_are_one_line(tmp_path):
     with pytest.raises(
-        TemplateError, match=r"^chunkin: neither a file nor a built-in template; built-in: default, words"
+        TemplateError,
+        match=r"^chunkin: neither a file nor a built-in template; built-in: default, words",
     ):
         template("chunkin", 1)
     with pytest.raises(TemplateError, match=r"; did you mean 'chunking'\?$"):
@@ -320,5 +372,7 @@ def test_files_that_cannot_be_read_are_one_line(tmp_path):
     bad.write_bytes(b"B\nU:%q[0,0]\n")
     with pytest.raises(TemplateError, match=r"latin.tpl:2:3: unknown function %q"):
         template(bad, 1)
-    with pytest.raises(TemplateError, match="expected a name, a path, a text or a Template, got int"):
+    with pytest.raises(
+        TemplateError, match="expected a name, a path, a text or a Template, got int"
+    ):
         template(3, 1)

@@ -16,12 +16,76 @@ from safetensors.numpy import load, save
 from labelwright import modelfile
 from labelwright.errors import ModelFileError
 
-VALUES = [0, 1, -1, 2, 3, 7, 100, 2**31 - 1, -(2**31), 2**31, 2**40, 2**62, 2**63 - 1, -(2**63), 1e30, -1e30, 1e-300]
+VALUES = [
+    0,
+    1,
+    -1,
+    2,
+    3,
+    7,
+    100,
+    2**31 - 1,
+    -(2**31),
+    2**31,
+    2**40,
+    2**62,
+    2**63 - 1,
+    -(2**63),
+    1e30,
+    -1e30,
+    1e-300,
+]
 FLOATS = [*VALUES, 5e-324, 1e-12, np.nan, np.inf, -np.inf, 0.5, -0.5, 3e38, -3e38, 1e-40, 1e300]
-DTYPES = [np.int32, np.int64, np.float32, np.float64, np.bool_, np.uint8, np.int8, np.float16, np.uint16, np.uint64]
-NUMBERS = [0, 1, -1, 2, 3, 10**6, 2**31, 2**53, 2**63, 10**30, 10**400, 0.5, -0.5, 1e-9, 1e300, -0.0]
+DTYPES = [
+    np.int32,
+    np.int64,
+    np.float32,
+    np.float64,
+    np.bool_,
+    np.uint8,
+    np.int8,
+    np.float16,
+    np.uint16,
+    np.uint64,
+]
+NUMBERS = [
+    0,
+    1,
+    -1,
+    2,
+    3,
+    10**6,
+    2**31,
+    2**53,
+    2**63,
+    10**30,
+    10**400,
+    0.5,
+    -0.5,
+    1e-9,
+    1e300,
+    -0.0,
+]
 NUMBERS += [float("inf"), float("nan")]
-JSON = [None, True, False, "", "x", "O", "iob2", "crf", "columns", "dicts", "é", "\ud800", "a\nb", [], [0], ["O"], {}]
+JSON = [
+    None,
+    True,
+    False,
+    "",
+    "x",
+    "O",
+    "iob2",
+    "crf",
+    "columns",
+    "dicts",
+    "é",
+    "\ud800",
+    "a\nb",
+    [],
+    [0],
+    ["O"],
+    {},
+]
 JSON += [*NUMBERS, {"a": 1}, [[]], [["O", "O"]], {"": None}, "B", "%y[0]", "U:%x[0,0]"]
 LINES = [
     "B",
@@ -33,27 +97,57 @@ LINES = [
     "U:%x[99999999999,0]",
     "U:%y[0]",
 ]
-LINES += ["T:%x[0,0]", "*:%each[0,0]", "U:%d[0,people]", "U:%c[0,brown,9999]", "U:%v[0]", "U:%n[0,0]", "U:%a[0]"]
-LINES += ['U:%m[0,0,"(a*)*$"]', 'U:%m[0,0,".*.*.*.*$"]', 'U:%t[0,0,"\\"]', "U:%suffix[0,0,9999]", "U:%", "#", "B" * 999]
-KINDS = ["CRF", "LatentCRF", "Perceptron", "LatentPerceptron", "SemiCRF", "Cascade", "MemoryTagger", "MemoryBased"]
+LINES += [
+    "T:%x[0,0]",
+    "*:%each[0,0]",
+    "U:%d[0,people]",
+    "U:%c[0,brown,9999]",
+    "U:%v[0]",
+    "U:%n[0,0]",
+    "U:%a[0]",
+]
+LINES += [
+    'U:%m[0,0,"(a*)*$"]',
+    'U:%m[0,0,".*.*.*.*$"]',
+    'U:%t[0,0,"\\"]',
+    "U:%suffix[0,0,9999]",
+    "U:%",
+    "#",
+    "B" * 999,
+]
+KINDS = [
+    "CRF",
+    "LatentCRF",
+    "Perceptron",
+    "LatentPerceptron",
+    "SemiCRF",
+    "Cascade",
+    "MemoryTagger",
+    "MemoryBased",
+]
 KINDS += ["LatticeCRF"]
 DEPTHS = [1, 3, 50, 900, 100_000]
 
 
-# -- files ------------------------------------------------------------------------------------------------------------
+# -- files -----------------------------------------------------------------------------------------
 
 
 def opened(content):
     """The arrays and the header of a file, as they are stored."""
     fields = modelfile._header("the file", content)
     arrays = load(content)  # in any order
-    return dict(sorted(arrays.items())), {name: value for name, value in fields.items() if name != "checksum"}
+    return dict(sorted(arrays.items())), {
+        name: value for name, value in fields.items() if name != "checksum"
+    }
 
 
 def written(arrays, fields):
     """The bytes of a file with a right checksum; None where there cannot be such a file."""
     try:
-        text, checked = _as_text(fields), {name: value for name, value in fields.items() if name != "format"}
+        text, checked = (
+            _as_text(fields),
+            {name: value for name, value in fields.items() if name != "format"},
+        )
         checksum = modelfile._checksum(arrays, _without_nests(checked))
         return save(arrays, metadata={modelfile.KEY: f'{{"checksum": "{checksum}", {text[1:]}'})
     except (SafetensorError, UnicodeEncodeError, ModelFileError):
@@ -97,7 +191,7 @@ def changed(rng, arrays, fields):
     return arrays, fields
 
 
-# -- arrays -----------------------------------------------------------------------------------------------------------
+# -- arrays ----------------------------------------------------------------------------------------
 
 
 def change_values(rng, arrays):
@@ -120,7 +214,8 @@ def change_values(rng, arrays):
 
 
 def _value(rng, arrays, array, place):
-    """A value that may be out of range by much, or by one: sizes of other arrays, and what the array itself holds."""
+    """A value that may be out of range by much, or by one: sizes of other arrays, and what the
+    array itself holds."""
     kind = rng.integers(5)
     if kind == 0:
         return array.flat[rng.integers(array.size)]
@@ -128,8 +223,12 @@ def _value(rng, arrays, array, place):
         return np.asarray(array.flat[place] + rng.integers(-3, 4)).astype(array.dtype)
     if kind == 2:  # at the end of some array, or of the values of this one
         other = pick(rng, list(arrays.values()))
-        value = pick(rng, [other.size, other.shape[0] if other.ndim else 0, array.max(), array.min()])
-        return np.asarray(value).astype(array.dtype) + np.asarray(rng.integers(-2, 3)).astype(array.dtype)
+        value = pick(
+            rng, [other.size, other.shape[0] if other.ndim else 0, array.max(), array.min()]
+        )
+        return np.asarray(value).astype(array.dtype) + np.asarray(rng.integers(-2, 3)).astype(
+            array.dtype
+        )
     if array.dtype.kind == "f":
         return np.asarray(pick(rng, FLOATS)).astype(array.dtype)
     return np.array(pick(rng, VALUES), np.float64).astype(np.int64).astype(array.dtype)
@@ -139,7 +238,13 @@ def change_order(rng, arrays):
     """One array backwards, sorted, rotated or shuffled; or other truth values."""
     name = pick(rng, list(arrays))
     array = arrays[name].reshape(-1)
-    orders = [array[::-1], np.sort(array), np.roll(array, 1), rng.permutation(array), np.zeros_like(array)]
+    orders = [
+        array[::-1],
+        np.sort(array),
+        np.roll(array, 1),
+        rng.permutation(array),
+        np.zeros_like(array),
+    ]
     if array.dtype == np.bool_:
         orders += [rng.random(len(array)) < share for share in (0.1, 0.5, 0.9)]
     arrays[name] = pick(rng, orders).reshape(arrays[name].shape).copy()
@@ -170,7 +275,13 @@ def change_type(rng, arrays):
     """One array of another dtype or shape; arrays of no size may have any length."""
     name = pick(rng, list(arrays))
     array = arrays[name]
-    made = [array.astype(pick(rng, DTYPES)), array.reshape(-1), array[None], array[..., None], array.T.copy()]
+    made = [
+        array.astype(pick(rng, DTYPES)),
+        array.reshape(-1),
+        array[None],
+        array[..., None],
+        array.T.copy(),
+    ]
     made.append(np.zeros((int(pick(rng, [1, 10, 10**6, 10**9, 2**40])), 0), array.dtype))
     made.append(np.zeros((0, int(pick(rng, [1, 10, 10**6, 10**9, 2**40]))), array.dtype))
     made.append(np.array(array.reshape(-1)[0] if array.size else 0, array.dtype))
@@ -187,12 +298,18 @@ def change_swap(rng, arrays):
     elif kind == 2:
         arrays[one] = arrays[other]
     else:
-        arrays[pick(rng, ["extra", one + ".ptr", "often", "space.arc", "tree.code", ""])] = arrays.pop(one)
+        arrays[pick(rng, ["extra", one + ".ptr", "often", "space.arc", "tree.code", ""])] = (
+            arrays.pop(one)
+        )
 
 
 def change_text(rng, arrays):
     """Some bytes of a text, or where its strings begin."""
-    names = [name for name, array in arrays.items() if name.endswith(".text") and array.ndim == 1 and array.size]
+    names = [
+        name
+        for name, array in arrays.items()
+        if name.endswith(".text") and array.ndim == 1 and array.size
+    ]
     names = [name for name in names if arrays[name].dtype == np.uint8]
     if not names:
         change_values(rng, arrays)
@@ -200,7 +317,10 @@ def change_text(rng, arrays):
     name = pick(rng, names)
     text = arrays[name].copy()
     for place in rng.integers(0, len(text), rng.integers(1, 4)):
-        text[place] = pick(rng, [0, 10, 32, 34, 45, 91, 92, 0x80, 0xC3, 0xED, 0xFF, int(text[rng.integers(len(text))])])
+        text[place] = pick(
+            rng,
+            [0, 10, 32, 34, 45, 91, 92, 0x80, 0xC3, 0xED, 0xFF, int(text[rng.integers(len(text))])],
+        )
     arrays[name] = text
 
 
@@ -216,10 +336,17 @@ def change_scale(rng, arrays):
         arrays[f"{name}.{part}"] = np.full_like(array, pick(rng, ends))
 
 
-CHANGES = [change_values] * 6 + [change_order, change_length, change_type, change_swap, change_text, change_scale]
+CHANGES = [change_values] * 6 + [
+    change_order,
+    change_length,
+    change_type,
+    change_swap,
+    change_text,
+    change_scale,
+]
 
 
-# -- headers ----------------------------------------------------------------------------------------------------------
+# -- headers ---------------------------------------------------------------------------------------
 
 
 def change_header(rng, header):
@@ -280,13 +407,23 @@ def _changed_string(rng, text):
         lines *= int(pick(rng, [2, 3, 100]))
     elif text:
         place = int(rng.integers(len(text)))
-        return text[:place] + pick(rng, ["", "9", "]", "[", "%", "\x00", "-", '"', "é"]) + text[place + 1 :]
+        return (
+            text[:place]
+            + pick(rng, ["", "9", "]", "[", "%", "\x00", "-", '"', "é"])
+            + text[place + 1 :]
+        )
     return "\n".join(lines)
 
 
 def walk(value):
     """All (owner, key) of a JSON value."""
-    keys = list(value) if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ()
+    keys = (
+        list(value)
+        if isinstance(value, dict)
+        else range(len(value))
+        if isinstance(value, list)
+        else ()
+    )
     for key in keys:
         yield value, key
         yield from walk(value[key])
@@ -296,27 +433,42 @@ def pick(rng, values):
     return values[int(rng.integers(len(values)))]
 
 
-# -- bytes ------------------------------------------------------------------------------------------------------------
+# -- bytes -----------------------------------------------------------------------------------------
 
 
 def changed_bytes(rng, content):
     """A few bytes, words, numbers or lines of a file that has no checksum."""
     for _ in range(rng.choice([1, 1, 2, 4])):
-        content = pick(rng, (_other_bytes, _other_word, _other_number, _other_line, _other_length))(rng, content)
+        content = pick(rng, (_other_bytes, _other_word, _other_number, _other_line, _other_length))(
+            rng, content
+        )
     return content
 
 
 def _other_bytes(rng, content):
     octets = bytearray(content)
     for place in rng.integers(0, len(octets), rng.integers(1, 4)):
-        octets[place] = pick(rng, [0, 1, 10, 32, 37, 48, 57, 91, 127, 128, 255, octets[rng.integers(len(octets))]])
+        octets[place] = pick(
+            rng, [0, 1, 10, 32, 37, 48, 57, 91, 127, 128, 255, octets[rng.integers(len(octets))]]
+        )
     return bytes(octets)
 
 
 def _other_word(rng, content):
     """Four bytes at a multiple of four, which are a number in CRFsuite's files."""
     at = 4 * int(rng.integers(max(1, min(len(content) // 4, pick(rng, [12, 600, 10**9])))))
-    number = pick(rng, [0, 1, 2, 2**31, 2**32 - 1, len(content), int.from_bytes(content[at : at + 4], "little") + 1])
+    number = pick(
+        rng,
+        [
+            0,
+            1,
+            2,
+            2**31,
+            2**32 - 1,
+            len(content),
+            int.from_bytes(content[at : at + 4], "little") + 1,
+        ],
+    )
     return content[:at] + (number % 2**32).to_bytes(4, "little") + content[at + 4 :]
 
 
@@ -328,7 +480,9 @@ def _other_number(rng, content):
     end = at
     while end < len(content) and content[end : end + 1].isdigit():
         end += 1
-    number = pick(rng, [b"0", b"1", b"-1", b"99", b"9999999", b"9" * 30, b"1e400", b"nan", b"1.5", b"00", b""])
+    number = pick(
+        rng, [b"0", b"1", b"-1", b"99", b"9999999", b"9" * 30, b"1e400", b"nan", b"1.5", b"00", b""]
+    )
     return content[:at] + number + content[end:]
 
 
@@ -348,4 +502,8 @@ def _other_line(rng, content):
 
 
 def _other_length(rng, content):
-    return content[: rng.integers(len(content))] if rng.integers(3) else content + content[: rng.integers(100)]
+    return (
+        content[: rng.integers(len(content))]
+        if rng.integers(3)
+        else content + content[: rng.integers(100)]
+    )

@@ -19,7 +19,8 @@ from .inputs_made import made, made_labels, made_sentences
 from .inputs_read import KINDS
 
 SECONDS, SECONDS_OF_BYTE = 1.0, 50e-6  # of CPU time for one input; the machine may be busy
-HANGS = 300  # seconds after which a hundred cases are taken for endless: the process ends and shows where it was
+# seconds after which a hundred cases are taken for endless: the process ends and shows where it was
+HANGS = 300
 
 
 class Tally(NamedTuple):
@@ -74,11 +75,16 @@ def run(reader: str, seed: int, first: int, cases: int, progress: bool = False) 
             if result in count:
                 count[result] += 1
             else:
-                failures.append(f"{reader}, seed {seed}, case {number}: {result[:200]}; input {_shown(data)}")
+                failures.append(
+                    f"{reader}, seed {seed}, case {number}: {result[:200]}; input {_shown(data)}"
+                )
                 if progress:
                     print(failures[-1], flush=True)
             if progress and (number - first + 1) % 10_000 == 0:
-                print(f"{reader}: {number - first + 1:,} cases, {time.monotonic() - began:.0f} s", flush=True)
+                print(
+                    f"{reader}: {number - first + 1:,} cases, {time.monotonic() - began:.0f} s",
+                    flush=True,
+                )
     faulthandler.cancel_dump_traceback_later()
     return Tally(count["read"], count["refused"], failures)
 
@@ -92,7 +98,9 @@ def _shown(data: Any) -> str:
 
 def main(arguments: list[str] | None = None) -> int:
     """Run one fuzzer, or all of them one after the other; 1 where an input was not handled."""
-    parser = argparse.ArgumentParser(prog="python -m tests.fuzz.inputs", description="Odd inputs for every reader.")
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.fuzz.inputs", description="Odd inputs for every reader."
+    )
     parser.add_argument("--reader", choices=[*KINDS, "all"], default="all")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--first", type=int, default=0, help="number of the first case")
@@ -104,8 +112,9 @@ def main(arguments: list[str] | None = None) -> int:
         tally = run(reader, asked.seed, asked.first, asked.cases, progress=True)
         failed += len(tally.failures)
         print(
-            f"{reader}: {asked.cases:,} cases from seed {asked.seed}: {tally.read:,} read, {tally.refused:,} refused, "
-            f"{len(tally.failures):,} failures, {time.monotonic() - began:.0f} s",
+            f"{reader}: {asked.cases:,} cases from seed {asked.seed}: {tally.read:,} read, "
+            f"{tally.refused:,} refused, {len(tally.failures):,} failures, "
+            f"{time.monotonic() - began:.0f} s",
             flush=True,
         )
     return 1 if failed else 0

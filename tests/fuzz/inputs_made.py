@@ -1,4 +1,5 @@
-"""Odd inputs made from seeds: mutated samples, and texts put together from fragments that readers stumble over."""
+"""Odd inputs made from seeds: mutated samples, and texts put together from fragments that readers
+stumble over."""
 
 import random
 from typing import Any
@@ -40,7 +41,22 @@ FRAGMENTS = [
         b"%",
         b"[",
     ),
-    *(b'"', b"'", b"\\", b"\\u", b"{", b"}", b"[[x]]\n", b"=", b"a=1\n", b"9" * 30, b"-", b"1e400", b"nan", b"x" * 50),
+    *(
+        b'"',
+        b"'",
+        b"\\",
+        b"\\u",
+        b"{",
+        b"}",
+        b"[[x]]\n",
+        b"=",
+        b"a=1\n",
+        b"9" * 30,
+        b"-",
+        b"1e400",
+        b"nan",
+        b"x" * 50,
+    ),
     *(
         b"\x1f\x8b",
         b"BZh91AY&SY",
@@ -59,7 +75,19 @@ FRAGMENTS = [
 
 LONG = 0.002  # share of inputs with something long in them
 LONG_SIZES = (5_000, 60_000, 70_000, 200_000)  # characters: some values are longer than allowed
-LONG_PIECES = [b"1", b"x", b"\n", b" \n", b" ", b"\t", b":1", b"\\", b"a=b\t", b"# c\n", "\u00e9".encode()]
+LONG_PIECES = [
+    b"1",
+    b"x",
+    b"\n",
+    b" \n",
+    b" ",
+    b"\t",
+    b":1",
+    b"\\",
+    b"a=b\t",
+    b"# c\n",
+    "\u00e9".encode(),
+]
 
 
 def made(rng: random.Random, samples: list[bytes]) -> bytes:
@@ -99,12 +127,14 @@ def _mutated(rng: random.Random, data: bytes, samples: list[bytes]) -> bytes:
         return data[:a]
     if kind == 5:
         return data.replace(
-            *rng.choice([(b"\n", b"\r\n"), (b"\n", b"\r"), (b"\t", b" "), (b" ", b"\t"), (b"\n", b"\n\n")])
+            *rng.choice(
+                [(b"\n", b"\r\n"), (b"\n", b"\r"), (b"\t", b" "), (b" ", b"\t"), (b"\n", b"\n\n")]
+            )
         )
     return data[:a] + rng.choice(FRAGMENTS) + data[b:]
 
 
-# -- objects of Python ------------------------------------------------------------------------------------------------
+# -- objects of Python -----------------------------------------------------------------------------
 
 TEXTS = [
     "",
@@ -126,7 +156,23 @@ TEXTS = [
     "=",
     ":",
 ]
-NAMES: list[Any] = ["w", "w", "x=", "length", "", "a:b", "\ud800", "n" * 40, 1, None, (1, 2), b"w", b"\xff", 2.5, True]
+NAMES: list[Any] = [
+    "w",
+    "w",
+    "x=",
+    "length",
+    "",
+    "a:b",
+    "\ud800",
+    "n" * 40,
+    1,
+    None,
+    (1, 2),
+    b"w",
+    b"\xff",
+    2.5,
+    True,
+]
 
 
 def made_value(rng: random.Random, depth: int = 0) -> Any:
@@ -165,7 +211,9 @@ def made_token(rng: random.Random) -> Any:
     values = (
         made_value
         if odd
-        else lambda rng: rng.choice(["the", "dog", 1, 2.5, True, False, 0, "x y", ["p", "q"], {"k": "v"}])
+        else lambda rng: rng.choice(
+            ["the", "dog", 1, 2.5, True, False, 0, "x y", ["p", "q"], {"k": "v"}]
+        )
     )
     return {rng.choice(names): values(rng) for _ in range(rng.randint(0, 4))}
 
@@ -174,14 +222,34 @@ def made_sentences(rng: random.Random) -> Any:
     """Sentences of feature dicts, mostly."""
     if rng.random() < 0.03:
         return rng.choice(
-            [None, 3, "text", b"bytes", [None], [1, 2], {"a": 1}, ["ab", "c"], [[["x"]]], [], [[]], object()]
+            [
+                None,
+                3,
+                "text",
+                b"bytes",
+                [None],
+                [1, 2],
+                {"a": 1},
+                ["ab", "c"],
+                [[["x"]]],
+                [],
+                [[]],
+                object(),
+            ]
         )
     return [[made_token(rng) for _ in range(rng.randint(0, 4))] for _ in range(rng.randint(1, 3))]
 
 
 def made_labels(rng: random.Random, X: Any) -> Any:
     """Labels for these sentences, mostly proper ones."""
-    if rng.random() < 0.05 or not isinstance(X, list) or not all(isinstance(sentence, list) for sentence in X):
+    if (
+        rng.random() < 0.05
+        or not isinstance(X, list)
+        or not all(isinstance(sentence, list) for sentence in X)
+    ):
         return rng.choice([None, 3, "NV", [None], [1], [["N"]], [[None]], [{"N"}], []])
     odd = rng.random() < 0.3
-    return [[made_value(rng, 3) if odd and rng.random() < 0.2 else rng.choice("NVO") for _ in s] for s in X]
+    return [
+        [made_value(rng, 3) if odd and rng.random() < 0.2 else rng.choice("NVO") for _ in s]
+        for s in X
+    ]

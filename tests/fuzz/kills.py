@@ -1,4 +1,5 @@
-"""Kill training at random moments, resume it, and compare the weights with those of an uninterrupted run.
+"""Kill training at random moments, resume it, and compare the weights with those of an
+uninterrupted run.
 
 python -m tests.fuzz.kills --seed 0 --kills 100
 """
@@ -20,11 +21,18 @@ def command() -> int:
     begun = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         killing = Killing(folder, asked.seed)
-        outcome = killing.kills(asked.kills, asked.taggers, lambda line: print(line, file=sys.stderr, flush=True))
-    print(f"seed {asked.seed}: {sum(outcome.kills.values())} kills of {len(outcome.taggers)} taggers")
+        outcome = killing.kills(
+            asked.kills, asked.taggers, lambda line: print(line, file=sys.stderr, flush=True)
+        )
+    print(
+        f"seed {asked.seed}: {sum(outcome.kills.values())} kills of {len(outcome.taggers)} taggers"
+    )
     print(f"signals: {dict(outcome.kills)}; {outcome.by_call} of them at a system call of saving")
     print(f"exit statuses: {dict(outcome.statuses)}")
-    print(f"{outcome.runs} processes, {outcome.resumed} of them from a checkpoint, {time.monotonic() - begun:.0f} s")
+    print(
+        f"{outcome.runs} processes, {outcome.resumed} of them from a checkpoint, "
+        f"{time.monotonic() - begun:.0f} s"
+    )
     print(f"mistakes: {len(outcome.mistakes)}")
     for line in outcome.mistakes:
         print(f"  {line}")

@@ -1,4 +1,5 @@
-"""Kill `labelwright annotate` at random moments, and look for answers that are lost, or there twice.
+"""Kill `labelwright annotate` at random moments, and look for answers that are lost, or there
+twice.
 
 python -m tests.fuzz.labelling_kills --seed 0 --kills 100
 """
@@ -21,7 +22,8 @@ def command() -> int:
         told = lambda line: print(line, file=sys.stderr, flush=True)  # noqa: E731
         mistakes, answers, said = kill_and_go_on(folder, asked.kills, asked.seed, told)
     print(
-        f"{asked.kills + 1} kills, {answers} answers in the end, {time.monotonic() - begun:.0f} s, said: {dict(said)}"
+        f"{asked.kills + 1} kills, {answers} answers in the end, {time.monotonic() - begun:.0f} s, "
+        f"said: {dict(said)}"
     )
     print(f"mistakes: {len(mistakes)}")
     for line in mistakes:

@@ -1,12 +1,14 @@
-"""Model files that nobody wrote: valid ones with a few things changed, and a right checksum.  Loading one and asking it
-everything must work, with finite answers, or end in one line of a LabelwrightError; never in a crash, a hang, gigabytes
-of memory or another exception.
+"""Model files that nobody wrote: valid ones with a few things changed, and a right checksum.
+Loading one and asking it everything must work, with finite answers, or end in one line of a
+LabelwrightError; never in a crash, a hang, gigabytes of memory or another exception.
 
-    python -m tests.fuzz.made_files [NAME ...] [--cases 1000] [--seed 0] [--memory 1.0] [--keep FOLDER]
+    python -m tests.fuzz.made_files [NAME ...] [--cases 1000] [--seed 0] [--memory 1.0] [--keep
+    FOLDER]
 
-Case i is made from the number i alone: `--seed 17 --cases 1` makes the file of case 17 again, and with `--keep FOLDER`
-stores it.  The names (see zoo.py; checkpoints are among them) take turns.  With NUMBA_BOUNDSCHECK=1 every index in
-compiled code is checked, too.  The exit code is 1 where a case failed.
+Case i is made from the number i alone: `--seed 17 --cases 1` makes the file of case 17 again, and
+with `--keep FOLDER` stores it.  The names (see zoo.py; checkpoints are among them) take turns.
+With NUMBA_BOUNDSCHECK=1 every index in compiled code is checked, too.  The exit code is 1 where a
+case failed.
 """
 
 import argparse
@@ -47,17 +49,30 @@ CPU_SECONDS, SECONDS = 120, 1800  # of one case: an exact search may take half a
 SLOW = ("explain", "predict_entities", "path_mass", "neighbours")
 FINE = ("works", "refused", "not written")
 LOSSES = ("loss", "norm", "merit")  # where training has failed they are not finite
-CHECKPOINTS = {  # what is trained, and what the name of the changed file ends with (learn.checkpoint)
+# what is trained, and what the name of the changed file ends with (learn.checkpoint)
+CHECKPOINTS = {
     "checkpoint:lbfgs": (lambda: labelwright.CRF(WORDS, n_jobs=1, max_iter=6), ""),
     "checkpoint:owlqn": (lambda: labelwright.CRF(WORDS, l1=0.5, n_jobs=1, max_iter=6), ""),
-    "checkpoint:sgd": (lambda: labelwright.CRF(WORDS, optimizer="sgd", averaging="avg", n_jobs=1, max_iter=6), ""),
+    "checkpoint:sgd": (
+        lambda: labelwright.CRF(WORDS, optimizer="sgd", averaging="avg", n_jobs=1, max_iter=6),
+        "",
+    ),
     "checkpoint:perceptron": (lambda: labelwright.Perceptron(WORDS, n_jobs=1, max_iter=6), ""),
-    "checkpoint:restart": (lambda: labelwright.LatentCRF(2, WORDS, n_restarts=2, n_jobs=1, max_iter=6), ".2"),
+    "checkpoint:restart": (
+        lambda: labelwright.LatentCRF(2, WORDS, n_restarts=2, n_jobs=1, max_iter=6),
+        ".2",
+    ),
     "checkpoint:joint": (MODELS["cascade"][0], ""),
     "checkpoint:layer": (MODELS["cascade"][0], ".layer1"),
 }
 NAMES = (*zoo.NAMES, *CHECKPOINTS)
-COMMANDS = (("inspect",), ("inspect", "--json"), ("tag", "-"), ("tag", "-", "--nbest", "2"), ("tag", "-", "--text"))
+COMMANDS = (
+    ("inspect",),
+    ("inspect", "--json"),
+    ("tag", "-"),
+    ("tag", "-", "--nbest", "2"),
+    ("tag", "-", "--text"),
+)
 ROWS = (("Mary", "NNP", "3"), ("ran", "VBD", "3"), (), ("in", "IN", "2"), ())
 TEXTS = ["Mary saw the house in London.\nShe left.", ""]
 
@@ -66,7 +81,7 @@ class FailedError(Exception):
     """A made file has done what none may do."""
 
 
-# -- what a file is asked ---------------------------------------------------------------------------------------------
+# -- what a file is asked --------------------------------------------------------------------------
 
 
 @functools.cache
@@ -108,15 +123,26 @@ def questions(model, name, X, y):
     """All that a model can be asked, by name."""
     asked = {
         method: functools.partial(getattr(model, method), X)
-        for method in ("predict_nbest", "predict_marginals", "predict_spans", "predict_proba", "neighbours", "decode",
-                       "sequence_entropies", "likely_spans", "answers")
+        for method in (
+            "predict_nbest",
+            "predict_marginals",
+            "predict_spans",
+            "predict_proba",
+            "neighbours",
+            "decode",
+            "sequence_entropies",
+            "likely_spans",
+            "answers",
+        )
         if hasattr(model, method)
-    }  # fmt: skip
+    }
     for decoder in getattr(model, "decoders", ()):
         asked[f"decode {decoder}"] = functools.partial(model.decode, X, decoder)
     if hasattr(model, "predict_nbest") and name != "lattice-crf":
         asked["decode under the scheme"] = lambda: model.decode(X, constraints="scheme")
-        asked["explain"] = lambda: model.explain(X.take(slice(0, 1)) if hasattr(X, "take") else X[0])
+        asked["explain"] = lambda: model.explain(
+            X.take(slice(0, 1)) if hasattr(X, "take") else X[0]
+        )
         asked["predict_entities"] = lambda: model.predict_entities(TEXTS)
     if hasattr(model, "_path_mass"):
         asked["path_mass"] = lambda: model._path_mass(X, 20)
@@ -161,7 +187,8 @@ def run_command(path, model, name, *options):
 
 def checked(question, answer):
     """The answer, all numbers of which must be finite."""
-    allowed = (-math.inf,) if question == "decode marginal" else ()  # labels that may not follow each other
+    # labels that may not follow each other
+    allowed = (-math.inf,) if question == "decode marginal" else ()
     if question != "__getstate__":
         for number in numbers_in(answer):
             if not math.isfinite(number) and number not in allowed:
@@ -193,7 +220,7 @@ def equal(one, other):
     return np.array_equal(one, other) if isinstance(one, np.ndarray) else one == other
 
 
-# -- checkpoints ------------------------------------------------------------------------------------------------------
+# -- checkpoints -----------------------------------------------------------------------------------
 
 
 def checkpointed(name):
@@ -216,7 +243,7 @@ def go_on(path, name, turn):
         checked("weights", each.weights_)
 
 
-# -- cases ------------------------------------------------------------------------------------------------------------
+# -- cases -----------------------------------------------------------------------------------------
 
 
 class Sources:
@@ -226,11 +253,14 @@ class Sources:
         self.folder, self.ready = Path(folder), {}
 
     def of(self, name):
-        """The bytes of a valid file, which has answered everything once (compiled code is loaded by then)."""
+        """The bytes of a valid file, which has answered everything once (compiled code is loaded by
+        then)."""
         if name not in self.ready:
             path = self.folder / f"{name.replace(':', '-')}.valid"
             if not path.exists():
-                path.write_bytes(self._checkpoint(name) if name in CHECKPOINTS else zoo.content(name))
+                path.write_bytes(
+                    self._checkpoint(name) if name in CHECKPOINTS else zoo.content(name)
+                )
             trial = self.folder / "trial"
             trial.write_bytes(path.read_bytes())
             with warnings.catch_warnings():
@@ -308,7 +338,8 @@ def work(names, cases, folder, memory, keep):
 
 @contextlib.contextmanager
 def limited(memory):
-    """With so many GB beyond those in use, and with limited time: a signal then ends the process."""
+    """With so many GB beyond those in use, and with limited time: a signal then ends the
+    process."""
     used = int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
     before = resource.getrlimit(resource.RLIMIT_AS)
     resource.setrlimit(resource.RLIMIT_AS, (used + int(memory * 2**30), before[1]))
@@ -322,7 +353,7 @@ def limited(memory):
         resource.setrlimit(resource.RLIMIT_AS, before)
 
 
-# -- the process that looks on ----------------------------------------------------------------------------------------
+# -- the process that looks on ---------------------------------------------------------------------
 
 
 def outcomes(names, cases, memory=1.0, keep=None):
@@ -333,7 +364,9 @@ def outcomes(names, cases, memory=1.0, keep=None):
             command = [sys.executable, "-m", "tests.fuzz.made_files", *names, "--child", folder]
             command += ["--seed", str(case), "--cases", str(end - case), "--memory", str(memory)]
             command += ["--keep", str(Path(keep).resolve())] if keep else []
-            with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment(), cwd=ROOT) as child:
+            with subprocess.Popen(
+                command, stdout=subprocess.PIPE, text=True, env=environment(), cwd=ROOT
+            ) as child:
                 for line in child.stdout:
                     number, name, outcome = line.rstrip("\n").split(" ", 2)
                     case = int(number) + 1
@@ -343,8 +376,14 @@ def outcomes(names, cases, memory=1.0, keep=None):
             at = Path(folder, "case")
             number, name = at.read_text().split() if at.exists() else ("-1", "?")
             if int(number) != case:
-                raise RuntimeError(f"case {case}: the valid file does not work ({child.returncode})")
-            yield case, name, f"killed by {_signal(child.returncode)}: {_last_frame(Path(folder, 'trace'))}"
+                raise RuntimeError(
+                    f"case {case}: the valid file does not work ({child.returncode})"
+                )
+            yield (
+                case,
+                name,
+                f"killed by {_signal(child.returncode)}: {_last_frame(Path(folder, 'trace'))}",
+            )
             case += 1
 
 
@@ -364,11 +403,15 @@ def _last_frame(trace):
 
 
 def main(arguments=None):
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("names", nargs="*", help=f"some of {', '.join(NAMES)}")
     parser.add_argument("--cases", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=0, help="number of the first case")
-    parser.add_argument("--memory", type=float, default=1.0, help="GB that a file may ask for beyond those in use")
+    parser.add_argument(
+        "--memory", type=float, default=1.0, help="GB that a file may ask for beyond those in use"
+    )
     parser.add_argument("--keep", help="folder for all made files")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
@@ -382,14 +425,18 @@ def main(arguments=None):
 
 
 def report(results, option="--seed"):
-    """Print what failed, with the option that makes it again, and in the end how many did; the number of failures."""
+    """Print what failed, with the option that makes it again, and in the end how many did; the
+    number of failures."""
     begun, counts = time.monotonic(), collections.Counter()
     for case, name, outcome in results:
         kind = outcome if outcome in FINE else "net" if outcome.startswith("net: ") else "failed"
         counts[kind] += 1
         if kind in ("failed", "net"):
             print(f"{name} {option} {case}: {outcome}", flush=True)
-    print(json.dumps({"seconds": round(time.monotonic() - begun), "cases": counts.total(), **counts}), flush=True)
+    print(
+        json.dumps({"seconds": round(time.monotonic() - begun), "cases": counts.total(), **counts}),
+        flush=True,
+    )
     return counts["failed"]
 
 

@@ -1,7 +1,8 @@
-"""Made model files: whatever a file with a right checksum holds, loading and asking it works or is one clear error.
+"""Made model files: whatever a file with a right checksum holds, loading and asking it works or is
+one clear error.
 
-`python -m tests.fuzz.made_files --cases N --seed S` makes as many as one likes; with NUMBA_BOUNDSCHECK=1 every index
-in the kernels is checked."""
+`python -m tests.fuzz.made_files --cases N --seed S` makes as many as one likes; with
+NUMBA_BOUNDSCHECK=1 every index in the kernels is checked."""
 
 import json
 from pathlib import Path
@@ -21,7 +22,9 @@ OLD = Path(__file__).parent.parent / "data" / "v0.1.0"
 CASES, GROUPS = 100, 2  # of each group of kinds
 FITTED = {"sentences": 1, "tokens": 1, "iterations": 1, "loss": 1.0}
 MEMORISED = {"sentences": 1, "tokens": 1, "seconds": 1.0, "labelwright": "0.1.0"}
-COLD = FITTED | {"calibration": {"temperature": 0, "sentences": 1, "log_likelihood_per_token": -1.0}}
+COLD = FITTED | {
+    "calibration": {"temperature": 0, "sentences": 1, "log_likelihood_per_token": -1.0}
+}
 
 
 @pytest.mark.slow
@@ -37,7 +40,9 @@ def test_made_files_work_or_are_refused_in_one_line(group):
 @pytest.mark.slow
 def test_headers_with_another_value_work_or_are_refused_in_one_line(monkeypatch):
     monkeypatch.setenv("LABELWRIGHT_DEBUG", "1")
-    outcomes = list(headers.outcomes(["crf", "latent-perceptron", "cascade", "memory"], range(0, 10**6, 127)))
+    outcomes = list(
+        headers.outcomes(["crf", "latent-perceptron", "cascade", "memory"], range(0, 10**6, 127))
+    )
     assert len(outcomes) > 100
     assert [case for case in outcomes if case[2] not in made_files.FINE] == []
     assert {outcome for _, _, outcome in outcomes} >= {"works", "refused"}
@@ -47,7 +52,9 @@ def test_numbers_are_read_only_from_columns_that_are_there(tmp_path):
     tensors, header = modelfile.read(zoo.content("crf-numeric"))
     header["features"]["columns"] = ["word"]
     modelfile.write(tmp_path / "made", tensors, header)
-    with pytest.raises(ModelFileError, match="header: features: template: reads column 1, but the model has 1"):
+    with pytest.raises(
+        ModelFileError, match="header: features: template: reads column 1, but the model has 1"
+    ):
         labelwright.load(tmp_path / "made")
 
 
@@ -62,7 +69,9 @@ def test_a_made_file_has_a_right_checksum_and_depends_on_its_case_alone():
 
 def test_every_kind_of_tagger_that_files_can_hold_is_made():
     kinds = {type(made()).__name__ for made, *_ in zoo.MODELS.values()}
-    stored = {home.partition(":")[2] for home in labelwright.taggers.registry.homes().values()} - {"NgramTagger"}
+    stored = {home.partition(":")[2] for home in labelwright.taggers.registry.homes().values()} - {
+        "NgramTagger"
+    }
     assert stored <= kinds
 
 
@@ -85,18 +94,43 @@ def _raised(ptr):
 @pytest.mark.parametrize(
     ("name", "tensor", "change", "message"),
     [
-        ("crf", "state.column", _set(0, 10**6), "tensor state.column: expected indices from 0 to below"),
+        (
+            "crf",
+            "state.column",
+            _set(0, 10**6),
+            "tensor state.column: expected indices from 0 to below",
+        ),
         ("crf", "state.ptr", _set(3, 2**62), "tensor state.ptr: expected pointers"),
-        ("crf", "labels.first", _set(-1, 2**31 - 1), "tensor space.start: expected bool [2147483647]"),
+        (
+            "crf",
+            "labels.first",
+            _set(-1, 2**31 - 1),
+            "tensor space.start: expected bool [2147483647]",
+        ),
         ("crf", "transitions", _set(0, np.nan), "tensor transitions: expected finite numbers"),
         ("crf", "features.table0", _set(0, -1), "tensor features.table0: expected indices"),
         ("crf", "space.arc", lambda a: a[:-1], "tensor space.arc: expected bool"),
         ("crf", "space.start", lambda a: a & False, "expected states that may begin"),
-        ("crf-order2", "space.arc", lambda a: a & False, "expected states that may begin, follow and end"),
+        (
+            "crf-order2",
+            "space.arc",
+            lambda a: a & False,
+            "expected states that may begin, follow and end",
+        ),
         ("crf", "labels.text", _set(0, 9), "holds a tab, so no file can hold it"),
         ("memory", "labels.text", _set(0, 10), "holds a newline, so no file can hold it"),
-        ("crf-dicts", "features.names.offsets", _set(1, 10**6), "tensor features.names.offsets: expected pointers"),
-        ("semi-crf", "features.phrases.parent", _set(0, 5), "tensor features.phrases.parent: expected indices"),
+        (
+            "crf-dicts",
+            "features.names.offsets",
+            _set(1, 10**6),
+            "tensor features.names.offsets: expected pointers",
+        ),
+        (
+            "semi-crf",
+            "features.phrases.parent",
+            _set(0, 5),
+            "tensor features.phrases.parent: expected indices",
+        ),
         ("semi-crf", "features.phrases.feature", _set(0, 3), "each text of a segment once"),
         (
             "semi-crf",
@@ -104,21 +138,81 @@ def _raised(ptr):
             _raised,
             "tensor segment.ptr: expected weights of segments at none of",
         ),
-        ("semi-crf", "features.phrases.word", _set(2, 0), "tensor features.phrases.word: expected a tree"),
-        ("cascade", "layer1.features.base.table0", _set(0, 10**9), "tensor layer1.features.base.table0: expected"),
+        (
+            "semi-crf",
+            "features.phrases.word",
+            _set(2, 0),
+            "tensor features.phrases.word: expected a tree",
+        ),
+        (
+            "cascade",
+            "layer1.features.base.table0",
+            _set(0, 10**9),
+            "tensor layer1.features.base.table0: expected",
+        ),
         ("cascade", "lexicon.had.offsets", lambda a: a[:-1], "tensor lexicon.had"),
         ("memory-based", "trie.child", _set(0, 0), "tensor trie.child: expected a tree"),
-        ("memory-based", "trie.end", _set(0, 3), "tensor trie.begin: expected children that share out"),
-        ("memory-based", "groups.count", _set(0, 0.0), "tensor groups.count: expected finite numbers from 1"),
-        ("memory-based", "groups.frequency", _set(0, 0.0), "tensor groups.frequency: expected the sums"),
-        ("memory-based", "column0.code_of", _set(0, 10**6), "tensor column0.code_of: expected indices"),
-        ("memory-based", "distances.turned_code", _set(0, 10**6), "tensor distances.turned_code: expected indices"),
-        ("memory-based", "distances.share", _set(0, 5e-324), "distances.share: expected finite numbers from 1e-300"),
-        ("memory-based", "distances.pair_base", _set(0, 7), "tensor distances.pair_base: expected the columns"),
-        ("memory-based", "grouped.members", _set(0, 1), "tensor grouped.members: expected a permutation"),
+        (
+            "memory-based",
+            "trie.end",
+            _set(0, 3),
+            "tensor trie.begin: expected children that share out",
+        ),
+        (
+            "memory-based",
+            "groups.count",
+            _set(0, 0.0),
+            "tensor groups.count: expected finite numbers from 1",
+        ),
+        (
+            "memory-based",
+            "groups.frequency",
+            _set(0, 0.0),
+            "tensor groups.frequency: expected the sums",
+        ),
+        (
+            "memory-based",
+            "column0.code_of",
+            _set(0, 10**6),
+            "tensor column0.code_of: expected indices",
+        ),
+        (
+            "memory-based",
+            "distances.turned_code",
+            _set(0, 10**6),
+            "tensor distances.turned_code: expected indices",
+        ),
+        (
+            "memory-based",
+            "distances.share",
+            _set(0, 5e-324),
+            "distances.share: expected finite numbers from 1e-300",
+        ),
+        (
+            "memory-based",
+            "distances.pair_base",
+            _set(0, 7),
+            "tensor distances.pair_base: expected the columns",
+        ),
+        (
+            "memory-based",
+            "grouped.members",
+            _set(0, 1),
+            "tensor grouped.members: expected a permutation",
+        ),
         ("memory", "grams", _set(1, -1), "tensor grams: expected indices from 0"),
-        ("memory", "grams", lambda a: a[[0, *range(len(a) - 1)]], "tensor grams: expected distinct values"),
-        ("memory", "values0.text", _set(0, 0), "tensor values0: expected strings and numbers in JSON, got '\\x00"),
+        (
+            "memory",
+            "grams",
+            lambda a: a[[0, *range(len(a) - 1)]],
+            "tensor grams: expected distinct values",
+        ),
+        (
+            "memory",
+            "values0.text",
+            _set(0, 0),
+            "tensor values0: expected strings and numbers in JSON, got '\\x00",
+        ),
         ("memory-igtree", "tree.child", _set(2, 0), "tensor tree.child: expected a tree"),
     ],
 )
@@ -145,7 +239,9 @@ def test_phrases_of_a_small_file_are_not_spelt_out_in_gigabytes(tmp_path):
         "features.phrases.feature": np.zeros(n, np.int32),
     }
     modelfile.write(tmp_path / "made", tensors, header)
-    with pytest.raises(ModelFileError, match=r"phrases\.parent: the phrases have 200,010,000 words"):
+    with pytest.raises(
+        ModelFileError, match=r"phrases\.parent: the phrases have 200,010,000 words"
+    ):
         labelwright.load(tmp_path / "made")
 
 
@@ -169,7 +265,8 @@ def test_what_no_check_has_foreseen_is_one_line(monkeypatch):
         monkeypatch.setattr(f"{module}.{function}", fail)
         content = zoo.content(name) if name == "crfpp" else (OLD / "crf.model").read_bytes()
         with pytest.raises(
-            ModelFileError, match=r"^<bytes>: the file does not fit together \(KeyError: [^\n]*\); copy"
+            ModelFileError,
+            match=r"^<bytes>: the file does not fit together \(KeyError: [^\n]*\); copy",
         ):
             labelwright.load(content)
 
@@ -192,28 +289,63 @@ def test_booleans_are_zeros_and_ones(tmp_path):
         ("crf", "scheme", "nonsense", "header: scheme: expected one of"),
         ("crf", "layers", ["state"], "header: layers: expected state, edge"),
         ("crf", "parameters", {"l2": -1}, "l2: expected a number of 0 or more"),
-        ("crf", "parameters", {"warm_start": float("inf")}, "warm_start: expected true or false, got inf"),
-        ("crf", "parameters", {"verbose": 0.5}, "verbose: expected true, false or a whole number, got 0.5"),
-        ("crf-arrays", "features", {"n_columns": 10**9}, "tensor state.ptr: expected int64 [1000000001]"),
+        (
+            "crf",
+            "parameters",
+            {"warm_start": float("inf")},
+            "warm_start: expected true or false, got inf",
+        ),
+        (
+            "crf",
+            "parameters",
+            {"verbose": 0.5},
+            "verbose: expected true, false or a whole number, got 0.5",
+        ),
+        (
+            "crf-arrays",
+            "features",
+            {"n_columns": 10**9},
+            "tensor state.ptr: expected int64 [1000000001]",
+        ),
         ("perceptron", "training", COLD, "temperature: expected a number above 0"),
         ("perceptron", "history", [{"loss": 3.0}], "header: history[0]: 'mistakes' is missing"),
         ("crf", "training", {"sentences": 3}, "header: training: 'tokens' is missing"),
         ("memory-based", "training", {"sentences": 3}, "header: training: 'tokens' is missing"),
         ("cascade", "layers", [], "layers: expected one layer or more"),
-        ("cascade", "inputs", [], "header: inputs: expected 1 columns, as the lowest layer reads them"),
+        (
+            "cascade",
+            "inputs",
+            [],
+            "header: inputs: expected 1 columns, as the lowest layer reads them",
+        ),
         ("cascade", "training", {}, "header: training: 'seconds' is missing"),
         ("memory", "windows", {"kind": "layered"}, "header: windows"),
         ("memory", "columns", 10**9, "expected int32 [any, 1000000000]"),
         ("memory", "training", MEMORISED | {"dev": {}}, "header: training: dev: expected a number"),
-        ("cascade", "training", {"seconds": 1.0, "labelwright": "1", "dev": 0.5}, "header: training: dev: expected"),
+        (
+            "cascade",
+            "training",
+            {"seconds": 1.0, "labelwright": "1", "dev": 0.5},
+            "header: training: dev: expected",
+        ),
         (
             "crf",
             "parameters",
             {"forbidden_transitions": [[[], "O"]]},
             "forbidden_transitions: expected pairs",
         ),
-        ("latent-perceptron", "parameters", {"n_latent": {}}, "n_latent: expected a whole number or a table of one"),
-        ("latent-perceptron", "parameters", {"n_latent": 2**31}, "n_latent: expected at most 1,000,000 states"),
+        (
+            "latent-perceptron",
+            "parameters",
+            {"n_latent": {}},
+            "n_latent: expected a whole number or a table of one",
+        ),
+        (
+            "latent-perceptron",
+            "parameters",
+            {"n_latent": 2**31},
+            "n_latent: expected at most 1,000,000 states",
+        ),
     ],
 )
 def test_headers_are_checked(name, field, value, message, tmp_path):
@@ -229,13 +361,17 @@ def test_layers_of_a_cascade_were_trained(record, tmp_path):
     tensors, header = modelfile.read(OLD / "cascade.model")
     header["layers"][1]["model"]["training"] = record
     modelfile.write(tmp_path / "made", tensors, header)
-    with pytest.raises(ModelFileError, match=r"layers\[1\]: model: training: expected the record of a layer"):
+    with pytest.raises(
+        ModelFileError, match=r"layers\[1\]: model: training: expected the record of a layer"
+    ):
         labelwright.load(tmp_path / "made")
 
 
 @pytest.mark.parametrize("name", ["semi-crf", "lattice-crf"])
 def test_taggers_without_an_order_2_refuse_files_that_claim_it(name, tmp_path):
-    tensors, header = modelfile.read(OLD / f"{name}.model" if name == "semi-crf" else zoo.content(name))
+    tensors, header = modelfile.read(
+        OLD / f"{name}.model" if name == "semi-crf" else zoo.content(name)
+    )
     tensors["triples"] = np.zeros(len(tensors["space.start"]) ** 3, np.float32)
     modelfile.write(tmp_path / "made", tensors, header | {"order": 2})
     with pytest.raises(ModelFileError, match="header: order: expected 1, got 2"):
@@ -248,7 +384,9 @@ def test_the_number_of_threads_is_not_for_the_file_to_say(name, tmp_path):
     header["parameters"]["n_jobs"] = 4096
     modelfile.write(tmp_path / "made", tensors, header)
     model = labelwright.load(tmp_path / "made")
-    assert {key: value for key, value in model.get_params().items() if key.endswith("n_jobs") and value} == {}
+    assert {
+        key: value for key, value in model.get_params().items() if key.endswith("n_jobs") and value
+    } == {}
 
 
 @pytest.mark.parametrize(
@@ -258,15 +396,25 @@ def test_no_setting_of_a_file_names_another_file(name, tmp_path):
     """`fit` of a model that was loaded reads what its settings name."""
     tensors, header = modelfile.read(OLD / f"{name}.model")
     secret = str(tmp_path / "secret.txt")
-    named = {"vectors": secret, "template": secret, "dictionaries": {"a": secret}, "clusters": {"a": secret}}
-    for part in (header, *(layer["model"] for layer in header.get("layers", ()) if isinstance(layer, dict))):
+    named = {
+        "vectors": secret,
+        "template": secret,
+        "dictionaries": {"a": secret},
+        "clusters": {"a": secret},
+    }
+    for part in (
+        header,
+        *(layer["model"] for layer in header.get("layers", ()) if isinstance(layer, dict)),
+    ):
         part["parameters"] |= named
     modelfile.write(tmp_path / "made", tensors, header)
     assert secret not in repr(untrained(labelwright.load(tmp_path / "made")).get_params())
 
 
 @pytest.mark.parametrize(
-    ("setting", "X"), [("vectors", [["a", "b"]]), ("template", [[{"w": "a"}, {"w": "b"}]])], ids=["vectors", "template"]
+    ("setting", "X"),
+    [("vectors", [["a", "b"]]), ("template", [[{"w": "a"}, {"w": "b"}]])],
+    ids=["vectors", "template"],
 )
 def test_files_do_not_tell_where_the_trainer_keeps_things(setting, X, tmp_path):
     (tmp_path / "given.txt").write_text("a 1 2\nb 2 1\n")

@@ -44,7 +44,11 @@ def test_lines_that_make_the_same_features_show_all_rows() -> None:
 
 
 def test_labels_below_have_names() -> None:
-    two = Cascade([("low", CRF("U:%x[0,0]", max_iter=2)), ("high", CRF("U:%y[0]", max_iter=2))], n_jobs=1, max_iter=1)
+    two = Cascade(
+        [("low", CRF("U:%x[0,0]", max_iter=2)), ("high", CRF("U:%y[0]", max_iter=2))],
+        n_jobs=1,
+        max_iter=1,
+    )
     two.fit(X, {"low": Y, "high": Y})
     assert {row.feature for row in two.layers_["high"].state_features_} == {"y[0]=B", "y[0]=I"}
 
@@ -54,7 +58,9 @@ def test_tables_hold_every_weight(name: str) -> None:
     model = small_models.trained(name)
     states, transitions = model.state_features_, model.transition_features_
     weights = np.concatenate([[row.weight for row in rows] for rows in (states, transitions)])
-    assert sorted(weights) == pytest.approx(sorted(model.weights_[model.weights_ != 0].astype(float)))
+    assert sorted(weights) == pytest.approx(
+        sorted(model.weights_[model.weights_ != 0].astype(float))
+    )
     for rows in (states, transitions):
         sizes = [abs(row.weight) for row in rows]
         assert sizes == sorted(sizes, reverse=True)
@@ -71,7 +77,9 @@ def test_a_segment_model_shows_all_lengths_dictionaries_and_transitions() -> Non
         assert all(set(row) == types for row in rows.values())
     table = {(row.feature, row.label): row.weight for row in model.state_features_}
     assert shown["lengths"]["1"]["PER"] == table["length=1", "PER"]
-    assert shown["dictionaries"]["places"]["LOC"] == pytest.approx(table.get(("dictionary=places", "LOC"), 0.0))
+    assert shown["dictionaries"]["places"]["LOC"] == pytest.approx(
+        table.get(("dictionary=places", "LOC"), 0.0)
+    )
 
 
 @pytest.mark.parametrize("setting", ["vectors", "dictionaries", "clusters", "arrays", "numbers"])
@@ -81,13 +89,25 @@ def test_features_of_ones_own_have_names(setting):
     X, y = [[(word, str(i)) for i, word in enumerate(words)]] * 3, [["P", "O", "O", "L"]] * 3
     given = {
         "vectors": {"vectors": {word: rng.normal(size=3).tolist() for word in words}},
-        "dictionaries": {"dictionaries": {"city": ["Rome"]}, "template": "U:%x[0,0]\nU1:%d[0,city]"},
-        "clusters": {"clusters": {"brown": dict.fromkeys(words, "0110")}, "template": "U:%x[0,0]\nU1:%c[0,brown]"},
+        "dictionaries": {
+            "dictionaries": {"city": ["Rome"]},
+            "template": "U:%x[0,0]\nU1:%d[0,city]",
+        },
+        "clusters": {
+            "clusters": {"brown": dict.fromkeys(words, "0110")},
+            "template": "U:%x[0,0]\nU1:%c[0,brown]",
+        },
         "numbers": {"template": "U:%x[0,0]\nU1:%n[0,1]"},
     }
     arrays = {"arrays": [rng.normal(size=(4, 2)) for _ in X]} if setting == "arrays" else {}
     tagger = CRF(max_iter=3, **given.get(setting, {})).fit(X, y, **arrays)
     shown = {row.feature for row in tagger.state_features_}
     assert not any(name.startswith("column") for name in shown if setting != "numbers")
-    expected = {"dictionaries": "city[0]=", "clusters": "brown[0]=", "vectors": "v[", "arrays": "a[", "numbers": "U1"}
+    expected = {
+        "dictionaries": "city[0]=",
+        "clusters": "brown[0]=",
+        "vectors": "v[",
+        "arrays": "a[",
+        "numbers": "U1",
+    }
     assert any(expected[setting] in name for name in shown), sorted(shown)

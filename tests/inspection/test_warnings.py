@@ -71,13 +71,19 @@ def test_columns_in_another_order() -> None:
     assert words_unknown(model, swapped.take(slice(0, 3))) is None  # too few to judge
     # Columns of a few values hold no words, though the model knows these.
     know = corpus.X[0][0][0]
-    named = [(word, pos, know) for (word, pos) in (token for sentence in others.X for token in sentence)]
+    named = [
+        (word, pos, know) for (word, pos) in (token for sentence in others.X for token in sentence)
+    ]
     for order in ((1, 2, 0), (2, 1, 0)):
-        line = words_unknown(model, Corpus.from_sequences([[tuple(row[c] for c in order) for row in named]]))
+        line = words_unknown(
+            model, Corpus.from_sequences([[tuple(row[c] for c in order) for row in named]])
+        )
         assert line is not None
         assert "; column c2 fits better; if the order is not word,pos,c2, add --columns" in line
         assert ("hardly any words (column word, first" in line) == (order[0] == 2)
-    assert words_unknown(model, Corpus.from_sequences([[(row[2], row[1]) for row in named]])) is None
+    assert (
+        words_unknown(model, Corpus.from_sequences([[(row[2], row[1]) for row in named]])) is None
+    )
     foreign = Corpus.from_sequences(
         [[(f"x{n}" if n % 4 else word, pos) for n, (word, pos) in enumerate(others.X[0])]] * 20
     )
@@ -103,22 +109,32 @@ def test_features_that_do_not_tell(corpus) -> None:
 @pytest.mark.parametrize("scheme", ["iob1", "iob2", "ioe2", "bioes", "bilou", "io"])
 @pytest.mark.parametrize("other", ["iob1", "iob2", "ioe1", "ioe2", "bioes", "bilou", "bmes"])
 def test_another_scheme(corpus, scheme, other) -> None:
-    model = labelwright.CRF(template="U:%x[0,0]", max_iter=1, n_jobs=1).fit(corpus.with_scheme(scheme))
+    model = labelwright.CRF(template="U:%x[0,0]", max_iter=1, n_jobs=1).fit(
+        corpus.with_scheme(scheme)
+    )
     line = scheme_differs(model, corpus.with_scheme(other))
     if scheme == other:
         assert line is None
     else:
         assert line is not None
-        assert f"column chunk has labels in {other}, but the model predicts labels in {scheme}, the scheme" in line
+        assert (
+            f"column chunk has labels in {other}, but the model predicts labels in {scheme}, the "
+            "scheme"
+        ) in line
     assert scheme_differs(model, corpus.select(["word"])) is None
 
 
 def test_labels_that_fit_both_schemes_or_none(corpus) -> None:
-    model = labelwright.CRF(template="U:%x[0,0]", max_iter=1, n_jobs=1).fit(corpus.with_scheme("iob1"))
-    inside = Corpus.from_sequences([["a", "b"]], [["I-NP", "O"]])  # detected as io, but right in iob1, too
+    model = labelwright.CRF(template="U:%x[0,0]", max_iter=1, n_jobs=1).fit(
+        corpus.with_scheme("iob1")
+    )
+    # detected as io, but right in iob1, too
+    inside = Corpus.from_sequences([["a", "b"]], [["I-NP", "O"]])
     assert scheme_differs(model, inside) is None
     assert scheme_differs(model, Corpus.from_sequences([["a"]], [["NN"]])) is None
-    tags = labelwright.CRF(template="U:%x[0,0]", max_iter=1, n_jobs=1).fit([["a", "b"]], [["DT", "NN"]])
+    tags = labelwright.CRF(template="U:%x[0,0]", max_iter=1, n_jobs=1).fit(
+        [["a", "b"]], [["DT", "NN"]]
+    )
     assert scheme_differs(tags, corpus) is None
     both = corpus.select(["word", "chunk"]).renamed(["word", "iob"], None)
     assert "column iob has labels in iob2" in str(scheme_differs(model, both, "iob"))
@@ -128,14 +144,22 @@ def test_few_features(corpus) -> None:
     model = labelwright.CRF(template="U:%x[0,0]", min_count=35, max_iter=2, n_jobs=1).fit(corpus)
     assert model._extractor.n_features == 1
     assert few_features(model) == (
-        f"only 1 feature occurs 35 times or more in the training data, for {len(model.classes_)} labels; "
-        "lower --min-count"
+        f"only 1 feature occurs 35 times or more in the training data, for {len(model.classes_)} "
+        "labels; lower --min-count"
     )
     assert few_features(model.set_params(min_count=1)) is None
     assert (
-        few_features(labelwright.SemiCRF(template="U:%x[0,0]", min_count=2, max_iter=2, n_jobs=1).fit(corpus)) is None
+        few_features(
+            labelwright.SemiCRF(template="U:%x[0,0]", min_count=2, max_iter=2, n_jobs=1).fit(corpus)
+        )
+        is None
     )
-    assert few_features(labelwright.CRF(template="U:%x[0,0]", max_iter=2, n_jobs=1).fit([["a"]], [["X"]])) is None
+    assert (
+        few_features(
+            labelwright.CRF(template="U:%x[0,0]", max_iter=2, n_jobs=1).fit([["a"]], [["X"]])
+        )
+        is None
+    )
 
 
 def test_a_calibration_on_few_sentences() -> None:
@@ -158,5 +182,6 @@ def test_a_sample_of_the_training_data_tells_what_share_of_a_file_was_trained_on
     )
     assert 40 < int(re.findall(r"about (\d+) %", str(sampled))[0]) < 60
     assert trained_on(sample, Corpus.from_sequences(sentences[6000:])) is None
-    assert trained_on(sample, Corpus.from_sequences([["Yes", "."]] * 9)) is None  # short ones occur again by chance
+    # short ones occur again by chance
+    assert trained_on(sample, Corpus.from_sequences([["Yes", "."]] * 9)) is None
     assert trained_on("", train) is None

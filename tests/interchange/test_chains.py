@@ -1,4 +1,5 @@
-"""Taggers as chain models: what is carried, what is refused, and the attributes that other programs need."""
+"""Taggers as chain models: what is carried, what is refused, and the attributes that other programs
+need."""
 
 import io
 
@@ -19,7 +20,11 @@ DICTS = [[{"w": word, "w=the": word == "the", "size": len(word) / 4} for word in
 @pytest.mark.parametrize("name", ["crf", "perceptron"])
 @pytest.mark.parametrize("kind", ["columns", "dicts", "arrays"])
 def test_every_kind_of_features_can_be_written(name, kind):
-    data = {"columns": X, "dicts": DICTS, "arrays": [np.array([[len(w), i] for i, w in enumerate(x)]) for x in X]}[kind]
+    data = {
+        "columns": X,
+        "dicts": DICTS,
+        "arrays": [np.array([[len(w), i] for i, w in enumerate(x)]) for x in X],
+    }[kind]
     ours = model_class(name)(n_jobs=1, max_iter=5).fit(data, Y)
     copy = to_crf(from_crf(ours))
     assert copy.predict(attributes(ours, data)) == ours.predict(data)
@@ -34,7 +39,9 @@ def test_string_values_are_joined_as_crfsuite_joins_them():
     assert "w:dog" in names
     assert "size" in names
     copy = to_crf(from_crf(ours))
-    assert copy.predict_marginals(DICTS)[1][0] == pytest.approx(ours.predict_marginals(DICTS)[1][0], abs=1e-9)
+    assert copy.predict_marginals(DICTS)[1][0] == pytest.approx(
+        ours.predict_marginals(DICTS)[1][0], abs=1e-9
+    )
 
 
 def test_attributes_of_nothing():
@@ -87,7 +94,13 @@ def test_what_is_not_carried_is_named():
     assert told[:3] == ["settings", "training record", "label scheme (iob2)"]
     assert told[3].startswith("template")
     assert (
-        not_carried(to_crf(from_crf(labelwright.CRF(n_jobs=1, max_iter=2).fit(DICTS, [["A"] * len(x) for x in X]))))
+        not_carried(
+            to_crf(
+                from_crf(
+                    labelwright.CRF(n_jobs=1, max_iter=2).fit(DICTS, [["A"] * len(x) for x in X])
+                )
+            )
+        )
         == []
     )
 

@@ -1,7 +1,8 @@
-"""Text models of CRF++: what crf_test says of the same sentences, and files that nobody should read.
+"""Text models of CRF++: what crf_test says of the same sentences, and files that nobody should
+read.
 
-tests/data/crfpp holds a model that crf_learn -t wrote, and what crf_test -v2 -n 3 says with it (CRF++ 0.59, printing
-twelve digits)."""
+tests/data/crfpp holds a model that crf_learn -t wrote, and what crf_test -v2 -n 3 says with it
+(CRF++ 0.59, printing twelve digits)."""
 
 from pathlib import Path
 
@@ -26,14 +27,18 @@ SMALL = as_crfpp(
 
 
 def read_answers(text):
-    """Sentences as columns, their best labellings with probabilities, and the probability of every label."""
+    """Sentences as columns, their best labellings with probabilities, and the probability of every
+    label."""
     sentences = []
     for block in text.strip().split("\n\n"):
         head, *lines = block.split("\n")
         _, number, probability = head.split()
         rows = [line.split("\t") for line in lines]
         if number == "0":
-            marginals = [{label: float(p) for label, _, p in (x.rpartition("/") for x in row[3:])} for row in rows]
+            marginals = [
+                {label: float(p) for label, _, p in (x.rpartition("/") for x in row[3:])}
+                for row in rows
+            ]
             sentences.append(([tuple(row[:2]) for row in rows], [], marginals))
         sentences[-1][1].append(([row[2].rpartition("/")[0] for row in rows], float(probability)))
     return sentences
@@ -74,7 +79,9 @@ def test_the_template_comes_along(model):
 def test_a_saved_model_answers_the_same(model, answers, tmp_path):
     X = [columns for columns, _, _ in answers]
     model.save(tmp_path / "crf.model")
-    assert labelwright.load(tmp_path / "crf.model").predict_marginals(X) == model.predict_marginals(X)
+    assert labelwright.load(tmp_path / "crf.model").predict_marginals(X) == model.predict_marginals(
+        X
+    )
 
 
 @pytest.mark.filterwarnings("ignore:.* has the name of line ")  # as the model has it
@@ -116,15 +123,31 @@ def test_what_looks_like_a_model():
         (b"maxid: 8", b"maxid: 9", "maxid: expected 8 weights of all features, got 9"),
         (b"maxid: 8", b"maxid: many", "maxid: expected a whole number, got 'many'"),
         (b"xsize: 1", b"xsize: 0", "xsize: expected from 1 to 10000 columns, got 0"),
-        (b"N\nV", b"N\nV ", "labels: the label 'V ' begins or ends with a space, so no file can hold it"),
+        (
+            b"N\nV",
+            b"N\nV ",
+            "labels: the label 'V ' begins or ends with a space, so no file can hold it",
+        ),
         (b"N\nV", b"N\nV\r", r"labels: the label 'V\r' holds a carriage return"),
         (b"xsize", b"ysize", "expected version, cost-factor, maxid, xsize"),
         (b"N\nV", b"N\nN", "labels: expected none twice"),
-        (b"U1:%x[0,0]", b"U1:%x[0,1]", "template 'U1:%x[0,1]': expected rows from -8 to 8 and columns below 1"),
+        (
+            b"U1:%x[0,0]",
+            b"U1:%x[0,1]",
+            "template 'U1:%x[0,1]': expected rows from -8 to 8 and columns below 1",
+        ),
         (b"U1:%x[0,0]", b"U1:%x[9,0]", "template 'U1:%x[9,0]': expected rows"),
-        (b"U1:%x[0,0]", b"U1:%y[0,0]", "template 'U1:%y[0,0]': expected %x[row,column], got another %"),
+        (
+            b"U1:%x[0,0]",
+            b"U1:%y[0,0]",
+            "template 'U1:%y[0,0]': expected %x[row,column], got another %",
+        ),
         (b"U1:%x[0,0]", b"T1:%x[0,0]", "template 'T1:%x[0,0]': expected U or B first"),
-        (b"U1:%x[0,0]", b"U1: #%x[0,0]", "pattern 'U1: #%x[0,0]': a template here cannot hold this text"),
+        (
+            b"U1:%x[0,0]",
+            b"U1: #%x[0,0]",
+            "pattern 'U1: #%x[0,0]': a template here cannot hold this text",
+        ),
         (b"U1:%x[0,0]", b"U1:%x[0,0]\nU1:%x[0,0] ", "differ in spaces at the end alone"),
         (b"0 U1:dog", b"1 U1:dog", "feature 'U1:dog': expected the number 0, got 1"),
         (b"0 U1:dog", b"U1:dog", "feature 'U1:dog': expected a number and a feature of U or B"),
@@ -148,7 +171,9 @@ def test_what_does_not_fit_is_refused(old, new, message):
 def test_texts_of_too_many_readings_are_refused(monkeypatch):
     monkeypatch.setattr(observations, "MOST_WORK", (20_000, 0))
     data = SMALL.replace(b"U2:%x[-1,0]/%x[0,0]", b"U2:" + b"%x[0,0]" * 8)
-    with pytest.raises(ModelFileError, match=r"model.txt: 'U2:a+' and others can be read in too many ways"):
+    with pytest.raises(
+        ModelFileError, match=r"model.txt: 'U2:a+' and others can be read in too many ways"
+    ):
         crfpp.read(data.replace(b"U2:_B-1/dog", b"U2:" + b"a" * 60), "model.txt")
 
 

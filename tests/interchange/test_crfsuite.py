@@ -1,4 +1,5 @@
-"""CRFsuite's models: read as CRFsuite reads them, written as it writes them, and damage named in one line."""
+"""CRFsuite's models: read as CRFsuite reads them, written as it writes them, and damage named in
+one line."""
 
 import math
 import random
@@ -14,7 +15,17 @@ from labelwright.interchange.chains import ChainModel, from_crf, to_crf
 from labelwright.interchange.crfsuite import hashes, write_strings
 from labelwright.taggers.crf import CRF
 
-WORDS = ["the", "dog", "naïve", "日本", "a:b", "a=b", "", " x\t", "a word that is longer than two blocks of the hash"]
+WORDS = [
+    "the",
+    "dog",
+    "naïve",
+    "日本",
+    "a:b",
+    "a=b",
+    "",
+    " x\t",
+    "a word that is longer than two blocks of the hash",
+]
 
 
 def sentences(n=40, seed=0):
@@ -22,12 +33,20 @@ def sentences(n=40, seed=0):
     rng = random.Random(seed)
     X = [
         [
-            {"w": rng.choice(WORDS), "v:1": rng.uniform(-2, 2), "é": rng.random() < 0.5, "n": rng.randrange(3)}
+            {
+                "w": rng.choice(WORDS),
+                "v:1": rng.uniform(-2, 2),
+                "é": rng.random() < 0.5,
+                "n": rng.randrange(3),
+            }
             for _ in range(rng.randrange(1, 8))
         ]
         for _ in range(n)
     ]
-    y = [[("I-ü" if t["n"] else "B-ü") if t["w"] in WORDS[:4] and t["v:1"] > -1 else "O" for t in s] for s in X]
+    y = [
+        [("I-ü" if t["n"] else "B-ü") if t["w"] in WORDS[:4] and t["v:1"] > -1 else "O" for t in s]
+        for s in X
+    ]
     return X, y
 
 
@@ -48,7 +67,7 @@ def same(a, b):
     return all(np.array_equal(x, y) for x, y in zip(a, b, strict=True))
 
 
-# -- without CRFsuite -------------------------------------------------------------------------------------------------
+# -- without CRFsuite ------------------------------------------------------------------------------
 
 
 def test_the_hash_is_lookup3():
@@ -66,20 +85,32 @@ def test_a_model_comes_back_as_it_was_written():
 
 
 def test_zeros_are_left_out_and_labels_stay():
-    model = small_model()._replace(weight=np.array([0.1, 0, 0, 1e-9]), transition=np.array([0.0, 0, 1]))
+    model = small_model()._replace(
+        weight=np.array([0.1, 0, 0, 1e-9]), transition=np.array([0.0, 0, 1])
+    )
     back = crfsuite.read(crfsuite.write(model), "m")
     assert (back.labels, back.attributes) == (model.labels, ["bias", "w:日本"])
-    assert (back.attribute.tolist(), back.weight.tolist(), back.source.tolist()) == ([0, 1], [0.1, 1e-9], [1])
+    assert (back.attribute.tolist(), back.weight.tolist(), back.source.tolist()) == (
+        [0, 1],
+        [0.1, 1e-9],
+        [1],
+    )
 
 
 @pytest.mark.parametrize("empty", ["transitions", "weights"])
 def test_one_kind_of_weights_may_be_missing(empty):
     nothing = np.empty(0, np.int32), np.empty(0, np.int32), np.empty(0)
     model = small_model()
-    fields = ("source", "target", "transition") if empty == "transitions" else ("attribute", "label", "weight")
+    fields = (
+        ("source", "target", "transition")
+        if empty == "transitions"
+        else ("attribute", "label", "weight")
+    )
     model = model._replace(**dict(zip(fields, nothing, strict=True)))
     crf = labelwright.load(crfsuite.write(model))
-    assert crf.predict([[{"bias": 1.0}, {"w": "the"}]]) == [["O", "B-ü"] if empty == "transitions" else ["B-ü", "I-ü"]]
+    assert crf.predict([[{"bias": 1.0}, {"w": "the"}]]) == [
+        ["O", "B-ü"] if empty == "transitions" else ["B-ü", "I-ü"]
+    ]
 
 
 def test_missing_weights_are_zero_and_forbid_nothing():
@@ -122,22 +153,37 @@ DAMAGE = [
     (lambda d, at: with_word(d, at.features + 4, 1 << 30), "1,073,741,824 bytes, but the file has"),
     (lambda d, at: with_word(d, at.features + 8, 1 << 31), "list of features ends behind the end"),
     (lambda d, at: with_word(d, at.features + 12, 2), "neither of an attribute nor a transition"),
-    (lambda d, at: with_word(d, at.features + 16, 3), "an attribute or a label that does not exist"),
+    (
+        lambda d, at: with_word(d, at.features + 16, 3),
+        "an attribute or a label that does not exist",
+    ),
     (lambda d, at: with_word(d, at.features + 28, 0x7FF00000), "a weight is not a number between"),
     (lambda d, at: with_word(d, at.features + 40, 0), "a feature occurs twice"),
     (lambda d, at: with_word(d, at.labels + 12, 1), "byte order 0x1"),
     (lambda d, at: with_word(d, at.labels + 20, 1 << 31), "array of offsets ends behind the end"),
     (lambda d, at: with_word(d, at.labels + 2072, 1), "another number than its place"),
     (lambda d, at: with_word(d, at.labels + 2076, 1 << 31), "a string lies outside it"),
-    (lambda d, at: with_word(d, at.labels + 2076, 5), "a label is not UTF-8|does not end with NUL|NUL character"),
+    (
+        lambda d, at: with_word(d, at.labels + 2076, 5),
+        "a label is not UTF-8|does not end with NUL|NUL character",
+    ),
     (lambda d, at: d[: at.labels + 2080] + b"\xff" + d[at.labels + 2081 :], "a label is not UTF-8"),
-    (lambda d, at: d[: at.labels + 2080] + b"\t" + d[at.labels + 2081 :], "label '.t' holds a tab, so no file can"),
-    (lambda d, at: d[: at.attributes + 2081] + b"\0" + d[at.attributes + 2082 :], "a NUL character within it"),
+    (
+        lambda d, at: d[: at.labels + 2080] + b"\t" + d[at.labels + 2081 :],
+        "label '.t' holds a tab, so no file can",
+    ),
+    (
+        lambda d, at: d[: at.attributes + 2081] + b"\0" + d[at.attributes + 2082 :],
+        "a NUL character within it",
+    ),
     (lambda d, at: with_word(d, at.of_labels + 8, 2), "holds 2 lists, expected 3"),
     (lambda d, at: with_word(d, at.of_labels + 12, at.of_labels - 4), "a list begins outside it"),
     (lambda d, at: with_word(d, at.of_attributes + 24, 1 << 31), "features of attributes: lists"),
     (lambda d, at: with_word(d, at.of_attributes + 28, 100), "lists a feature that does not exist"),
-    (lambda d, at: with_word(d, at.of_attributes + 28, 3), "lists a feature that belongs elsewhere"),
+    (
+        lambda d, at: with_word(d, at.of_attributes + 28, 3),
+        "lists a feature that belongs elsewhere",
+    ),
     (lambda d, at: with_word(d, at.of_attributes + 28, 1), "lists a feature twice"),
 ]
 
@@ -184,7 +230,7 @@ def test_any_damage_is_an_error_or_a_model():
     assert not any("\n" in error for error in told)
 
 
-# -- against CRFsuite -------------------------------------------------------------------------------------------------
+# -- against CRFsuite ------------------------------------------------------------------------------
 
 
 def trained_by_crfsuite(X, y, path, **settings):
@@ -213,11 +259,18 @@ def check_agreement(theirs, ours, X, X_ours=None):
         assert theirs.probability(labels) == pytest.approx(math.exp(log_probability), abs=1e-9)
         (marginals,) = ours.predict_marginals([own])
         for t, row in enumerate(marginals):
-            assert all(theirs.marginal(label, t) == pytest.approx(p, abs=1e-9) for label, p in row.items())
+            assert all(
+                theirs.marginal(label, t) == pytest.approx(p, abs=1e-9) for label, p in row.items()
+            )
 
 
 @pytest.mark.parametrize(
-    "settings", [{"c1": 0.2}, {"c2": 0.01}, {"feature.possible_transitions": True, "feature.possible_states": True}]
+    "settings",
+    [
+        {"c1": 0.2},
+        {"c2": 0.01},
+        {"feature.possible_transitions": True, "feature.possible_states": True},
+    ],
 )
 def test_their_model_here_and_back(settings, tmp_path):
     X, y = sentences()
@@ -234,7 +287,8 @@ def test_their_model_here_and_back(settings, tmp_path):
 
 def test_our_model_there_and_back(tmp_path):
     X, y = sentences(seed=1)
-    X = [[token | {"v:1": float(np.float32(token["v:1"]))} for token in x] for x in X]  # values that we trained on
+    # values that we trained on
+    X = [[token | {"v:1": float(np.float32(token["v:1"]))} for token in x] for x in X]
     ours = CRF(n_jobs=1, max_iter=20).fit(X, y)
     data = crfsuite.write(from_crf(ours))
     theirs = opened(data)
@@ -262,5 +316,8 @@ def test_few_labels(labels, tmp_path):
 def test_a_small_file_has_no_room_for_many_labels():
     data = bytearray(crfsuite.write(small_model()))
     data[20:24] = (5000).to_bytes(4, "little")
-    with pytest.raises(ModelFileError, match=r"5,000 labels in a file of 4,652 bytes make more than 4,268,736 pairs"):
+    with pytest.raises(
+        ModelFileError,
+        match=r"5,000 labels in a file of 4,652 bytes make more than 4,268,736 pairs",
+    ):
         crfsuite.read(bytes(data), "made")

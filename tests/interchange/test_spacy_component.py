@@ -16,9 +16,22 @@ from spacy.tokens import DocBin, Span  # noqa: E402
 
 from labelwright.interchange import spacy_component  # noqa: E402, F401  (registers the factory)
 
-TEXTS = ["Ada Lovelace saw Paris.", "They left  London.\n", "", "Alan met Ada Lovelace. They left Paris."]
-X = [["Ada", "Lovelace", "saw", "Paris", "."], ["They", "left", "London", "."], ["Alan", "met", "Ada", "Lovelace", "."]]
-Y = [["B-PER", "I-PER", "O", "B-LOC", "O"], ["O", "O", "B-LOC", "O"], ["B-PER", "O", "B-PER", "I-PER", "O"]]
+TEXTS = [
+    "Ada Lovelace saw Paris.",
+    "They left  London.\n",
+    "",
+    "Alan met Ada Lovelace. They left Paris.",
+]
+X = [
+    ["Ada", "Lovelace", "saw", "Paris", "."],
+    ["They", "left", "London", "."],
+    ["Alan", "met", "Ada", "Lovelace", "."],
+]
+Y = [
+    ["B-PER", "I-PER", "O", "B-LOC", "O"],
+    ["O", "O", "B-LOC", "O"],
+    ["B-PER", "O", "B-PER", "I-PER", "O"],
+]
 
 
 @pytest.fixture(scope="module")
@@ -43,8 +56,12 @@ def test_entities_have_types_and_probabilities(nlp, model):
     doc = nlp(TEXTS[0])
     assert entities(doc) == [("Ada Lovelace", "PER"), ("Paris", "LOC")]
     (expected,) = labelwright.load(model).predict_spans([[token.text for token in doc]])
-    assert [ent._.probability for ent in doc.ents] == pytest.approx([span.probability for span in expected])
-    assert [span._.probability for span in doc.spans["labelwright"]] == [ent._.probability for ent in doc.ents]
+    assert [ent._.probability for ent in doc.ents] == pytest.approx(
+        [span.probability for span in expected]
+    )
+    assert [span._.probability for span in doc.spans["labelwright"]] == [
+        ent._.probability for ent in doc.ents
+    ]
     assert nlp.get_pipe("labelwright").labels == ("LOC", "PER")
 
 
@@ -52,7 +69,11 @@ def test_a_stream_is_answered_like_single_texts(nlp):
     alone = [entities(nlp(text)) for text in TEXTS]
     for size in (1, 3, 100):
         assert [entities(doc) for doc in nlp.pipe(TEXTS, batch_size=size)] == alone
-    assert alone[1:] == [[("London", "LOC")], [], [("Alan", "PER"), ("Ada Lovelace", "PER"), ("Paris", "LOC")]]
+    assert alone[1:] == [
+        [("London", "LOC")],
+        [],
+        [("Alan", "PER"), ("Ada Lovelace", "PER"), ("Paris", "LOC")],
+    ]
 
 
 def test_sentences_of_the_pipeline_are_used(nlp):
@@ -92,7 +113,9 @@ def test_mistakes(model, tmp_path):
     nlp.add_pipe("labelwright", config={"model": str(tmp_path / "gone")})
     with pytest.raises(OptionError, match="gone: no such file"):
         nlp("Ada")
-    labelwright.CRF(max_iter=1, n_jobs=1).fit([[("Ada", "N"), ("ran", "V")]], [["B-PER", "O"]]).save(tmp_path / "two")
+    labelwright.CRF(max_iter=1, n_jobs=1).fit(
+        [[("Ada", "N"), ("ran", "V")]], [["B-PER", "O"]]
+    ).save(tmp_path / "two")
     with pytest.raises(OptionError, match=r"text: the model reads 2 columns \(word,pos\)"):
         spacy.blank("en").add_pipe("labelwright", config={"model": str(tmp_path / "two")})
 
@@ -112,7 +135,10 @@ def test_docbin(nlp, tmp_path):
 def test_docbins_have_a_limit(nlp):
     data = DocBin(docs=[nlp.make_doc("dog " * 20_000)]).to_bytes()
     assert len(data) < 10_000
-    with max_input("100K"), pytest.raises(CorpusError, match="<stream>: decompressed, more than 100K"):
+    with (
+        max_input("100K"),
+        pytest.raises(CorpusError, match="<stream>: decompressed, more than 100K"),
+    ):
         labelwright.read_docbin(io.BytesIO(data))
     with max_input("10M"):
         assert labelwright.read_docbin(io.BytesIO(data)).n_tokens == 20_000
@@ -120,8 +146,16 @@ def test_docbins_have_a_limit(nlp):
 
 def test_damage_inside_a_docbin_is_one_line(nlp):
     parts = srsly.msgpack_loads(zlib.decompress(DocBin(docs=[nlp.make_doc("Ada ran")]).to_bytes()))
-    for damaged in ({**parts, "strings": []}, {**parts, "tokens": b"odd"}, {**parts, "spaces": b""}, {}, []):
+    for damaged in (
+        {**parts, "strings": []},
+        {**parts, "tokens": b"odd"},
+        {**parts, "spaces": b""},
+        {},
+        [],
+    ):
         data = zlib.compress(srsly.msgpack_dumps(damaged))
-        with pytest.raises(CorpusError, match="<stream>: not a DocBin of spaCy, or a damaged one: ") as refused:
+        with pytest.raises(
+            CorpusError, match="<stream>: not a DocBin of spaCy, or a damaged one: "
+        ) as refused:
             labelwright.read_docbin(io.BytesIO(data))
         assert "\n" not in str(refused.value)

@@ -1,7 +1,8 @@
 """Models of Wapiti: what the program says of the same sentences, and files that nobody should read.
 
-tests/data/wapiti holds a model that wapiti train wrote (1.5.0), and what wapiti label -s -n 3 says with it, once by
-scores (viterbi.txt) and once with -p by the probabilities of labels (posterior.txt), printing twelve digits."""
+tests/data/wapiti holds a model that wapiti train wrote (1.5.0), and what wapiti label -s -n 3 says
+with it, once by scores (viterbi.txt) and once with -p by the probabilities of labels
+(posterior.txt), printing twelve digits."""
 
 from pathlib import Path
 
@@ -19,7 +20,12 @@ SMALL = as_wapiti(
     PatternModel(
         ["u:%x[0,0]", 'u1:%m[0,0,"a?b"]', "*:%x[-1,0]", "b"],
         ["N", "V"],
-        {b"u:dog": [0.5, 0.25], b"u1:ab": [0, 0.75], b"*:_x-1": [1, 0.0, 2.0, 0, 0, 0], b"b": [0.5, 1.0, 0, -1.0]},
+        {
+            b"u:dog": [0.5, 0.25],
+            b"u1:ab": [0, 0.75],
+            b"*:_x-1": [1, 0.0, 2.0, 0, 0, 0],
+            b"b": [0.5, 1.0, 0, -1.0],
+        },
         "_x",
         5,
     )
@@ -27,7 +33,8 @@ SMALL = as_wapiti(
 
 
 def read_answers(name):
-    """Sentences as columns, and their labellings: labels, the number of the whole, a number for each token."""
+    """Sentences as columns, and their labellings: labels, the number of the whole, a number for
+    each token."""
     sentences = []
     for block in (DATA / name).read_text(encoding="utf-8").strip().split("\n\n"):
         head, *lines = block.split("\n")
@@ -35,7 +42,10 @@ def read_answers(name):
         rows = [line.split("\t") for line in lines]
         if number == "0":
             sentences.append(([tuple(row[0].split(" ")) for row in rows], []))
-        labels, scores = [row[1] for row in rows], [float(row[2].rpartition("/")[2]) for row in rows]
+        labels, scores = (
+            [row[1] for row in rows],
+            [float(row[2].rpartition("/")[2]) for row in rows],
+        )
         sentences[-1][1].append((labels, float(score), scores))
     return sentences
 
@@ -85,13 +95,17 @@ def test_a_saved_model_answers_the_same(model, tmp_path):
 
 def test_it_learns_on_with_new_words(model):
     sentence = [[("Oslo", "NNP"), ("fell", "VBD")]]
-    grown = labelwright.CRF(template=model.template, n_jobs=1, max_iter=3).fit(sentence, [["B-LOC", "O"]], init=model)
+    grown = labelwright.CRF(template=model.template, n_jobs=1, max_iter=3).fit(
+        sentence, [["B-LOC", "O"]], init=model
+    )
     assert grown.predict(sentence) == [["B-LOC", "O"]]
 
 
 def test_older_files_and_decimal_weights_are_read_too():
     old = SMALL.replace(b"#mdl#2#", b"#mdl#").replace(b"#rdr#4/0/0", b"#rdr#4/0")
-    old = old.replace(b"=0x1.0000000000000p-1", b"=0.5").replace(b"=0x1.8000000000000p-1", b"=+7.5e-1")
+    old = old.replace(b"=0x1.0000000000000p-1", b"=0.5").replace(
+        b"=0x1.8000000000000p-1", b"=+7.5e-1"
+    )
     assert b"=0x1.0" in old  # others stay
     assert b"=0.5\n" in old
     assert np.array_equal(wapiti.read(old, "m").weights_, wapiti.read(SMALL, "m").weights_)
@@ -128,9 +142,17 @@ def test_functions_on_bytes_know_ascii_alone():
         (b"9:u:%x[0,0],", b"9:u:%y[0,0],", "pattern 'u:%y[0,0]': expected %x[row,column]"),
         (b"9:u:%x[0,0],", b"9:t:%x[0,0],", "pattern 't:%x[0,0]': expected u, b or * first"),
         (b"9:u:%x[0,0],", b"10:u:%x[@0,0],", "pattern 'u:%x[@0,0]': no row @0"),
-        (b"9:u:%x[0,0],", b"10:u:%x[00,0],", "pattern 'u:%x[00,0]': expected rows and columns as numbers"),
+        (
+            b"9:u:%x[0,0],",
+            b"10:u:%x[00,0],",
+            "pattern 'u:%x[00,0]': expected rows and columns as numbers",
+        ),
         (b"9:u:%x[0,0],", b"10:u:%x[0,-1],", "pattern 'u:%x[0,-1]': the column cannot be negative"),
-        (b"9:u:%x[0,0],", b"11:u: #%x[0,0],", "pattern 'u: #%x[0,0]': a template here cannot hold this text"),
+        (
+            b"9:u:%x[0,0],",
+            b"11:u: #%x[0,0],",
+            "pattern 'u: #%x[0,0]': a template here cannot hold this text",
+        ),
         (b"9:u:%x[0,0],", b"10:u:\n%x[0,0],", r"pattern 'u:\n%x[0,0]': a pattern begins with"),
         (b'"a?b"', b'"?ab"', "in the regular expression"),
         (b"9:u:%x[0,0],", b"9:u:%x[0,0],,", ":3: expected a pattern of 9 bytes and a comma"),
@@ -145,7 +167,11 @@ def test_functions_on_bytes_know_ascii_alone():
         (b"5:u1:ab,", b"6:u1:abc,", "'u1:abc' fits no pattern of the model"),
         (b"\n0=", b"\n99=", "weights: expected each number once and below 14"),
         (b"\n0=", b"\n1=", "weights: expected each number once and below 14"),
-        (b"\n0=0x1", b"\n0=0y1", "weight '0=0y1.0000000000000p-1': expected a number and a finite value"),
+        (
+            b"\n0=0x1",
+            b"\n0=0y1",
+            "weight '0=0y1.0000000000000p-1': expected a number and a finite value",
+        ),
         (b"0x1.0000000000000p+1", b"0x1p+9999", "expected a number and a finite value"),
         (b"0x1.0000000000000p+1", b"nan", "expected a number and a finite value"),
         (b"#mdl#2#8", b"#mdl#2#9", "expected 9 weights, got 8"),
@@ -164,15 +190,23 @@ def test_places_far_outside_take_no_room_of_their_own(monkeypatch):
     applied = []
     apply_all = observations.apply
     monkeypatch.setattr(
-        observations, "apply", lambda reader, texts: applied.append(len(texts)) or apply_all(reader, texts)
+        observations,
+        "apply",
+        lambda reader, texts: applied.append(len(texts)) or apply_all(reader, texts),
     )
     patterns = [f"u{n}:%x[-{5000 + n},0]/%x[5000,0]" for n in range(20)]
     weights = {b"u3:_x-1/a": [0.5, 0.0], b"u3:_x-4/a": [0.25, 0.0], b"b": [0.5, 1.0, 0, -1.0]}
-    model = wapiti.read(as_wapiti(PatternModel([*patterns, "b"], ["N", "V"], weights, "_x", 5)), "m")
+    model = wapiti.read(
+        as_wapiti(PatternModel([*patterns, "b"], ["N", "V"], weights, "_x", 5)), "m"
+    )
     assert model._extractor.n_features == 2
     assert sum(applied) <= 10  # the texts of all places that the model can read, once
     far = PatternModel(
-        ["u:%x[-9,0]", "u:%x[-7,0]", "b"], ["N", "V"], {b"u:_x-#": [1.0, 0], b"u:_x-2": [1.0, 0]}, "_x", 5
+        ["u:%x[-9,0]", "u:%x[-7,0]", "b"],
+        ["N", "V"],
+        {b"u:_x-#": [1.0, 0], b"u:_x-2": [1.0, 0]},
+        "_x",
+        5,
     )
     assert wapiti.read(as_wapiti(far), "m")._extractor.n_features == 6  # -9 to -5, and -2
 

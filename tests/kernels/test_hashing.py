@@ -16,7 +16,9 @@ FAMILIES = {  # rows that a fixed hash, or one that only adds, puts into few slo
     "one column, equal high bits": BITS[:, None],
     "pairs with one sum": np.stack([BITS, N - BITS], axis=1),
     "pairs with equal low bits": np.stack([BITS % 128 << 16, BITS // 128 << 16], axis=1),
-    "the first number alone": np.stack([BITS, np.zeros(N, np.int64), np.zeros(N, np.int64)], axis=1),
+    "the first number alone": np.stack(
+        [BITS, np.zeros(N, np.int64), np.zeros(N, np.int64)], axis=1
+    ),
 }
 
 

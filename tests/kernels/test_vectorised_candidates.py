@@ -1,4 +1,5 @@
-"""Candidates in NumPy against the compiled kernels: on drawn features, labels and weights, and in a whole model."""
+"""Candidates in NumPy against the compiled kernels: on drawn features, labels and weights, and in a
+whole model."""
 
 import numpy as np
 import pytest
@@ -40,8 +41,19 @@ def drawn_features(rng, n_tokens, valued):
     own = [8 + rng.choice(F - 8, n, replace=False) for n in sizes]
     key_feature = np.arange(2 * n_keys, dtype=np.int32)
     token_feature = np.concatenate([*own, []]).astype(np.int32)
-    value = rng.normal(size=len(token_feature)).astype(np.float32) if valued else np.empty(0, np.float32)
-    return Incidence(keys, np.arange(0, 2 * n_keys + 1, 2), key_feature, offsets_from(sizes), token_feature, value)
+    value = (
+        rng.normal(size=len(token_feature)).astype(np.float32)
+        if valued
+        else np.empty(0, np.float32)
+    )
+    return Incidence(
+        keys,
+        np.arange(0, 2 * n_keys + 1, 2),
+        key_feature,
+        offsets_from(sizes),
+        token_feature,
+        value,
+    )
 
 
 def drawn_rows(rng, n_rows, width):
@@ -81,13 +93,15 @@ def test_the_same_candidates_are_picked(seed, free):
     permitted[:, 3:4] = True
     tokens, most = d.rng.permutation(d.T), 3
     made = np.empty(L, np.float32), np.zeros(d.T, np.int64), *np.zeros((2, d.T, most), np.float32)
-    compiled, vectorised = both(candidates.pick_labels, *d.model, tokens, permitted, 1.5, most, *made)
+    compiled, vectorised = both(
+        candidates.pick_labels, *d.model, tokens, permitted, 1.5, most, *made
+    )
     np.testing.assert_array_equal(vectorised[-3], compiled[-3])
     np.testing.assert_array_equal(vectorised[-2], compiled[-2])
     np.testing.assert_allclose(vectorised[-1], compiled[-1], rtol=1e-4, atol=1e-5)
 
 
-# -- a whole model ----------------------------------------------------------------------------------------------------
+# -- a whole model ---------------------------------------------------------------------------------
 
 
 def test_bounds_and_answers_of_a_model_are_the_same():

@@ -1,5 +1,5 @@
-"""The NumPy forms of the kernels of chains give what the compiled kernels give: on lattices of every kind, and in
-training."""
+"""The NumPy forms of the kernels of chains give what the compiled kernels give: on lattices of
+every kind, and in training."""
 
 import numpy as np
 import pytest
@@ -17,7 +17,13 @@ from labelwright.kernels.perceptron import UpdateRule
 from labelwright.kernels.scoring import add_ridge, advance, combine, differences, dots
 from labelwright.learn.perceptron import Averaged, Passes
 from labelwright.learn.sgd import SGD
-from labelwright.structures.lattice import best_path, margins, posterior, posterior_arcs, span_probabilities
+from labelwright.structures.lattice import (
+    best_path,
+    margins,
+    posterior,
+    posterior_arcs,
+    span_probabilities,
+)
 from labelwright.structures.supervision import Supervision
 
 pytest.importorskip("numba")
@@ -45,7 +51,7 @@ def assert_same(question, digits, *arguments):
             np.testing.assert_array_equal(b, a)
 
 
-# --- lattices ---------------------------------------------------------------------------------------------------------
+# --- lattices -------------------------------------------------------------------------------------
 
 
 @drawn(60)
@@ -104,7 +110,8 @@ def tied_labels(case):
     return bool((best[:, -1] - best[:, 0] <= case.digits).any())
 
 
-TIED = {"exact": tied_labellings, "marginal": tied_labels}  # where rounding decides which of two comes first
+# where rounding decides which of two comes first
+TIED = {"exact": tied_labellings, "marginal": tied_labels}
 
 
 @drawn(60)
@@ -116,7 +123,9 @@ def test_decoders_answer_alike(decoder, case):
     if decoder not in TIED or not TIED[decoder](case):
         assert vectorised.labels == compiled.labels
         counters = "exact", "latent_paths", "label_paths"
-        assert [getattr(vectorised, name) for name in counters] == [getattr(compiled, name) for name in counters]
+        assert [getattr(vectorised, name) for name in counters] == [
+            getattr(compiled, name) for name in counters
+        ]
     for name in ("score", "log_probability", "gap", "mass"):
         a, b = (getattr(decoding, name) for decoding in (compiled, vectorised))
         assert (a is None) == (b is None)
@@ -145,7 +154,9 @@ def test_batches_have_the_best_paths_of_their_sentences(order, by_token):
     ends = np.cumsum(lengths).tolist()
     bounds = list(zip([0, *ends[:-1]], ends, strict=True))
     with using("numpy"):
-        chains = Chains(rng.integers(-2, 3, (T, graph.n_nodes)).astype(float), arc, bounds, case.space)
+        chains = Chains(
+            rng.integers(-2, 3, (T, graph.n_nodes)).astype(float), arc, bounds, case.space
+        )
         together = chains.paths
     for n, (a, b) in enumerate(bounds):
         if b > a:
@@ -155,7 +166,7 @@ def test_batches_have_the_best_paths_of_their_sentences(order, by_token):
             assert together.scores[n] == score
 
 
-# --- training ---------------------------------------------------------------------------------------------------------
+# --- training -------------------------------------------------------------------------------------
 
 
 def problems(template, order, sizes, dtype):
@@ -166,7 +177,9 @@ def problems(template, order, sizes, dtype):
 @pytest.mark.cases(18)
 @pytest.mark.parametrize(("template", "order"), ORDERS, ids=NAMES)
 @pytest.mark.parametrize("sizes", [1, 2, [1, 3, 2]], ids=["plain", "latent", "uneven"])
-@pytest.mark.parametrize(("dtype", "digits"), [(np.float64, 1e-11), (np.float32, 3e-5)], ids=["64", "32"])
+@pytest.mark.parametrize(
+    ("dtype", "digits"), [(np.float64, 1e-11), (np.float32, 3e-5)], ids=["64", "32"]
+)
 @pytest.mark.parametrize("scale", [0.5, 40.0])
 def test_losses_and_gradients_are_the_same(template, order, sizes, dtype, digits, scale):
     problem = problems(template, order, sizes, dtype)
@@ -183,18 +196,32 @@ def test_stochastic_passes_run_as_plain_python():
     X, y = words(4, seed=1, longest=5)
     problem = Problem(X, y, ARCS, sizes=2, order=1, dtype=np.float64)
     random = np.random.default_rng(1)
-    gold = np.where(random.random(len(problem.gold)) < 0.3, 3, problem.gold).astype(np.int32)  # 3: a set of all labels
-    said = Supervision(np.ones((1, 3), np.bool_), random.uniform(0, 2, 4), random.uniform(0.5, 2, len(gold)))
+    # 3: a set of all labels
+    gold = np.where(random.random(len(problem.gold)) < 0.3, 3, problem.gold).astype(np.int32)
+    said = Supervision(
+        np.ones((1, 3), np.bool_), random.uniform(0, 2, 4), random.uniform(0.5, 2, len(gold))
+    )
 
     def passed():
-        run = SGD(problem.incidences, problem.offsets, gold, problem.space, problem.parameters, 1.0, 0, said)
+        run = SGD(
+            problem.incidences,
+            problem.offsets,
+            gold,
+            problem.space,
+            problem.parameters,
+            1.0,
+            0,
+            said,
+        )
         weights = problem.random_weights()
         return [*run.one_pass(weights, 1.0, np.arange(4), 0.3, 4), weights]
 
     assert_same(passed, 1e-10)
 
 
-@pytest.mark.parametrize("rule", [UpdateRule(2.0, False, 1.0), UpdateRule(1.0, True, np.inf, 1.0, variance=1.0)])
+@pytest.mark.parametrize(
+    "rule", [UpdateRule(2.0, False, 1.0), UpdateRule(1.0, True, np.inf, 1.0, variance=1.0)]
+)
 def test_passes_of_perceptrons_run_as_plain_python(rule):
     same_passes(Problem(*words(5, seed=2, longest=5), ARCS, scheme="iob2", sizes=2), rule)
     same_passes(Problem(*dicts(4, seed=2)), rule)
@@ -204,7 +231,9 @@ def same_passes(problem, rule):
     def passed():
         data = problem.model
         passes = Passes(*data, rule, 0)
-        run = Averaged.begin(passes.layout.laid_out(problem.random_weights(0.1).astype(np.float32)), rule)
+        run = Averaged.begin(
+            passes.layout.laid_out(problem.random_weights(0.1).astype(np.float32)), rule
+        )
         outcomes = [passes.one_pass(run, number) for number in (1, 2)]
         norm = passes.largest_norm() or 0.0
         return [*np.array(outcomes), norm, run.weights, run.sums, run.variances, *passes.features]

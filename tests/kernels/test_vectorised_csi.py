@@ -32,7 +32,9 @@ def test_the_same_labellings(n, seed, ruled):
     allowed = rng.random(size) < 0.8, rng.random((size, size)) < 0.8, rng.random(size) < 0.9
     results = []
     for run in (csi.best_labellings.dispatcher, csi.best_labellings.vectorised):
-        scratch = csi.StateScratch(np.zeros(m + 1, np.int32), np.zeros(T + 3, np.int64), np.zeros(T + 1, np.int64))
+        scratch = csi.StateScratch(
+            np.zeros(m + 1, np.int32), np.zeros(T + 3, np.int64), np.zeros(T + 1, np.int64)
+        )
         labels, scores = np.zeros(T, np.int32), np.zeros(N)
         value = np.zeros(int(csi.sizes_of(proposals)[0].max()) + 2)
         run(proposals, 0, N, allowed, scratch, value, labels, scores)

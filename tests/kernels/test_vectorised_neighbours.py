@@ -1,4 +1,5 @@
-"""Nearest neighbours in NumPy: the answers of the compiled search, but for how powers and logarithms are rounded."""
+"""Nearest neighbours in NumPy: the answers of the compiled search, but for how powers and
+logarithms are rounded."""
 
 import numpy as np
 import pytest
@@ -20,7 +21,8 @@ SETTINGS = [
     {"k": 3, "metric": ("overlap", "numeric", "mvdm", "numeric", "overlap")},
     {"k": 50, "weights": [0.0, 1.0, 2.0, 0.5, 0.0]},
 ]
-LOGARITHMIC = "jeffrey", "jensen-shannon"  # NumPy rounds logarithms otherwise than compiled code on some machines
+# NumPy rounds logarithms otherwise than compiled code on some machines
+LOGARITHMIC = "jeffrey", "jensen-shannon"
 
 
 def table(rng, n, width):
@@ -52,13 +54,19 @@ def test_both_engines_find_the_same_neighbours_and_votes(settings):
         else:
             assert a.tolist() == b.tolist(), name
     for these, those in zip(near, made_near, strict=True):
-        assert [each._replace(distance=0) for each in those] == [each._replace(distance=0) for each in these]
-        np.testing.assert_allclose([each.distance for each in those], [each.distance for each in these], rtol=rounding)
+        assert [each._replace(distance=0) for each in those] == [
+            each._replace(distance=0) for each in these
+        ]
+        np.testing.assert_allclose(
+            [each.distance for each in those], [each.distance for each in these], rtol=rounding
+        )
 
 
 @pytest.mark.cases(2)
 @pytest.mark.parametrize("engine", ["compiled", "numpy"])
-@pytest.mark.parametrize("settings", [{}, {"k": 3, "weights": "none"}, {"k": 30, "weights": [0.0, 1.0, 2.0, 0.5, 0.0]}])
+@pytest.mark.parametrize(
+    "settings", [{}, {"k": 3, "weights": "none"}, {"k": 30, "weights": [0.0, 1.0, 2.0, 0.5, 0.0]}]
+)
 def test_postings_find_what_the_trie_finds(engine, settings, monkeypatch):
     monkeypatch.setattr(search, "SHARE", 0)
     rng = np.random.default_rng(4)

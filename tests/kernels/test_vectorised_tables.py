@@ -31,9 +31,9 @@ def same(pairs):
 
 def sparse(rng, n_rows, n_items, most=5):
     sizes = rng.integers(0, most, n_rows)
-    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64), rng.integers(0, n_items, sizes.sum()).astype(
-        np.int32
-    )
+    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64), rng.integers(
+        0, n_items, sizes.sum()
+    ).astype(np.int32)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -82,13 +82,26 @@ def test_rows_and_features_are_found_in_either_index(seed, largest):
     tables.index_tables.dispatcher(index)
     tables.index_tables.vectorised(other)
     for i, width in enumerate(index.width.tolist()):
-        table = index.cells[index.cell_ptr[i] : index.cell_ptr[i + 1]].reshape(-1, width) if width else None
+        table = (
+            index.cells[index.cell_ptr[i] : index.cell_ptr[i + 1]].reshape(-1, width)
+            if width
+            else None
+        )
         if table is not None:
             asked = rng.integers(-1, largest + 1, (30, width)).astype(np.int32)
             answers = []
-            for run, made in ((tables.find_rows.dispatcher, index), (tables.find_rows.vectorised, other)):
+            for run, made in (
+                (tables.find_rows.dispatcher, index),
+                (tables.find_rows.vectorised, other),
+            ):
                 ids = np.empty(30, np.int32)
-                run(made.slots[index.slot_ptr[i] : index.slot_ptr[i + 1]], table, asked, ids, made.base)
+                run(
+                    made.slots[index.slot_ptr[i] : index.slot_ptr[i + 1]],
+                    table,
+                    asked,
+                    ids,
+                    made.base,
+                )
                 answers.append(ids)
             np.testing.assert_array_equal(*answers)
     n_rows, places, T, reach = 30, 3, 15, 4
@@ -101,9 +114,13 @@ def test_rows_and_features_are_found_in_either_index(seed, largest):
     answers = []
     for name, made in (("dispatcher", index), ("vectorised", other)):
         remembered = numbers.copy()
-        getattr(tables.remember_features, name)(made, single, np.arange(len(single)) % places, remembered)
+        getattr(tables.remember_features, name)(
+            made, single, np.arange(len(single)) % places, remembered
+        )
         ptr, found = np.zeros(T + 1, np.int64), np.empty(T * 10, np.int32)
-        n = getattr(tables.find_features, name)(entry, remembered.reshape(-1), offsets, reach, lines, made, ptr, found)
+        n = getattr(tables.find_features, name)(
+            entry, remembered.reshape(-1), offsets, reach, lines, made, ptr, found
+        )
         answers.append((remembered, ptr, found[:n]))
     same(zip(*answers, strict=True))
 
@@ -116,7 +133,11 @@ def random_lines(rng, width, n_columns, n_places, n_marks):
     ptr = len(alone) + np.concatenate([[0], np.cumsum(width[table])]).astype(np.int64)
     n = int(ptr[-1])
     row, absolute = rng.integers(-3, 4, n), rng.integers(0, 4, n) == 0
-    column, place, marked = rng.integers(0, n_columns, n), rng.integers(0, n_places, n), rng.integers(0, 4, n) > 0
+    column, place, marked = (
+        rng.integers(0, n_columns, n),
+        rng.integers(0, n_places, n),
+        rng.integers(0, 4, n) > 0,
+    )
     outside = rng.integers(-1, 9, (n_marks + 1, len(alone))).astype(np.int32)
     outside[n_marks:] = -1
     return tables.Lines(table, ptr, alone, outside, row, absolute, column, place, marked)
@@ -150,12 +171,16 @@ def test_incidences_are_transposed(seed):
     np.testing.assert_array_equal(made.item, np.unique(items))
     for item, a, b in zip(made.item, made.ptr[:-1], made.ptr[1:], strict=True):
         entries = np.flatnonzero(items == item)
-        np.testing.assert_array_equal(made.owner[a:b], np.searchsorted(ptr, entries, side="right") - 1)
+        np.testing.assert_array_equal(
+            made.owner[a:b], np.searchsorted(ptr, entries, side="right") - 1
+        )
         np.testing.assert_array_equal(made.value[a:b], entries)
     item_ptr, codes = sparse(rng, n_items, 50, most=30)
     codes -= 3
     out = np.zeros(int(np.diff(item_ptr)[items].sum()), np.int32)
-    pairs = both(tables.distinct_items, ptr, items, item_ptr, codes, 47, np.zeros(len(ptr), np.int64), out)
+    pairs = both(
+        tables.distinct_items, ptr, items, item_ptr, codes, 47, np.zeros(len(ptr), np.int64), out
+    )
     n = int(pairs[-2][0][-1])
     same(pairs[:-1])
     same([(pairs[-1][0][:n], pairs[-1][1][:n])])
@@ -173,18 +198,26 @@ def test_features_of_rare_keys_move_to_their_tokens(seed, weighted):
     number = np.where(kept, np.cumsum(kept) - 1, -1).astype(np.int32)
     sizes = np.where(kept, 0, np.diff(key_ptr))[keys].sum(axis=1) + np.diff(token_ptr)
     ptr = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-    value = rng.random(len(token_feature)).astype(np.float32) if weighted else np.empty(0, np.float32)
+    value = (
+        rng.random(len(token_feature)).astype(np.float32) if weighted else np.empty(0, np.float32)
+    )
     new_value = np.ones(ptr[-1] if weighted else 0, np.float32)
     arrays = number, key_ptr, key_feature, token_ptr, token_feature, value
     new_keys, feature = np.full_like(keys, -1), np.empty(ptr[-1], np.int32)
     tables.move_features(keys, *arrays, new_keys, ptr, feature, new_value)
     for t in range(T):
-        moved = [f for k in keys[t] if not kept[k] for f in key_feature[key_ptr[k] : key_ptr[k + 1]]]
+        moved = [
+            f for k in keys[t] if not kept[k] for f in key_feature[key_ptr[k] : key_ptr[k + 1]]
+        ]
         own = slice(token_ptr[t], token_ptr[t + 1])
         np.testing.assert_array_equal(feature[ptr[t] : ptr[t + 1]], [*moved, *token_feature[own]])
-        np.testing.assert_array_equal(new_keys[t][new_keys[t] >= 0], [number[k] for k in keys[t] if kept[k]])
+        np.testing.assert_array_equal(
+            new_keys[t][new_keys[t] >= 0], [number[k] for k in keys[t] if kept[k]]
+        )
         if weighted:
-            np.testing.assert_array_equal(new_value[ptr[t] : ptr[t + 1]], [*[1.0] * len(moved), *value[own]])
+            np.testing.assert_array_equal(
+                new_value[ptr[t] : ptr[t + 1]], [*[1.0] * len(moved), *value[own]]
+            )
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -196,12 +229,32 @@ def test_rows_of_scores(seed, dtype):
     weights = rng.normal(size=len(column)).astype(dtype)
     key_ptr, key_feature = sparse(rng, K, F)
     none = np.empty(0)
-    pairs = both(scoring.score_keys, weights, cell_ptr, column, key_ptr, key_feature, none, np.ones((K, width)), 2, 9)
+    pairs = both(
+        scoring.score_keys,
+        weights,
+        cell_ptr,
+        column,
+        key_ptr,
+        key_feature,
+        none,
+        np.ones((K, width)),
+        2,
+        9,
+    )
     np.testing.assert_allclose(*pairs[-1], rtol=1e-12, atol=1e-12)
     keys = np.sort(rng.integers(0, K, (T, 3)))[:, ::-1].astype(np.int32)
     keys[rng.integers(0, 3, T) == 0, 1:] = -1
     ptr, feature = sparse(rng, T, F)
     for value in (none, rng.normal(size=len(feature))):
         arrays = keys, pairs[-1][0], ptr, feature, value
-        node = both(scoring.score_tokens, weights, cell_ptr, column, *arrays, 3, 12, rng.normal(size=(9, width)))[-1]
+        node = both(
+            scoring.score_tokens,
+            weights,
+            cell_ptr,
+            column,
+            *arrays,
+            3,
+            12,
+            rng.normal(size=(9, width)),
+        )[-1]
         np.testing.assert_allclose(*node, rtol=1e-12, atol=1e-12)

@@ -11,7 +11,19 @@ from labelwright.kernels import text as kernels
 
 pytest.importorskip("numba")
 
-PIECES = [b"a", b"b\xc3\xa9", b" ", b"\t", b"  ", b"\n", b"\n\n", b"\r\n", b"\r", b"-DOCSTART-", b"-DOCSTART- O\n\n"]
+PIECES = [
+    b"a",
+    b"b\xc3\xa9",
+    b" ",
+    b"\t",
+    b"  ",
+    b"\n",
+    b"\n\n",
+    b"\r\n",
+    b"\r",
+    b"-DOCSTART-",
+    b"-DOCSTART- O\n\n",
+]
 LINES = [b"x y\n", b"y\tx\n", b"x z \n", b"x x\r\n", b"x  y\t \r\n", b" x y\n", b"\t \n"]
 CONLLU = [
     b"1\tx\n",
@@ -35,7 +47,10 @@ def scanned(text, *options):
     for engine in ("compiled", "numpy"):
         with choice.using(engine):
             found = kernels.scan(np.frombuffer(text, np.uint8), *options)
-            columns = [kernels.gather(np.frombuffer(text, np.uint8), found.entries, c).tobytes() for c in range(2)]
+            columns = [
+                kernels.gather(np.frombuffer(text, np.uint8), found.entries, c).tobytes()
+                for c in range(2)
+            ]
             answers.append((found, columns))
     return answers
 
@@ -43,13 +58,17 @@ def scanned(text, *options):
 @drawn(400)
 @given(texts, st.sampled_from([0, 3]), st.integers(1, 2), st.booleans(), st.booleans())
 def test_both_scanners_read_the_same(text, begin, n_columns, tabs, conllu):
-    (one, columns), (other, twins) = scanned(text, min(begin, len(text)), n_columns, tabs, conllu, n_columns - 1)
+    (one, columns), (other, twins) = scanned(
+        text, min(begin, len(text)), n_columns, tabs, conllu, n_columns - 1
+    )
     assert (one.fail, one.got) == (other.fail, other.got)
     for name in ("codes", "starts", "ends", "offsets", "marks", "documents"):
         np.testing.assert_array_equal(getattr(one, name), getattr(other, name), name)
     if one.fail < 0:
         assert columns == twins
-        np.testing.assert_array_equal(one.entries[:, : kernels.KEY], other.entries[:, : kernels.KEY])
+        np.testing.assert_array_equal(
+            one.entries[:, : kernels.KEY], other.entries[:, : kernels.KEY]
+        )
 
 
 def test_many_values_fit():

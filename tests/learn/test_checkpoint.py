@@ -8,7 +8,14 @@ import pytest
 from labelwright import CRF, modelfile
 from labelwright.errors import ModelFileError, OptionError
 from labelwright.learn import monitor as checkpoints
-from labelwright.learn.monitor import KEPT, LIMIT, Checkpoints, Monitor, checkpoint_files, remove_checkpoints
+from labelwright.learn.monitor import (
+    KEPT,
+    LIMIT,
+    Checkpoints,
+    Monitor,
+    checkpoint_files,
+    remove_checkpoints,
+)
 
 X, Y = [["the", "dog", "barks"], ["a", "bird", "sings"]] * 3, [["D", "N", "V"], ["D", "N", "V"]] * 3
 WEIGHTS = np.arange(3, dtype=np.float32)
@@ -36,9 +43,12 @@ def test_the_first_one_is_written_after_a_second_and_then_by_the_interval(tmp_pa
 def test_a_disk_that_fails_is_told_of_once_and_tried_again(tmp_path):
     run = Checkpoints(tmp_path / "c", every=0.0)
     (tmp_path / "c.layer1").mkdir()
-    with pytest.warns(RuntimeWarning, match=r"c\.layer1: cannot be written: .*; training continues"):
+    with pytest.warns(
+        RuntimeWarning, match=r"c\.layer1: cannot be written: .*; training continues"
+    ):
         run.part("layer1").of("f").write({"x": WEIGHTS}, {})
-    run.part("layer1").of("f").write({"x": WEIGHTS}, {})  # without a second warning, which would be an error
+    # without a second warning, which would be an error
+    run.part("layer1").of("f").write({"x": WEIGHTS}, {})
     (tmp_path / "c.layer1").rmdir()
     run.part("layer1").of("f").write({"x": WEIGHTS}, {})
     assert [file.name for file in checkpoint_files(tmp_path / "c")] == ["c.layer1"]
@@ -77,7 +87,7 @@ def test_resume_needs_a_checkpoint():
         CRF().fit(X, Y, resume=True)
 
 
-# -- what is kept of a finished run -----------------------------------------------------------------------------------
+# -- what is kept of a finished run ----------------------------------------------------------------
 
 
 def finished(place, max_iter=3, reason=None):
@@ -138,9 +148,18 @@ def test_a_loss_that_is_no_number_is_not_saved(tmp_path):
 @pytest.mark.parametrize(
     ("change", "complaint"),
     [
-        (lambda state, header: state.update(kept=state["kept"][:-1]), "tensor kept: expected float32"),
-        (lambda state, header: state.update(kept=state["kept"] * np.float32(np.nan)), "expected finite numbers"),
-        (lambda state, header: state.update(kept=np.full_like(state["kept"], 1e35)), "finite numbers from -1e.30"),
+        (
+            lambda state, header: state.update(kept=state["kept"][:-1]),
+            "tensor kept: expected float32",
+        ),
+        (
+            lambda state, header: state.update(kept=state["kept"] * np.float32(np.nan)),
+            "expected finite numbers",
+        ),
+        (
+            lambda state, header: state.update(kept=np.full_like(state["kept"], 1e35)),
+            "finite numbers from -1e.30",
+        ),
         (lambda state, header: header.update(finished=None), "why the run ended"),
     ],
 )
@@ -162,5 +181,8 @@ def test_what_no_check_has_foreseen_is_one_line_too(tmp_path, monkeypatch):
     place = tmp_path / "c"
     CRF(n_jobs=1).fit(X, Y, checkpoint=place, checkpoint_every=0)
     monkeypatch.setattr("labelwright.learn.monitor._read_record", fail)
-    with pytest.raises(ModelFileError, match=r"c: the file does not fit together \(KeyError: .*\); delete it to start"):
+    with pytest.raises(
+        ModelFileError,
+        match=r"c: the file does not fit together \(KeyError: .*\); delete it to start",
+    ):
         CRF(n_jobs=1).fit(X, Y, checkpoint=place, resume=True)

@@ -1,4 +1,5 @@
-"""Margins of labellings by enumeration, and the mistakes that theorems 2 and 3 of paper 003 allow."""
+"""Margins of labellings by enumeration, and the mistakes that theorems 2 and 3 of paper 003
+allow."""
 
 import itertools
 
@@ -22,7 +23,7 @@ SIMPLE = "U:%x[0,0]\nB"
 NOISY = words(14, seed=5)
 
 
-# --- margins ----------------------------------------------------------------------------------------------------------
+# --- margins --------------------------------------------------------------------------------------
 
 
 def by_enumeration(case, gold):
@@ -52,7 +53,7 @@ def test_margins_are_those_of_all_paths(case, seed):
         check_margins(case, case.space.label_of[paths[seed % len(paths)]])
 
 
-# --- the bound --------------------------------------------------------------------------------------------------------
+# --- the bound ------------------------------------------------------------------------------------
 
 
 def bound_at(d, gaps, norm, passes):
@@ -63,7 +64,9 @@ def bound_at(d, gaps, norm, passes):
 
 @drawn(100)
 @given(
-    st.lists(st.integers(-5000, 5000).map(lambda n: n / 1000) | st.just(np.inf), min_size=1, max_size=8),
+    st.lists(
+        st.integers(-5000, 5000).map(lambda n: n / 1000) | st.just(np.inf), min_size=1, max_size=8
+    ),
     st.floats(0.5, 20),
     st.integers(1, 50),
 )
@@ -94,7 +97,12 @@ def test_the_bound_of_separable_data_does_not_grow_with_the_passes_for_ever():
 
 
 def test_a_summary_counts_sequences_and_scales_margins_by_the_norm():
-    found = [Margins(4.0, 3.0, 1.0), Margins(4.0, 1.0, 2.0), Margins(2.0, 2.0, 2.0), Margins(1.0, 1.0, -np.inf)]
+    found = [
+        Margins(4.0, 3.0, 1.0),
+        Margins(4.0, 1.0, 2.0),
+        Margins(2.0, 2.0, 2.0),
+        Margins(1.0, 1.0, -np.inf),
+    ]
     seen = convergence(found, 2.0, None, 3, 0.0)
     assert seen == (0.75, 0.5, -0.5, None, None)
     seen = convergence(found, 2.0, 1.5, 3, 0.5)
@@ -102,9 +110,11 @@ def test_a_summary_counts_sequences_and_scales_margins_by_the_norm():
     assert seen.theorem == 3
     strict = convergence(found[:1], 2.0, 1.5, 10**6, 0.0)
     assert strict[2:] == (1.0, pytest.approx(2 * 1.5**2), 2)
-    assert convergence(found, 0.0, 1.5, 3, 0.0)[2:] == (None, None, None)  # weights of nothing prove nothing
+    # weights of nothing prove nothing
+    assert convergence(found, 0.0, 1.5, 3, 0.0)[2:] == (None, None, None)
     for norm in (0.0, 2.0):
-        assert convergence(found[3:] * 2, norm, None, 3, 0.0) == (1.0, 1.0, None, None, None)  # no other labelling
+        # no other labelling
+        assert convergence(found[3:] * 2, norm, None, 3, 0.0) == (1.0, 1.0, None, None, None)
 
 
 @drawn(50)
@@ -118,12 +128,15 @@ def test_a_start_of_some_norm_costs_twice_that_over_the_margin(gap, norm, start)
     assert short[1] == 3
 
 
-# --- models -----------------------------------------------------------------------------------------------------------
+# --- models ---------------------------------------------------------------------------------------
 
 PUBLISHED = {"margin": 0, "share": False}
 SEPARABLE = [
     ([["a", "b", "c"], ["b", "a"], ["c"]], [["A", "B", "C"], ["B", "A"], ["C"]]),
-    ([["x", "y"], ["y", "x"], ["y", "y", "x", "x"]], [["A", "A"], ["B", "A"], ["B", "B", "A", "A"]]),
+    (
+        [["x", "y"], ["y", "x"], ["y", "y", "x", "x"]],
+        [["A", "A"], ["B", "A"], ["B", "B", "A", "A"]],
+    ),
     ([["a"], ["b"]], [["A"], ["B"]]),
 ]
 
@@ -138,7 +151,13 @@ SEPARABLE = [
 @pytest.mark.parametrize("data", [NOISY, words(10, 2), words(3, 7), *SEPARABLE])
 def test_no_perceptron_makes_more_mistakes_than_its_bound(averaging, template, order, data):
     for passes in (1, 2, 8):
-        settings = {"template": template, "order": order, "averaging": averaging, "n_jobs": 1, "max_iter": passes}
+        settings = {
+            "template": template,
+            "order": order,
+            "averaging": averaging,
+            "n_jobs": 1,
+            "max_iter": passes,
+        }
         record = Perceptron(**settings).fit(*data).training_
         seen = record["convergence"]
         assert 0 < record["mistakes"] <= seen["mistake_bound"]
@@ -149,7 +168,14 @@ def test_no_perceptron_makes_more_mistakes_than_its_bound(averaging, template, o
 def test_the_bound_holds_on_average_weights_of_latent_states_too(cells):
     for averaging, order in itertools.product(("none", "avg"), (1, 2)):
         model = LatentPerceptron(
-            2, template=SIMPLE, order=order, averaging=averaging, cells=cells, n_jobs=1, max_iter=5, **PUBLISHED
+            2,
+            template=SIMPLE,
+            order=order,
+            averaging=averaging,
+            cells=cells,
+            n_jobs=1,
+            max_iter=5,
+            **PUBLISHED,
         )
         record = model.fit(*NOISY).training_
         assert record["mistakes"] <= record["convergence"]["mistake_bound"]
@@ -157,19 +183,27 @@ def test_the_bound_holds_on_average_weights_of_latent_states_too(cells):
 
 @pytest.mark.parametrize("data", SEPARABLE[:2])
 def test_theorem_2_holds_where_the_weights_separate_the_data(data):
-    model = Perceptron(template=SIMPLE, averaging="none", cells="all", n_jobs=1, max_iter=100).fit(*data)
+    model = Perceptron(template=SIMPLE, averaging="none", cells="all", n_jobs=1, max_iter=100).fit(
+        *data
+    )
     seen = model.training_["convergence"]
     assert model.history_[-1]["mistakes"] == 0
     problem = Problem(*data, SIMPLE, "all", labels=model.classes_)
     largest = max(np.linalg.norm(choices.counts, axis=1).max() for choices in problem.choices())
     assert seen["separable"] == seen["strictly_separable"] == 1.0
-    assert model.training_["mistakes"] <= seen["mistake_bound"] <= 2 * largest**2 / seen["margin"] ** 2 * (1 + 1e-6)
+    assert (
+        model.training_["mistakes"]
+        <= seen["mistake_bound"]
+        <= 2 * largest**2 / seen["margin"] ** 2 * (1 + 1e-6)
+    )
 
 
 @pytest.mark.parametrize("order", [1, 2])
 @pytest.mark.parametrize("sizes", [1, 2])
 def test_shares_and_margin_are_those_of_all_paths(order, sizes):
-    model = LatentPerceptron(sizes, template=ARCS, order=order, n_jobs=1, max_iter=2, random_state=0)
+    model = LatentPerceptron(
+        sizes, template=ARCS, order=order, n_jobs=1, max_iter=2, random_state=0
+    )
     X, y = words(8, 4, 3)
     seen = model.fit(X, y).training_["convergence"]
     separable, strict, gaps = [], [], []
@@ -204,25 +238,37 @@ def test_the_largest_norm_is_that_of_the_largest_path(template, order, sizes):
 
 def test_without_a_theorem_there_is_no_bound():
     """Theorems 2 and 3 are about plain updates, and about counts of features."""
-    for words_ in ({"averaging": "mavg"}, {"margin": 1.0}, {"update": "passive-aggressive"}, {"update": "arow"}):
-        seen = Perceptron(template=STATES, max_iter=3, n_jobs=1, **words_).fit(*NOISY).training_["convergence"]
+    for words_ in (
+        {"averaging": "mavg"},
+        {"margin": 1.0},
+        {"update": "passive-aggressive"},
+        {"update": "arow"},
+    ):
+        seen = (
+            Perceptron(template=STATES, max_iter=3, n_jobs=1, **words_)
+            .fit(*NOISY)
+            .training_["convergence"]
+        )
         assert seen["mistake_bound"] is None
         assert seen["theorem"] is None
     seen = Perceptron(max_iter=3, n_jobs=1).fit(*dicts(5, 3)).training_["convergence"]
     assert seen["mistake_bound"] is None
-    positive = [[{f: abs(v) if f == "x" else v for f, v in t.items()} for t in s] for s in dicts(5, 3)[0]]
+    positive = [
+        [{f: abs(v) if f == "x" else v for f, v in t.items()} for t in s] for s in dicts(5, 3)[0]
+    ]
     record = Perceptron(max_iter=3, n_jobs=1).fit(positive, dicts(5, 3)[1]).training_
     assert record["mistakes"] <= record["convergence"]["mistake_bound"]
 
 
 def adversary(norm, gap, start):
-    """A course of updates z of this norm, with z[0] = gap, from (-start, 0, 0): each z the longest way round that is
-    still a mistake (w z <= 0).  Returns the updates and the last weights."""
+    """A course of updates z of this norm, with z[0] = gap, from (-start, 0, 0): each z the longest
+    way round that is still a mistake (w z <= 0).  Returns the updates and the last weights."""
     weights, updates, aside = np.array([-start, 0.0, 0.0]), [], np.sqrt(norm**2 - gap**2)
     while True:
         length = np.linalg.norm(weights[1:])
         along = weights[1:] / length if length > 0 else np.array([1.0, 0.0])
-        share = -gap * weights[0] / (aside * length) if length > 0 else 1.0  # of a z at right angles to the weights
+        # of a z at right angles to the weights
+        share = -gap * weights[0] / (aside * length) if length > 0 else 1.0
         if share < -1:
             return np.array(updates), weights
         share = min(share, 1.0)
@@ -232,9 +278,12 @@ def adversary(norm, gap, start):
         weights = weights + updates[-1]
 
 
-@pytest.mark.parametrize(("norm", "start"), [(10.0, 1000.0), (10.0, 100.0), (3.0, 50.0), (10.0, 0.0)])
+@pytest.mark.parametrize(
+    ("norm", "start"), [(10.0, 1000.0), (10.0, 100.0), (3.0, 50.0), (10.0, 0.0)]
+)
 def test_the_bound_holds_against_an_adversary_too(norm, start):
-    """For the direction in which all updates have the same gap, and for that of the last weights."""
+    """For the direction in which all updates have the same gap, and for that of the last
+    weights."""
     updates, weights = adversary(norm, 1.0, start)
     for direction in (np.array([1.0, 0.0, 0.0]), weights / np.linalg.norm(weights)):
         for passes in (1, 10):
@@ -260,19 +309,32 @@ def test_a_run_from_other_weights_than_nothing_claims_no_bound_that_it_breaks():
 @pytest.mark.parametrize("data", SEPARABLE[:2])
 @pytest.mark.parametrize("sizes", [2, 3])
 def test_theorem_1_bounds_the_margin_of_latent_states(sizes, data):
-    """The weights of a plain perceptron that separates the data, copied to all states: by enumeration of all paths."""
+    """The weights of a plain perceptron that separates the data, copied to all states: by
+    enumeration of all paths."""
     X, y = data
-    settings = {"template": SIMPLE, "averaging": "none", "cells": "all", "n_jobs": 1, "random_state": 0}
+    settings = {
+        "template": SIMPLE,
+        "averaging": "none",
+        "cells": "all",
+        "n_jobs": 1,
+        "random_state": 0,
+    }
     plain = Perceptron(**settings | {"averaging": "avg", "max_iter": PLAIN, "margin": 0}).fit(X, y)
     latent = LatentPerceptron(sizes, margin=0, start="split", share=False, **settings).fit(X, y)
     seen = latent.training_["convergence"]["latent"]
     assert seen["plain_margin"] == plain.training_["convergence"]["margin"] > 0
     U = plain.weights_ / np.linalg.norm(plain.weights_)
-    reach = np.repeat([1, 2], [plain._parameters.slices["state"].stop, len(U) - plain._parameters.slices["state"].stop])
-    assert seen["expansion"] == pytest.approx(np.sqrt((sizes**reach * U**2).sum()))  # a state or a pair of states
+    reach = np.repeat(
+        [1, 2],
+        [plain._parameters.slices["state"].stop, len(U) - plain._parameters.slices["state"].stop],
+    )
+    # a state or a pair of states
+    assert seen["expansion"] == pytest.approx(np.sqrt((sizes**reach * U**2).sum()))
     assert seen["margin_bound"] == pytest.approx(seen["plain_margin"] / seen["expansion"])
     assert latent.training_["mistakes"] <= seen["mistake_bound"]
-    copied = carry_over(plain._trained, latent._trained._replace(weights=np.zeros_like(latent.weights_)))
+    copied = carry_over(
+        plain._trained, latent._trained._replace(weights=np.zeros_like(latent.weights_))
+    )
     latent._trained = latent._trained._replace(weights=copied / np.linalg.norm(copied))
     gaps = []
     for sentence, gold in zip(X, y, strict=True):
@@ -292,9 +354,17 @@ def test_theorem_2_holds_from_a_random_start(averaging, data):
     learner._measure(learner._passes(plain._trained, plain._prepare(*data)[0], Workers(1)))
     norm = learner.norm
     for seed in range(3):
-        own = {"averaging": averaging, "random_state": seed, "start": "random", "margin": 0, "share": False}
+        own = {
+            "averaging": averaging,
+            "random_state": seed,
+            "start": "random",
+            "margin": 0,
+            "share": False,
+        }
         latent = LatentPerceptron(2, **own, **settings).fit(*data)
-        copied = carry_over(plain._trained, latent._trained._replace(weights=np.zeros_like(latent.weights_)))
+        copied = carry_over(
+            plain._trained, latent._trained._replace(weights=np.zeros_like(latent.weights_))
+        )
         expansion = np.linalg.norm(copied) / np.linalg.norm(plain.weights_)
         margin = plain.training_["convergence"]["margin"]
         start = float(np.linalg.norm(latent._begun(latent._trained, 0, False).weights))

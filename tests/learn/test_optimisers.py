@@ -1,4 +1,5 @@
-"""L-BFGS, OWL-QN and SGD: SciPy's optimum, zeros where L1 wants them, and runs that go on after an accident."""
+"""L-BFGS, OWL-QN and SGD: SciPy's optimum, zeros where L1 wants them, and runs that go on after an
+accident."""
 
 import itertools
 import time
@@ -19,7 +20,8 @@ from labelwright.parallel import Workers
 
 
 def scipy_optimum(problem, l1, l2):
-    """The least penalised loss by L-BFGS-B; for l1 the weights are split into two parts that are not negative."""
+    """The least penalised loss by L-BFGS-B; for l1 the weights are split into two parts that are
+    not negative."""
     n = problem.parameters.n_weights
 
     def smooth(w):
@@ -34,7 +36,14 @@ def scipy_optimum(problem, l1, l2):
     if l1 == 0:
         found = minimize(smooth, np.zeros(n), jac=True, method="L-BFGS-B", options=options)
         return found.fun, found.x
-    found = minimize(split, np.zeros(2 * n), jac=True, method="L-BFGS-B", bounds=[(0, None)] * 2 * n, options=options)
+    found = minimize(
+        split,
+        np.zeros(2 * n),
+        jac=True,
+        method="L-BFGS-B",
+        bounds=[(0, None)] * 2 * n,
+        options=options,
+    )
     return found.fun, found.x[:n] - found.x[n:]
 
 
@@ -46,12 +55,18 @@ def test_lbfgs_finds_scipys_optimum(template, l2):
     monitor = Monitor(1000, 1e-12)
     workers = Workers(1)
     found = minimised(
-        problem.objective, np.zeros(n := problem.parameters.n_weights), plain(n, 0.0, l2), monitor, workers
+        problem.objective,
+        np.zeros(n := problem.parameters.n_weights),
+        plain(n, 0.0, l2),
+        monitor,
+        workers,
     )
     loss, weights = scipy_optimum(problem, 0.0, l2)
     assert monitor.history[-1]["loss"] == pytest.approx(loss, rel=1e-9)
     np.testing.assert_allclose(found, weights, atol=1e-3)
-    assert problem(found)[0] + 0.5 * l2 * found @ found == pytest.approx(monitor.history[-1]["loss"], rel=1e-12)
+    assert problem(found)[0] + 0.5 * l2 * found @ found == pytest.approx(
+        monitor.history[-1]["loss"], rel=1e-12
+    )
 
 
 @pytest.mark.slow
@@ -61,7 +76,11 @@ def test_owlqn_finds_scipys_optimum(l1, l2):
     monitor = Monitor(2000, 1e-12, period=20)
     workers = Workers(1)
     found = minimised(
-        problem.objective, np.zeros(n := problem.parameters.n_weights), plain(n, l1, l2), monitor, workers
+        problem.objective,
+        np.zeros(n := problem.parameters.n_weights),
+        plain(n, l1, l2),
+        monitor,
+        workers,
     )
     loss, weights = scipy_optimum(problem, l1, l2)
     assert monitor.history[-1]["loss"] == pytest.approx(loss, rel=1e-6)
@@ -93,7 +112,9 @@ def penalised(model):
 def test_sgd_gets_close_to_the_optimum(make, l2):
     X, y = make(300, seed=8)
     best = CRF(template=STATES, l2=l2, n_jobs=1, tol=1e-9).fit(X, y)
-    quick = CRF(template=STATES, l2=l2, n_jobs=1, optimizer="sgd", max_iter=60, tol=0, random_state=1).fit(X, y)
+    quick = CRF(
+        template=STATES, l2=l2, n_jobs=1, optimizer="sgd", max_iter=60, tol=0, random_state=1
+    ).fit(X, y)
     problem = Problem(X, y, STATES, labels=quick.classes_)
     w = quick.weights_.astype(np.float64)
     reached = problem(w)[0] + 0.5 * l2 * w @ w
@@ -123,7 +144,9 @@ def test_sgd_survives_any_penalty(n, l2):
 def test_sgd_repeats_with_a_seed_and_differs_without():
     X, y = words(50, seed=2)
     a, b, c = (
-        CRF(template=STATES, optimizer="sgd", max_iter=2, random_state=seed, n_jobs=1).fit(X, y).weights_
+        CRF(template=STATES, optimizer="sgd", max_iter=2, random_state=seed, n_jobs=1)
+        .fit(X, y)
+        .weights_
         for seed in (1, 1, 2)
     )
     assert a.tobytes() == b.tobytes()
@@ -132,13 +155,23 @@ def test_sgd_repeats_with_a_seed_and_differs_without():
 
 @pytest.mark.parametrize("order", [1, 2])
 @pytest.mark.parametrize(("max_iter", "averaged"), [(1, 1), (2, 1), (3, 1), (5, 2), (6, 2), (9, 3)])
-def test_averaged_weights_are_the_mean_of_the_last_third_of_the_passes(order, max_iter, averaged, monkeypatch):
+def test_averaged_weights_are_the_mean_of_the_last_third_of_the_passes(
+    order, max_iter, averaged, monkeypatch
+):
     X, y = words(30, seed=2)
-    settings = {"template": STATES, "order": order, "optimizer": "sgd", "max_iter": max_iter, "random_state": 3}
+    settings = {
+        "template": STATES,
+        "order": order,
+        "optimizer": "sgd",
+        "max_iter": max_iter,
+        "random_state": 3,
+    }
     mean = CRF(averaging="avg", n_jobs=1, **settings).fit(X, y)
     after, report = [], Monitor.report
     monkeypatch.setattr(
-        Monitor, "report", lambda monitor, **facts: after.append(facts["weights"]) or report(monitor, **facts)
+        Monitor,
+        "report",
+        lambda monitor, **facts: after.append(facts["weights"]) or report(monitor, **facts),
     )
     CRF(n_jobs=1, tol=0, **settings).fit(X, y)
     assert len(after) == len(mean.history_) == max_iter
@@ -149,7 +182,10 @@ def test_averaged_weights_are_the_mean_of_the_last_third_of_the_passes(order, ma
     ("words", "message"),
     [
         ({"averaging": "avg"}, "averaging: 'avg' is about the passes of SGD; use optimizer='sgd'"),
-        ({"averaging": "last", "optimizer": "sgd"}, "averaging: expected one of none, avg, got 'last'"),
+        (
+            {"averaging": "last", "optimizer": "sgd"},
+            "averaging: expected one of none, avg, got 'last'",
+        ),
         ({"l1": 1.0, "optimizer": "sgd"}, "l1: .*"),
     ],
 )
@@ -164,7 +200,9 @@ def test_max_iter_counts_passes_of_sgd(monkeypatch):
     one_pass = SGD.one_pass
     monkeypatch.setattr(SGD, "first_rate", lambda run, weights: 0.1)
     monkeypatch.setattr(
-        SGD, "one_pass", lambda run, w, k, order, eta, n: passes.append(eta) or one_pass(run, w, k, order, eta, n)
+        SGD,
+        "one_pass",
+        lambda run, w, k, order, eta, n: passes.append(eta) or one_pass(run, w, k, order, eta, n),
     )
     model = CRF(template=STATES, optimizer="sgd", max_iter=3, tol=0, n_jobs=1).fit(X, y)
     assert model.training_["iterations"] == 3
@@ -202,7 +240,9 @@ def test_a_weak_penalty_is_followed_to_the_optimum(kind, monkeypatch):
     X, y = words(12, seed=1, longest=5)
     asked = []
     precise = LogLikelihood.precise
-    monkeypatch.setattr(LogLikelihood, "precise", lambda problem: asked.append(1) or precise(problem))
+    monkeypatch.setattr(
+        LogLikelihood, "precise", lambda problem: asked.append(1) or precise(problem)
+    )
     model = CRF(template=ARCS, n_jobs=1, tol=1e-11, max_iter=5000, **WEAK[kind]).fit(X, y)
     assert asked
     assert model.weights_.dtype == np.float32
@@ -214,7 +254,9 @@ def test_a_weak_penalty_is_followed_to_the_optimum(kind, monkeypatch):
         minimised(problem.objective, start, plain(len(start), 0.0, 1e-4), monitor, workers)
     else:
         minimised(problem.objective, start, plain(len(start), 1e-3, 1e-4), monitor, workers)
-    assert model.training_["loss"] == pytest.approx(monitor.history[-1]["loss"], rel=1e-7 if kind == "lbfgs" else 1e-5)
+    assert model.training_["loss"] == pytest.approx(
+        monitor.history[-1]["loss"], rel=1e-7 if kind == "lbfgs" else 1e-5
+    )
 
 
 class Quadratic:
@@ -259,14 +301,24 @@ def test_owlqn_takes_about_as_many_iterations_as_crfsuite(tmp_path):
     pycrfsuite = pytest.importorskip("pycrfsuite")
     X, y = words(60, seed=1, longest=8)
     trainer = pycrfsuite.Trainer(algorithm="lbfgs", verbose=False)
-    settings = {"c1": 0.5, "c2": 0.25, "delta": 1e-6, "period": 10, "epsilon": 0.0, "max_iterations": 1000}
+    settings = {
+        "c1": 0.5,
+        "c2": 0.25,
+        "delta": 1e-6,
+        "period": 10,
+        "epsilon": 0.0,
+        "max_iterations": 1000,
+    }
     trainer.set_params({**settings, "feature.possible_transitions": True})
     for sentence, labels in zip(X, y, strict=True):
         words_at = [None, *sentence]
-        features = [[f"w={w}", f"p={words_at[t]}/{w}", f"i={w[0]}", "bias"] for t, w in enumerate(sentence)]
+        features = [
+            [f"w={w}", f"p={words_at[t]}/{w}", f"i={w[0]}", "bias"] for t, w in enumerate(sentence)
+        ]
         trainer.append(features, labels)
     trainer.train(str(tmp_path / "model"))
     rival = trainer.logparser.last_iteration
     ours = CRF(template=STATES, l1=0.5, l2=0.5, tol=1e-6, n_jobs=1).fit(X, y).training_
     assert ours["loss"] == pytest.approx(rival["loss"], rel=1e-5)
-    assert ours["iterations"] <= 1.2 * rival["num"]  # 87 on x86, where ours are 98; rounding moves both
+    # 87 on x86, where ours are 98; rounding moves both
+    assert ours["iterations"] <= 1.2 * rival["num"]

@@ -18,7 +18,8 @@ def test_verbose_writes_lines(capsys, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "model", [Perceptron(max_iter=3, n_jobs=1), Cascade([("a", CRF(max_iter=3)), ("b", CRF(max_iter=3))])]
+    "model",
+    [Perceptron(max_iter=3, n_jobs=1), Cascade([("a", CRF(max_iter=3)), ("b", CRF(max_iter=3))])],
 )
 def test_the_last_line_is_always_written(model, capsys):
     y = {"a": Y, "b": Y} if isinstance(model, Cascade) else Y

@@ -1,4 +1,5 @@
-"""The likelihood over candidates: with all labels it is that of the plain CRF, and its gradient is its derivative."""
+"""The likelihood over candidates: with all labels it is that of the plain CRF, and its gradient is
+its derivative."""
 
 import numpy as np
 import pytest
@@ -42,7 +43,14 @@ def likelihood(data, trained, lists, workers=None, prior=None, lost=None):
     parameters = pruned_parameters(trained.parameters.cells, lists, data.gold, data.offsets, L)
     prior = np.zeros(len(lists.label)) if prior is None else prior
     lost = np.zeros(len(data.gold), np.bool_) if lost is None else lost
-    known = data.incidences["state"], data.offsets, data.gold, parameters, lists, workers or Workers(1)
+    known = (
+        data.incidences["state"],
+        data.offsets,
+        data.gold,
+        parameters,
+        lists,
+        workers or Workers(1),
+    )
     return parameters, PrunedLikelihood(*known, trained.space, prior, lost)
 
 
@@ -59,7 +67,9 @@ def test_with_all_labels_it_is_the_plain_likelihood(problem, scale):
 
     def same_weights(of):
         parts = trained.parameters.slices
-        return np.concatenate([of[parts["state"]], of[parts["transitions"]][parameters.sparse.codes]])
+        return np.concatenate(
+            [of[parts["state"]], of[parts["transitions"]][parameters.sparse.codes]]
+        )
 
     assert pruned(same_weights(w), gradient) == pytest.approx(loss, rel=1e-12)
     np.testing.assert_allclose(gradient, same_weights(expected), atol=1e-8)
@@ -71,7 +81,10 @@ def test_the_gradient_is_the_derivative(problem):
     workers = Workers(1)
     lists = some_labels(data, rng)
     parameters, pruned = likelihood(data, trained, lists, workers)
-    w, gradient, nothing = rng.normal(size=parameters.n_weights), *np.empty((2, parameters.n_weights))
+    w, gradient, nothing = (
+        rng.normal(size=parameters.n_weights),
+        *np.empty((2, parameters.n_weights)),
+    )
     pruned(w, gradient)
     steps = 1e-5 * np.eye(len(w))
     slopes = [(pruned(w + step, nothing) - pruned(w - step, nothing)) / 2e-5 for step in steps]
@@ -99,7 +112,9 @@ def test_lost_tokens_teach_nothing(problem):
     lost = rng.random(len(data.gold)) < 0.3
     token = np.repeat(np.arange(len(lost)), np.diff(lists.ptr))
     kept = ~lost[token] | (lists.label == data.gold[token])
-    lists = LabelLists(np.concatenate([[0], np.cumsum(np.bincount(token[kept]))]), lists.label[kept])
+    lists = LabelLists(
+        np.concatenate([[0], np.cumsum(np.bincount(token[kept]))]), lists.label[kept]
+    )
     parameters, objective = likelihood(data, trained, lists, lost=lost)
     w, gradient = rng.normal(size=(2, parameters.n_weights))
     loss, slots = objective(w, gradient), objective._slot_scores(w[parameters.slices["state"]])
@@ -113,7 +128,10 @@ def test_lost_tokens_teach_nothing(problem):
             here, before = (lists.label[lists.ptr[k] : lists.ptr[k + 1]] for k in (t, t - 1))
             alpha = np.logaddexp.reduce(alpha[:, None] + table[np.ix_(before, here)], axis=0)
             alpha = alpha + slots[lists.ptr[t] : lists.ptr[t + 1]]
-        gold = slots[lists.places_of(data.gold)[a:b]].sum() + table[data.gold[a : b - 1], data.gold[a + 1 : b]].sum()
+        gold = (
+            slots[lists.places_of(data.gold)[a:b]].sum()
+            + table[data.gold[a : b - 1], data.gold[a + 1 : b]].sum()
+        )
         expected += np.logaddexp.reduce(alpha) - gold
     assert loss == pytest.approx(expected)
 
@@ -154,7 +172,10 @@ def test_the_cutoff_keeps_the_wanted_share(problem):
     cells = trained.parameters.cells["state"]
     workers = Workers(1)
     for share in (0.7, 0.95, 1.0):
-        pruned = learn_pruning(data.incidences["state"], cells, data.gold, data.offsets, L, share, 0, workers)
+        pruned = learn_pruning(
+            data.incidences["state"], cells, data.gold, data.offsets, L, share, 0, workers
+        )
         assert pruned.pruning.share >= share
-        assert (pruned.lists.places_of(data.gold) >= 0).all()  # gold labels are always kept in training
+        # gold labels are always kept in training
+        assert (pruned.lists.places_of(data.gold) >= 0).all()
         assert 1 <= pruned.lists.mean <= L

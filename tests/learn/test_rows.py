@@ -14,23 +14,30 @@ from labelwright.scoring.parameters import Cells
 
 
 class Case:
-    """Features of a few tokens, by keys and of their own: the map, and its dense matrix [T, width, W]."""
+    """Features of a few tokens, by keys and of their own: the map, and its dense matrix [T, width,
+    W]."""
 
     def __init__(self, seed, n_tokens, width, values):
-        """`values`: "none" (all are one), "given", "flags" (zeros and ones) or "slots" (they are passed from below)."""
+        """`values`: "none" (all are one), "given", "flags" (zeros and ones) or "slots" (they are
+        passed from below)."""
         self.rng, F, K = np.random.default_rng(seed), 5, 4
         self.width, self.values = width, values
         self.cells = self._cells(F)
-        keys = np.sort(self.rng.integers(-1, K, (n_tokens, 3)), axis=1)[:, ::-1].astype(np.int32)  # -1 at the end
+        # -1 at the end
+        keys = np.sort(self.rng.integers(-1, K, (n_tokens, 3)), axis=1)[:, ::-1].astype(np.int32)
         on_keys, on_tokens = self._lists(K, F), self._lists(n_tokens, F)
         n = len(on_tokens[1])
-        value = {"given": self.rng.normal(size=n), "flags": self.rng.integers(0, 2, n) * 1.0}.get(values, NO_VALUES)
+        value = {"given": self.rng.normal(size=n), "flags": self.rng.integers(0, 2, n) * 1.0}.get(
+            values, NO_VALUES
+        )
         self.below = np.append(self.rng.normal(size=6), 1.0)  # the last never changes: slot -1
         self.slots = self.rng.integers(-1, 6, n) if values == "slots" else None
         self.incidence = Incidence(keys.copy(), *on_keys, *on_tokens, value)
         cut = int(self.rng.integers(0, n_tokens + 1))
         self.shards = [(0, cut), (cut, n_tokens)]
-        self.rows = FeatureRows(self.incidence, F, self.cells, width, self.shards, np.float64, self.slots)
+        self.rows = FeatureRows(
+            self.incidence, F, self.cells, width, self.shards, np.float64, self.slots
+        )
         self.weights = self.rng.normal(size=len(self.cells.column))
         self.residual = self.rng.normal(size=(n_tokens, width))
 
@@ -40,16 +47,27 @@ class Case:
 
     def _cells(self, n_features):
         """Some features have a weight in every column and are dense, others in one or in none."""
-        chosen = self.rng.random((n_features, self.width)) < self.rng.choice([0.0, 0.1, 0.5, 1.0], (n_features, 1))
+        chosen = self.rng.random((n_features, self.width)) < self.rng.choice(
+            [0.0, 0.1, 0.5, 1.0], (n_features, 1)
+        )
         return Cells(offsets_from(chosen.sum(axis=1)), np.nonzero(chosen)[1].astype(np.int32))
 
     def matrix(self, below):
         x, matrix = self.incidence, np.zeros((*self.residual.shape, len(self.weights)))
         passed = None if self.slots is None else below[self.slots]
-        value = {"none": np.ones(len(x.token_feature)), "slots": passed}.get(self.values, x.token_value)
+        value = {"none": np.ones(len(x.token_feature)), "slots": passed}.get(
+            self.values, x.token_value
+        )
         for t in range(len(matrix)):
-            pairs = [(f, 1.0) for k in x.keys[t] if k >= 0 for f in x.key_feature[x.key_ptr[k] : x.key_ptr[k + 1]]]
-            pairs += [(x.token_feature[i], value[i]) for i in range(x.token_ptr[t], x.token_ptr[t + 1])]
+            pairs = [
+                (f, 1.0)
+                for k in x.keys[t]
+                if k >= 0
+                for f in x.key_feature[x.key_ptr[k] : x.key_ptr[k + 1]]
+            ]
+            pairs += [
+                (x.token_feature[i], value[i]) for i in range(x.token_ptr[t], x.token_ptr[t + 1])
+            ]
             for f, v in pairs:
                 for c in range(self.cells.ptr[f], self.cells.ptr[f + 1]):
                     matrix[t, self.cells.column[c], c] += v
@@ -69,7 +87,9 @@ class Case:
         gradient = np.zeros_like(self.weights)
         self.rows.clear()
         for shard, (a, b) in enumerate(self.shards):
-            for function, *arguments in self.rows.adding(shard, self.residual[a:b], gradient, self.below):
+            for function, *arguments in self.rows.adding(
+                shard, self.residual[a:b], gradient, self.below
+            ):
                 function(*arguments)
         workers = Workers(1)
         self.rows.finish(gradient, workers)
@@ -77,8 +97,15 @@ class Case:
 
 
 def cases(*values):
-    """Rows of a width at which features with many weights are dense and those with one are sparse."""
-    return st.builds(Case, st.integers(0, 10**6), st.integers(1, 6), st.sampled_from([4, 12]), st.sampled_from(values))
+    """Rows of a width at which features with many weights are dense and those with one are
+    sparse."""
+    return st.builds(
+        Case,
+        st.integers(0, 10**6),
+        st.integers(1, 6),
+        st.sampled_from([4, 12]),
+        st.sampled_from(values),
+    )
 
 
 @drawn(100)

@@ -1,4 +1,5 @@
-"""Training that is killed, interrupted or prolonged and resumed, or done by several threads: to the very same model."""
+"""Training that is killed, interrupted or prolonged and resumed, or done by several threads: to the
+very same model."""
 
 import signal
 from functools import partial
@@ -22,7 +23,10 @@ SHORT = {"template": STATES, "max_iter": 4, **SEED}
 
 
 def joint(dev=None, **settings):
-    layers = [("pos", CRF(LOW, max_iter=4)), ("chunk", LatentCRF(2, HIGH, max_iter=3, n_restarts=2))]
+    layers = [
+        ("pos", CRF(LOW, max_iter=4)),
+        ("chunk", LatentCRF(2, HIGH, max_iter=3, n_restarts=2)),
+    ]
     return Cascade(layers, **{"max_iter": 4, "n_jobs": 1, "random_state": 0} | settings)
 
 
@@ -34,9 +38,13 @@ def perceptrons():
 RUNS = {  # what makes an untrained model, and whether it has development data
     "lbfgs": (partial(CRF, **QUICK), False),
     "lbfgs, dev": (partial(CRF, **QUICK | {"l2": 0.01, "max_iter": 24}), True),
-    "lbfgs in both precisions": (partial(CRF, **QUICK | {"l2": 1e-4, "tol": 1e-10, "max_iter": 400}), False),
+    "lbfgs in both precisions": (
+        partial(CRF, **QUICK | {"l2": 1e-4, "tol": 1e-10, "max_iter": 400}),
+        False,
+    ),
     "owlqn in both precisions": (
-        partial(CRF, l1=1e-3, **QUICK | {"l2": 1e-4, "tol": 1e-10, "max_iter": 400}), False,
+        partial(CRF, l1=1e-3, **QUICK | {"l2": 1e-4, "tol": 1e-10, "max_iter": 400}),
+        False,
     ),
     "owlqn": (partial(CRF, l1=0.2, l2=0.1, **QUICK), False),
     "sgd": (partial(CRF, optimizer="sgd", **QUICK), False),
@@ -44,20 +52,32 @@ RUNS = {  # what makes an untrained model, and whether it has development data
     "entity rate": (partial(CRF, entity_rate=0.4, **QUICK), False),
     "segments": (partial(SemiCRF, **QUICK | {"template": STATES}), False),
     "latent": (partial(LatentCRF, 2, **QUICK), False),
-    "latent, order 2": (partial(LatentCRF, 2, order=2, l1=0.2, **QUICK | {"template": TRIPLES}), False),
+    "latent, order 2": (
+        partial(LatentCRF, 2, order=2, l1=0.2, **QUICK | {"template": TRIPLES}),
+        False,
+    ),
     "latent sgd": (partial(LatentCRF, 2, optimizer="sgd", **QUICK), False),
     "restarts": (partial(LatentCRF, 2, n_restarts=3, **SHORT), False),
     "perceptron": (partial(Perceptron, averaging="none", **SHORT), False),
     "averaged perceptron": (partial(Perceptron, order=2, averaging="avg", **SHORT), True),
     "passive-aggressive": (partial(Perceptron, update="passive-aggressive", **SHORT), True),
     "arow": (partial(Perceptron, update="arow", **SHORT), False),
-    "latent perceptron": (partial(LatentPerceptron, 2, reset_every=3, all_passes=True, **SHORT), True),
-    "restarts of a perceptron": (partial(LatentPerceptron, 2, start="split", n_restarts=2, **SHORT), True),
-    "start by likelihood": (partial(LatentPerceptron, 2, start="likelihood", all_passes=True, **SHORT), False),
+    "latent perceptron": (
+        partial(LatentPerceptron, 2, reset_every=3, all_passes=True, **SHORT),
+        True,
+    ),
+    "restarts of a perceptron": (
+        partial(LatentPerceptron, 2, start="split", n_restarts=2, **SHORT),
+        True,
+    ),
+    "start by likelihood": (
+        partial(LatentPerceptron, 2, start="likelihood", all_passes=True, **SHORT),
+        False,
+    ),
     "cascade": (joint, True),
     "jackknife": (partial(joint, jackknife=True), False),
     "cascade of perceptrons": (perceptrons, True),
-}  # fmt: skip
+}
 every_run = pytest.mark.parametrize("run", RUNS)
 CASCADES = ("cascade", "jackknife", "cascade of perceptrons")
 
@@ -87,7 +107,9 @@ class Watch:
 
 def fit(run, watch=None, settings=None, **place):
     make, has_dev = RUNS[run]
-    data = (CORPUS.take(slice(0, 12)),) if run in CASCADES else FEW if "precisions" in run else NOISY
+    data = (
+        (CORPUS.take(slice(0, 12)),) if run in CASCADES else FEW if "precisions" in run else NOISY
+    )
     dev = (CORPUS.take(slice(12, 20)) if run in CASCADES else DEV) if has_dev else None
     watch = watch or Watch()
     told = {"layer_progress": watch.layer} if run in CASCADES else {}
@@ -98,9 +120,20 @@ def fit(run, watch=None, settings=None, **place):
 def learnt(model):
     """The weights of a model, and all that it recorded but the time."""
     layers = model.layers_.values() if isinstance(model, Cascade) else [model]
-    names = ("convergence", "restarts", "best_dev", "best_iteration", "iterations", "stopped", "loss")
+    names = (
+        "convergence",
+        "restarts",
+        "best_dev",
+        "best_iteration",
+        "iterations",
+        "stopped",
+        "loss",
+    )
     records = [{name: layer.training_.get(name) for name in names} for layer in layers]
-    history = [{name: value for name, value in record.items() if name != "seconds"} for record in model.history_]
+    history = [
+        {name: value for name, value in record.items() if name != "seconds"}
+        for record in model.history_
+    ]
     return [layer.weights_.tobytes() for layer in layers], records, history
 
 
@@ -122,7 +155,8 @@ def test_a_killed_run_is_resumed_to_the_same_model(run, tmp_path):
     rest = Watch()
     again = fit(run, rest, resume=True, **place)
     assert learnt(again) == learnt(whole)
-    assert len(rest.seen) <= 1  # a finished run is not trained again, unless its limit may be raised
+    # a finished run is not trained again, unless its limit may be raised
+    assert len(rest.seen) <= 1
 
 
 @pytest.mark.cases(8)
@@ -145,7 +179,11 @@ def test_a_signal_leaves_a_usable_model_and_a_checkpoint(run, tmp_path):
 @pytest.mark.cases(8)
 @every_run
 def test_threads_change_no_bit(run, monkeypatch):
-    for name, size in {"BATCH_BYTES": 1 << 10, "ARC_BYTES": 1 << 11, "SHARD_BYTES": 1 << 12}.items():
+    for name, size in {
+        "BATCH_BYTES": 1 << 10,
+        "ARC_BYTES": 1 << 11,
+        "SHARD_BYTES": 1 << 12,
+    }.items():
         monkeypatch.setattr(objective, name, size)  # so that there are many pieces of work
     assert learnt(fit(run, settings={"n_jobs": 3})) == learnt(fit(run))
 
@@ -160,7 +198,9 @@ def test_the_second_signal_stops_at_once():
 
 
 @pytest.mark.cases(4)
-@pytest.mark.parametrize("run", ["lbfgs", "owlqn", "sgd", "entity rate", "segments", "perceptron", "latent"])
+@pytest.mark.parametrize(
+    "run", ["lbfgs", "owlqn", "sgd", "entity rate", "segments", "perceptron", "latent"]
+)
 def test_a_run_may_be_prolonged(run, tmp_path):
     place = {"checkpoint": tmp_path / "c", "checkpoint_every": 0}
     fit(run, settings={"max_iter": 2}, **place)
@@ -170,7 +210,13 @@ def test_a_run_may_be_prolonged(run, tmp_path):
 OTHERS = {
     "lbfgs": [{"l2": 2.0}, {"template": STATES}, {"cells": "all"}, {"optimizer": "sgd"}],
     "latent": [{"random_state": 2}, {"n_latent": 3}, {"order": 2}],
-    "perceptron": [{"averaging": "mavg"}, {"margin": 1.0}, {"random_state": 2}, {"shuffle": False}, {"order": 2}],
+    "perceptron": [
+        {"averaging": "mavg"},
+        {"margin": 1.0},
+        {"random_state": 2},
+        {"shuffle": False},
+        {"order": 2},
+    ],
     "cascade": [{"cut": 0.1}, {"jackknife": True}],
 }
 
@@ -183,7 +229,8 @@ def test_checkpoints_of_other_runs_are_refused(run, tmp_path):
     for settings in OTHERS[run]:
         with refused:
             fit(run, settings=settings, resume=True, **place)
-    fit(run, settings={"n_jobs": 2, "verbose": 0, "max_iter": 3}, resume=True, **place)  # these change nothing
+    # these change nothing
+    fit(run, settings={"n_jobs": 2, "verbose": 0, "max_iter": 3}, resume=True, **place)
 
 
 @pytest.mark.parametrize("data", [words(14, 6), (NOISY[0], [s[::-1] for s in NOISY[1]])])

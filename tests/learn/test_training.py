@@ -1,4 +1,5 @@
-"""What `fit` refuses at the door, and what a saved model still knows when its surroundings are gone."""
+"""What `fit` refuses at the door, and what a saved model still knows when its surroundings are
+gone."""
 
 import numpy as np
 import pytest
@@ -27,7 +28,9 @@ def test_a_model_remembers_its_template_when_the_file_is_gone(tmp_path):
 
 @pytest.mark.parametrize("value", [1e39, -1e39, float("nan"), float("inf")])
 def test_numbers_that_float32_cannot_hold_are_refused(value):
-    with pytest.raises(CorpusError, match=r"sentence 0, token 1: feature 'a' is .*expected a number up to 3.4e38"):
+    with pytest.raises(
+        CorpusError, match=r"sentence 0, token 1: feature 'a' is .*expected a number up to 3.4e38"
+    ):
         CRF().fit([[{"a": 1.0}, {"a": value}]], [["x", "y"]])
     with pytest.raises(CorpusError, match="sentence 0, token 1: feature 0 is"):
         CRF().fit([np.array([[1.0], [value]])], [["x", "y"]])
@@ -35,7 +38,11 @@ def test_numbers_that_float32_cannot_hold_are_refused(value):
 
 @pytest.mark.parametrize(
     ("dev", "words"),
-    [(5, "dev: expected a pair"), ((X,), "dev: expected a pair"), ((X, Y[:2]), "dev: y: 2 sentences, but X has 4")],
+    [
+        (5, "dev: expected a pair"),
+        ((X,), "dev: expected a pair"),
+        ((X, Y[:2]), "dev: y: 2 sentences, but X has 4"),
+    ],
 )
 def test_development_data_are_checked_before_training(dev, words):
     model = CRF(n_jobs=1)
@@ -74,10 +81,25 @@ class Renamed(CRF):
     [
         (CRF(), MemoryTagger(), "init: got a memory, from which no model can start"),
         (CRF(), "model.crf", "init: got a str, from which no model can start"),
-        (CRF(), Perceptron(), "init: got a perceptron: its weights are of another size; a crf can start from a crf or"),
-        (Renamed(), Perceptron(), "init: got a perceptron: its weights are of another size; a crf can"),
+        (
+            CRF(),
+            Perceptron(),
+            (
+                "init: got a perceptron: its weights are of another size; a crf can start from a "
+                "crf or"
+            ),
+        ),
+        (
+            Renamed(),
+            Perceptron(),
+            "init: got a perceptron: its weights are of another size; a crf can",
+        ),
         (Perceptron(), CRF(), "init: got a crf: its weights are of another size; a perceptron can"),
-        (Perceptron(), LatentPerceptron(), "init: got a latent-perceptron: its labels have several states each; a per"),
+        (
+            Perceptron(),
+            LatentPerceptron(),
+            "init: got a latent-perceptron: its labels have several states each; a per",
+        ),
         (SemiCRF(), SemiCRF(), "init: a SemiCRF starts from nothing"),
     ],
 )
@@ -93,13 +115,17 @@ def test_a_class_of_ones_own_starts_like_the_one_that_it_extends():
 
 
 def test_only_states_that_were_split_are_told_apart():
-    """Also where one label gains states and another loses as many; what was not split keeps its weights."""
+    """Also where one label gains states and another loses as many; what was not split keeps its
+    weights."""
     numbers = [{"B-NP": 3, "I-NP": 1, "O": 2}, {"B-NP": 1, "I-NP": 3, "O": 2}]
-    before, after = (LatentCRF(n_latent=n, l2=1.0, random_state=0, n_jobs=1, max_iter=3) for n in numbers)
+    before, after = (
+        LatentCRF(n_latent=n, l2=1.0, random_state=0, n_jobs=1, max_iter=3) for n in numbers
+    )
     after.fit(X, Y, init=before.fit(X, Y))
     cells, first = after._parameters.cells["state"], after._space.first
     weights = after.weights_[after._parameters.slices["state"]]
-    of_state = [weights[cells.column == s] for s in range(first[1], first[2])]  # the three states of I-NP
+    # the three states of I-NP
+    of_state = [weights[cells.column == s] for s in range(first[1], first[2])]
     for one, other in ((0, 1), (0, 2), (1, 2)):
         assert not np.array_equal(of_state[one], of_state[other])
     kept = LatentCRF(n_latent=numbers[1], random_state=0, n_jobs=1, max_iter=1, l2=0.0)
@@ -113,7 +139,9 @@ def test_only_states_that_were_split_are_told_apart():
 def test_a_bare_t_line_is_the_plain_triple_that_order_2_has_anyway():
     template = "U:%x[0,0]\nB"
     settings = {"n_jobs": 1, "order": 2, "max_iter": 5}
-    with_line, without = (CRF(template=t, **settings).fit(X, Y) for t in (template + "\nT", template))
+    with_line, without = (
+        CRF(template=t, **settings).fit(X, Y) for t in (template + "\nT", template)
+    )
     np.testing.assert_array_equal(with_line.weights_, without.weights_)
     with pytest.raises(OptionError, match="T lines are features on three labels; use order=2"):
         CRF(template=template + "\nT").fit(X, Y)
@@ -121,7 +149,10 @@ def test_a_bare_t_line_is_the_plain_triple_that_order_2_has_anyway():
 
 @pytest.mark.parametrize(("words", "message"), [
     ({"n_latent": 100_000}, "300,000 states make 90,000,000,000 pairs of states, more than"),
-    ({"n_latent": 400, "order": 2}, r"1,200 states make 1,728,000,000 triples of states.*or order 1"),
+    ({"n_latent": 400, "order": 2}, (
+        r"1,200 states make 1,728,000,000 triples of states.*or order "
+        r"1"
+    )),
 ])  # fmt: skip
 def test_too_many_states_are_refused_before_memory_is_taken(words, message):
     with pytest.raises(OptionError, match=message):

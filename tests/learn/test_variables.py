@@ -36,7 +36,8 @@ def test_gradients_are_slopes(case):
 
 @pytest.mark.parametrize("case", CASES)
 def test_variables_of_weights_have_the_least_penalty(case):
-    """l2_latent/2 sum w^2 - (l2_latent sum w)^2 / 2 (l2 + K l2_latent) for the K weights of a group."""
+    """l2_latent/2 sum w^2 - (l2_latent sum w)^2 / 2 (l2 + K l2_latent) for the K weights of a
+    group."""
     problem, variables = shared(case)
     weights = np.zeros(problem.parameters.n_weights)
     S, L, label_of = problem.space.n_states, problem.space.n_labels, problem.space.label_of
@@ -54,9 +55,12 @@ def test_variables_of_weights_have_the_least_penalty(case):
 
 
 def test_training_ends_where_the_gradient_does():
-    """The optimum: g + l2_latent (w - u) = 0 with the best u = l2_latent sum(w) / (l2 + K l2_latent)."""
+    """The optimum: g + l2_latent (w - u) = 0 with the best u = l2_latent sum(w) / (l2 + K
+    l2_latent)."""
     X, y = words(20, seed=8)
-    model = LatentCRF(3, template=STATES, l2=0.5, l2_latent=2.0, tol=1e-10, n_jobs=1, random_state=0).fit(X, y)
+    model = LatentCRF(
+        3, template=STATES, l2=0.5, l2_latent=2.0, tol=1e-10, n_jobs=1, random_state=0
+    ).fit(X, y)
     problem = Problem(X, y, STATES, sizes=3, labels=model.classes_)
     weights = model.weights_.astype(np.float64)
     _, gradient = problem(weights)
@@ -92,7 +96,9 @@ def test_variables_of_several_models_stand_in_a_row():
     assert pulled_back(every, np.concatenate(weights)) == pytest.approx(total)
 
 
-@pytest.mark.parametrize("settings", [{}, {"order": 2}, {"l1": 0.05}, {"optimizer": "sgd"}], ids=str)
+@pytest.mark.parametrize(
+    "settings", [{}, {"order": 2}, {"l1": 0.05}, {"optimizer": "sgd"}], ids=str
+)
 def test_large_penalties_of_deviations_leave_the_crf(settings):
     X, y = words(30, seed=5)
     settings |= {"n_jobs": 1, "tol": 1e-9, "random_state": 1}
@@ -107,10 +113,16 @@ def test_large_penalties_of_deviations_leave_the_crf(settings):
 
 def test_layers_that_learn_together_share_weights():
     X, y = words(20, seed=6)
-    layers = [("one", LatentCRF(n_latent=2, l2_latent=1e6, n_jobs=1)), ("two", LatentCRF(n_latent=2, l2_latent=1e6))]
+    layers = [
+        ("one", LatentCRF(n_latent=2, l2_latent=1e6, n_jobs=1)),
+        ("two", LatentCRF(n_latent=2, l2_latent=1e6)),
+    ]
     plain_layers = [("one", CRF(l2=0.5, n_jobs=1)), ("two", CRF(l2=0.5))]
     labels = {"one": y, "two": y}
     shared_cascade, cascade = (
-        Cascade(each, passing="joint", n_jobs=1, max_iter=30).fit(X, labels) for each in (layers, plain_layers)
+        Cascade(each, passing="joint", n_jobs=1, max_iter=30).fit(X, labels)
+        for each in (layers, plain_layers)
     )
-    assert shared_cascade.training_["joint"]["loss"] == pytest.approx(cascade.training_["joint"]["loss"], rel=1e-3)
+    assert shared_cascade.training_["joint"]["loss"] == pytest.approx(
+        cascade.training_["joint"]["loss"], rel=1e-3
+    )

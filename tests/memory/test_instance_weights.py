@@ -1,4 +1,5 @@
-"""Weights of instances: one that counts twice is as good as two, one that counts 0 times is not there."""
+"""Weights of instances: one that counts twice is as good as two, one that counts 0 times is not
+there."""
 
 import numpy as np
 import pytest
@@ -55,11 +56,15 @@ def test_weights_need_not_be_whole_numbers(k: int, share: int, monkeypatch) -> N
     often = np.random.default_rng(1).integers(1, 4, len(ROWS))
     queries = [*QUERIES, ["e", "e", "e"], ["a", "e", "e"]]
     whole, parts = (
-        MemoryBased(k=k, weights=[3.0, 2.0, 1.0], n_jobs=1).fit(ROWS, CLASSES, sample_weight=often * factor)
+        MemoryBased(k=k, weights=[3.0, 2.0, 1.0], n_jobs=1).fit(
+            ROWS, CLASSES, sample_weight=often * factor
+        )
         for factor in (1.0, 0.25)
     )
     assert (whole._search._most, parts._search._most) == (len(whole.index_.grouped.ptr) - 2, 0)
-    np.testing.assert_allclose(parts.predict_proba(queries), whole.predict_proba(queries), rtol=1e-12)
+    np.testing.assert_allclose(
+        parts.predict_proba(queries), whole.predict_proba(queries), rtol=1e-12
+    )
 
 
 @pytest.mark.parametrize("given", [[1.0], [-1.0] * 60, [0.0] * 60, "heavy", [[1.0]] * 60])
@@ -72,7 +77,9 @@ def test_a_sentence_that_counts_twice_is_as_good_as_two(tmp_path) -> None:
     few = CORPUS.take(slice(0, 20))
     twice = MemoryTagger(n_jobs=1).fit(CORPUS.take([*range(20), *range(5)]))
     weighted = MemoryTagger(n_jobs=1).fit(few, sample_weight=[2] * 5 + [1] * 15)
-    by_token = MemoryTagger(n_jobs=1).fit(few, sample_weight=[[2 - (n >= 5)] * len(x) for n, x in enumerate(few.X)])
+    by_token = MemoryTagger(n_jobs=1).fit(
+        few, sample_weight=[[2 - (n >= 5)] * len(x) for n, x in enumerate(few.X)]
+    )
     weighted.save(tmp_path / "m")
     rest = CORPUS.take(slice(20, 60)).select(["word", "pos"])
     assert weighted.feature_weights_ == twice.feature_weights_
@@ -87,11 +94,15 @@ def test_weights_of_labels_move_predictions_towards_them(tmp_path) -> None:
         model = MemoryTagger(k=9, ngram=1, n_jobs=1, class_weight={"O": weight}).fit(few)
         model.save(tmp_path / "m")
         assert labelwright.load(tmp_path / "m").class_weight == {"O": weight}
-        outside.append(sum(labels.count("O") for labels in model.predict(rest.select(["word", "pos"]))))
+        outside.append(
+            sum(labels.count("O") for labels in model.predict(rest.select(["word", "pos"])))
+        )
     assert outside[0] < outside[1] < outside[2]
 
 
-@pytest.mark.parametrize("settings", [{}, {"ngram": 1}, {"metric": "mvdm", "k": 3}, {"algorithm": "igtree"}])
+@pytest.mark.parametrize(
+    "settings", [{}, {"ngram": 1}, {"metric": "mvdm", "k": 3}, {"algorithm": "igtree"}]
+)
 def test_further_sentences_are_remembered_as_if_there_from_the_start(settings: dict) -> None:
     whole = MemoryTagger(n_jobs=1, **settings).fit(CORPUS.take(slice(0, 40)))
     grown = MemoryTagger(n_jobs=1, **settings).partial_fit(CORPUS.take(slice(0, 3)))
@@ -114,21 +125,36 @@ def test_what_cannot_grow_says_so() -> None:
 
 @pytest.mark.slow
 def test_classifiers_of_others_take_weights_or_say_that_they_do_not() -> None:
-    trees, neighbours = pytest.importorskip("sklearn.tree"), pytest.importorskip("sklearn.neighbors")
+    trees, neighbours = (
+        pytest.importorskip("sklearn.tree"),
+        pytest.importorskip("sklearn.neighbors"),
+    )
     X, y = [["a"], ["a"], ["b"]], [["N"], ["V"], ["N"]]
     for weights, label in (([1, 3, 1], "V"), ([3, 1, 1], "N")):
-        model = NgramTagger(trees.DecisionTreeClassifier(random_state=0), ngram=1).fit(X, y, sample_weight=weights)
+        model = NgramTagger(trees.DecisionTreeClassifier(random_state=0), ngram=1).fit(
+            X, y, sample_weight=weights
+        )
         assert model.predict([["a"]]) == [[label]]
-        assert NgramTagger(MemoryBased(), ngram=1).fit(X, y, sample_weight=weights).predict([["a"]]) == [[label]]
-    balanced = NgramTagger(trees.DecisionTreeClassifier(random_state=0), ngram=1, class_weight={"V": 9.0}).fit(X, y)
+        assert NgramTagger(MemoryBased(), ngram=1).fit(X, y, sample_weight=weights).predict(
+            [["a"]]
+        ) == [[label]]
+    balanced = NgramTagger(
+        trees.DecisionTreeClassifier(random_state=0), ngram=1, class_weight={"V": 9.0}
+    ).fit(X, y)
     assert balanced.predict([["a"]]) == [["V"]]
-    with pytest.raises(OptionError, match=r"sample_weight: KNeighborsClassifier.fit takes no weights"):
+    with pytest.raises(
+        OptionError, match=r"sample_weight: KNeighborsClassifier.fit takes no weights"
+    ):
         NgramTagger(neighbours.KNeighborsClassifier(1)).fit(X, y, sample_weight=[1, 2, 3])
 
 
 @pytest.mark.parametrize("metric", ["mvdm", "jeffrey", "jensen-shannon"])
 def test_distances_are_finite_however_little_a_row_counts(metric: str, tmp_path) -> None:
-    rows, classes, often = [["a"], ["a"], ["b"], ["b"]], ["x", "y", "x", "y"], [1.0, 5e-324, 5e-324, 1.0]
+    rows, classes, often = (
+        [["a"], ["a"], ["b"], ["b"]],
+        ["x", "y", "x", "y"],
+        [1.0, 5e-324, 5e-324, 1.0],
+    )
     model = MemoryBased(k=2, metric=metric, n_jobs=1).fit(rows, classes, sample_weight=often)
     model.save(tmp_path / "m")
     for each in (model, labelwright.load(tmp_path / "m")):

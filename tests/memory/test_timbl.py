@@ -1,4 +1,5 @@
-"""Agreement with TiMBL 6.5, class by class and vote by vote; every difference must have a reason (timbl.explain)."""
+"""Agreement with TiMBL 6.5, class by class and vote by vote; every difference must have a reason
+(timbl.explain)."""
 
 import random
 from collections import Counter
@@ -13,7 +14,8 @@ from labelwright import MemoryBased, read_columns
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(
-        timbl.COMMAND is None, reason="timbl is not installed (Debian: apt-get install timbl): agreement is not tested"
+        timbl.COMMAND is None,
+        reason="timbl is not installed (Debian: apt-get install timbl): agreement is not tested",
     ),
 ]
 METRICS = "overlap", "mvdm", "jeffrey", "jensen-shannon"
@@ -21,7 +23,8 @@ SYMBOLS = 3, 4, 12, 30  # values of the columns of generated data
 
 
 def generated(seed, n, sizes=SYMBOLS, unknown=0):
-    """Rows of symbols, two columns of which tell a class; some of the last rows have values never seen before."""
+    """Rows of symbols, two columns of which tell a class; some of the last rows have values never
+    seen before."""
     draw = random.Random(seed)
     rows = [[f"v{draw.randrange(size)}" for size in sizes] for _ in range(n)]
     labels = ["ABCDE"[(int(a[1:]) + int(b[1:]) * (draw.random() < 0.7)) % 5] for a, b, *_ in rows]
@@ -31,14 +34,20 @@ def generated(seed, n, sizes=SYMBOLS, unknown=0):
 
 
 def reasons(folder, train, queries, same_weights=False, **words):
-    """How many answers are equal, and how many differ for each reason; a difference without one fails."""
+    """How many answers are equal, and how many differ for each reason; a difference without one
+    fails."""
     X, y = train
-    files = timbl.write(folder / "train", X, y), timbl.write(folder / "test", queries, [y[0]] * len(queries))
+    files = (
+        timbl.write(folder / "train", X, y),
+        timbl.write(folder / "test", queries, [y[0]] * len(queries)),
+    )
     model = MemoryBased(**words).fit(X, y)
     run = timbl.ask(*files, **words, given=model.feature_weights_ if same_weights else None)
     different = timbl.differences(model, queries, run)
     assert [found for found in different if found.reason is None] == []
-    return Counter(found.reason for found in different) + Counter(equal=len(queries) - len(different))
+    return Counter(found.reason for found in different) + Counter(
+        equal=len(queries) - len(different)
+    )
 
 
 @pytest.mark.parametrize("metric", METRICS)
@@ -47,8 +56,16 @@ def test_symbols(tmp_path, metric, votes):
     rows, labels = generated(7, 190, unknown=10)
     train, queries = (rows[:150], labels[:150]), rows[150:]
     total = Counter()
-    for weights, k, threshold in product(timbl.WEIGHTS, (1, 3, 7), (1,) if metric == "overlap" else (1, 2)):
-        words = {"metric": metric, "weights": weights, "k": k, "votes": votes, "mvdm_threshold": threshold}
+    for weights, k, threshold in product(
+        timbl.WEIGHTS, (1, 3, 7), (1,) if metric == "overlap" else (1, 2)
+    ):
+        words = {
+            "metric": metric,
+            "weights": weights,
+            "k": k,
+            "votes": votes,
+            "mvdm_threshold": threshold,
+        }
         found = reasons(tmp_path, train, queries, **words)
         if weights != "chi-squared" or votes != "exponential-decay":  # where all distances are huge
             assert found["vanished"] == 0
@@ -59,18 +76,25 @@ def test_symbols(tmp_path, metric, votes):
 
 
 def test_the_habit_of_inverse_linear_votes(tmp_path):
-    # before the first tie TiMBL's votes are ours, after it they are those of votes="none" wherever these do not tie
+    # before the first tie TiMBL's votes are ours, after it they are those of votes="none" wherever
+    # these do not tie
     rows, labels = generated(0, 120)
     X, y, queries = rows[:60], labels[:60], rows[60:]
-    files = timbl.write(tmp_path / "train", X, y), timbl.write(tmp_path / "test", queries, labels[60:])
+    files = (
+        timbl.write(tmp_path / "train", X, y),
+        timbl.write(tmp_path / "test", queries, labels[60:]),
+    )
     run = timbl.ask(*files, k=2, weights="information-gain", votes="inverse-linear")
     ours, plain = (
-        MemoryBased(k=2, weights="information-gain", votes=votes).fit(X, y) for votes in ("inverse-linear", "none")
+        MemoryBased(k=2, weights="information-gain", votes=votes).fit(X, y)
+        for votes in ("inverse-linear", "none")
     )
     frequency = Counter(y)
     near = [grouped((x.distance, x.label) for x in found) for found in ours.neighbours(queries, 3)]
     first = next(
-        n for n, groups in enumerate(near) if timbl.reading(groups, 2, "inverse-linear", (1, 1), frequency).asked
+        n
+        for n, groups in enumerate(near)
+        if timbl.reading(groups, 2, "inverse-linear", (1, 1), frequency).asked
     )
     like_ours, like_plain = (
         [
@@ -104,14 +128,19 @@ def test_numbers_and_symbols(tmp_path, metric, digits):
     draw = random.Random(digits)
     rows, labels = [], []
     for _ in range(140):
-        x, z = round(draw.gauss(0, 3), digits) + 0.0, draw.randrange(5)  # + 0.0: no -0.0, another value for TiMBL
+        # + 0.0: no -0.0, another value for TiMBL
+        x, z = round(draw.gauss(0, 3), digits) + 0.0, draw.randrange(5)
         rows.append([x, z, draw.randrange(3), draw.choice("789")])
         labels.append("ABC"[(x > 0) + (z > 2) * (draw.random() < 0.8)])
     train, queries = (rows[:100], labels[:100]), rows[100:]
-    for query, (column, value) in zip(queries, [(0, 29.5), (0, -17.25), (1, 17), (1, -1)], strict=False):
+    for query, (column, value) in zip(
+        queries, [(0, 29.5), (0, -17.25), (1, 17), (1, -1)], strict=False
+    ):
         query[column] = value  # numbers beyond those of training
     total = Counter()
-    for weights, (k, votes) in product(timbl.WEIGHTS, [(1, "none"), (3, "inverse-distance"), (3, "inverse-linear")]):
+    for weights, (k, votes) in product(
+        timbl.WEIGHTS, [(1, "none"), (3, "inverse-distance"), (3, "inverse-linear")]
+    ):
         total += reasons(tmp_path, train, queries, metric=metric, weights=weights, k=k, votes=votes)
     assert total["rounding"] <= 0.01 * total.total()
 
@@ -130,14 +159,20 @@ def test_igtree(tmp_path, seed):
     n = [12, 60, 300][seed % 3]
     rows, labels = generated(seed, n + 60, sizes, unknown=20)
     for weights in timbl.WEIGHTS:
-        found = reasons(tmp_path, (rows[:n], labels[:n]), rows[n:], weights=weights, algorithm="igtree")
+        found = reasons(
+            tmp_path, (rows[:n], labels[:n]), rows[n:], weights=weights, algorithm="igtree"
+        )
         assert found == {"equal": 60}
 
 
-@pytest.mark.parametrize("words", [{"decay": (0.5, 2.0)}, {"decay": (2.0, 0.5)}, {"decay": (0.0, 1.0)}])
+@pytest.mark.parametrize(
+    "words", [{"decay": (0.5, 2.0)}, {"decay": (2.0, 0.5)}, {"decay": (0.0, 1.0)}]
+)
 def test_decay(tmp_path, words):
     rows, labels = generated(3, 160)
-    found = reasons(tmp_path, (rows[:120], labels[:120]), rows[120:], k=5, votes="exponential-decay", **words)
+    found = reasons(
+        tmp_path, (rows[:120], labels[:120]), rows[120:], k=5, votes="exponential-decay", **words
+    )
     assert found["equal"] == 40
 
 
@@ -157,18 +192,30 @@ def test_few_instances(tmp_path):
 
 def test_six_rows_weigh_as_much_as_six_equal_ones(tmp_path):
     X = [[f"a{i}", f"b{i}", f"c{i}"] for i in range(6)] + [["x", "y", "z"]] * 6
-    found = reasons(tmp_path, (X, ["A"] * 6 + ["B"] * 6), [["?", "?", "?"]], weights="none", votes="inverse-distance")
+    found = reasons(
+        tmp_path,
+        (X, ["A"] * 6 + ["B"] * 6),
+        [["?", "?", "?"]],
+        weights="none",
+        votes="inverse-distance",
+    )
     assert found == {"equal": 1}
 
 
-# -- a corpus ---------------------------------------------------------------------------------------------------------
+# -- a corpus --------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
 def words(corpora):
-    """Windows of seven words and seven tags with trigram classes: 10,000 to remember, 200 to ask."""
-    train, test = (read_columns(corpora / "conll2000" / f"{part}.txt") for part in ("train", "test"))
-    (X, y), (queries, _) = timbl.windows(train.take(slice(0, 450))), timbl.windows(test.take(slice(0, 20)))
+    """Windows of seven words and seven tags with trigram classes: 10,000 to remember, 200 to
+    ask."""
+    train, test = (
+        read_columns(corpora / "conll2000" / f"{part}.txt") for part in ("train", "test")
+    )
+    (X, y), (queries, _) = (
+        timbl.windows(train.take(slice(0, 450))),
+        timbl.windows(test.take(slice(0, 20))),
+    )
     return (X[:10_000], y[:10_000]), queries[:200]
 
 
@@ -179,14 +226,21 @@ def words(corpora):
         {"k": 1},
         {"k": 3, "weights": "chi-squared", "votes": "inverse-distance"},
         {"k": 7, "metric": "mvdm", "votes": "inverse-distance"},
-        {"k": 3, "metric": "mvdm", "mvdm_threshold": 2, "weights": "information-gain", "votes": "exponential-decay"},
+        {
+            "k": 3,
+            "metric": "mvdm",
+            "mvdm_threshold": 2,
+            "weights": "information-gain",
+            "votes": "exponential-decay",
+        },
         {"k": 5, "metric": "jeffrey", "weights": "shared-variance", "votes": "inverse-linear"},
         {"algorithm": "igtree"},
         {"algorithm": "igtree", "weights": "information-gain"},
     ],
 )
 def test_word_windows(tmp_path, words, words_of_model):
-    # TiMBL's own weights are rounded otherwise in their last digits, as its machine multiplies and adds
+    # TiMBL's own weights are rounded otherwise in their last digits, as its machine multiplies and
+    # adds
     found = reasons(tmp_path, *words, same_weights=True, **words_of_model)
     assert found["rounding"] == 0
     if words_of_model.get("votes") != "inverse-linear":

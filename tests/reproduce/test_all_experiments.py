@@ -1,4 +1,5 @@
-"""Every experiment runs from its corpora to its report: here on small made-up corpora with the same columns."""
+"""Every experiment runs from its corpora to its report: here on small made-up corpora with the same
+columns."""
 
 import json
 from collections.abc import Callable
@@ -25,7 +26,8 @@ WORDS = {"cat": "KAT", "can": "KAN", "tan": "TAN", "nap": "NAP", "pact": "PAKT",
 
 
 def phrases(columns: int, rng: np.random.Generator) -> str:
-    """A sentence of a column file, of words with their POS tags, chunks as far as there are columns, and labels."""
+    """A sentence of a column file, of words with their POS tags, chunks as far as there are
+    columns, and labels."""
     lines = []
     for number in rng.integers(0, len(PHRASES), 5):
         for i, (word, pos, kind) in enumerate(PHRASES[number]):
@@ -44,7 +46,9 @@ def corpora(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder, rng = tmp_path_factory.mktemp("corpora"), np.random.default_rng(0)
     for name, facts in experiment("csi").task.corpora.items():
         names = facts["columns"].split(",")
-        sentence: Callable[[int, np.random.Generator], str] = letters if names[0] == "letter" else phrases
+        sentence: Callable[[int, np.random.Generator], str] = (
+            letters if names[0] == "letter" else phrases
+        )
         (folder / name).mkdir()
         for part, n in (("train", 90), ("test", 30)):
             text = "".join(sentence(len(names), rng) for _ in range(n))
@@ -58,15 +62,25 @@ def test_a_quick_run_ends_with_a_report(
     name: str, corpora: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(measured, "ABSTRACTS", 70)
-    beside = ["--jobs", "2"] if name == "latperc-np" else []  # has steps that need those of earlier rounds
-    assert main(["reproduce", name, "--corpora", str(corpora), "-o", str(tmp_path), "--quick", *beside]) == 0
+    # has steps that need those of earlier rounds
+    beside = ["--jobs", "2"] if name == "latperc-np" else []
+    assert (
+        main(
+            ["reproduce", name, "--corpora", str(corpora), "-o", str(tmp_path), "--quick", *beside]
+        )
+        == 0
+    )
     found = json.loads((tmp_path / f"{name}.quick.results.json").read_text())
     assert found["experiment"] == name
     assert found["quick"] is True
     rows = found["rows"]
     assert {row["variant"] for row in rows} >= {"as published", "ours"}
     assert all(row["ours"] is not None and np.isfinite(row["ours"]) for row in rows)
-    percent = [row["ours"] for row in rows if row["metric"] in ("F1", "P", "R", "S.A.", "accuracy", "chunk F1")]
+    percent = [
+        row["ours"]
+        for row in rows
+        if row["metric"] in ("F1", "P", "R", "S.A.", "accuracy", "chunk F1")
+    ]
     assert percent
     assert all(0 <= value <= 100 for value in percent)
     assert max(percent) > 50, "no system has learnt anything"

@@ -35,16 +35,30 @@ def small(calls: list[str], fails: bool = False) -> Experiment:
         return {"F1": work.results["first"]["F1"] + len(work.labels("a|b"))}
 
     def findings(work: Work) -> Findings:
-        rows = [Row("Table 1", "CRF | x", "F1", 90.63, work.results["second"]["F1"], 0.5, 12.3456789)]
+        rows = [
+            Row("Table 1", "CRF | x", "F1", 90.63, work.results["second"]["F1"], 0.5, 12.3456789)
+        ]
         panel = Panel("n", "F1", {"a": ([1, 2], [[3.0, 4.0], [3.5, 4.0]])}, paper={"a": [(1, 3.2)]})
         return Findings(
-            rows, [Claim("a > b", "kept", "93 and 90")], [Figure("figure-1", "A figure.", [panel])], ["Note."]
+            rows,
+            [Claim("a > b", "kept", "93 and 90")],
+            [Figure("figure-1", "A figure.", [panel])],
+            ["Note."],
         )
 
     steps = [Step("first", 1, first), Step("second", 1, second, 1)]
     readings, remarks = ["Read so."], ["It was checked."]
     return Experiment(
-        "small", "A title", "Who 2009", [], lambda work: steps, findings, __file__, None, readings, remarks
+        "small",
+        "A title",
+        "Who 2009",
+        [],
+        lambda work: steps,
+        findings,
+        __file__,
+        None,
+        readings,
+        remarks,
     )
 
 
@@ -98,7 +112,12 @@ def test_the_report_has_the_same_figures_in_every_form(tmp_path: Path) -> None:
     made = small([])
     work = Work(made, None, tmp_path, False, print)
     paths = write_report(work, work.run(), COMMAND)
-    assert [path.name for path in paths] == ["small.results.json", "small.md", "small.html", "small.figure-1.png"]
+    assert [path.name for path in paths] == [
+        "small.results.json",
+        "small.md",
+        "small.html",
+        "small.figure-1.png",
+    ]
     record = json.loads(paths[0].read_text())
     assert record["experiment"] == "small"
     assert record["notes"] == ["Read so.", "Note.", "It was checked."]
@@ -126,12 +145,18 @@ def test_the_report_has_the_same_figures_in_every_form(tmp_path: Path) -> None:
     assert "| a > b | kept | 93 and 90 |" in text
 
 
-def test_without_matplotlib_the_report_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_matplotlib_the_report_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("labelwright.reproduce.experiment_report.can_draw", lambda: False)
     made = small([])
     work = Work(made, None, tmp_path, True, print)
     paths = write_report(work, work.run(), COMMAND)
-    assert [path.name for path in paths] == ["small.quick.results.json", "small.quick.md", "small.quick.html"]
+    assert [path.name for path in paths] == [
+        "small.quick.results.json",
+        "small.quick.md",
+        "small.quick.html",
+    ]
     assert "these figures mean nothing" in paths[1].read_text()
     assert "matplotlib is missing" in paths[1].read_text()
 
@@ -158,8 +183,14 @@ def test_tables_of_tests_come_last_and_pages_show_no_marks_of_markdown(tmp_path:
         Row("Sweeps", "CRF", "F1", None, 89.0, settings="`CRF(l2=1.0)`, ended after 3"),
     ]
     findings = Findings(rows, [Claim("a is better than b", "kept", "p = 0.01")])
-    markdown, page = write_report(Work(small([]), None, tmp_path, False, print), findings, COMMAND)[1:3]
-    assert [line.removeprefix("## ") for line in markdown.read_text().splitlines() if line.startswith("## ")] == [
+    markdown, page = write_report(Work(small([]), None, tmp_path, False, print), findings, COMMAND)[
+        1:3
+    ]
+    assert [
+        line.removeprefix("## ")
+        for line in markdown.read_text().splitlines()
+        if line.startswith("## ")
+    ] == [
         "What the paper says, and whether it holds here",
         "What was checked",
         "Sweeps",
@@ -170,7 +201,12 @@ def test_tables_of_tests_come_last_and_pages_show_no_marks_of_markdown(tmp_path:
     assert "A difference is <em>kept</em> where" in page.read_text()
     assert "`" not in page.read_text()
     untested = Findings(rows, [Claim("a holds", "holds", "")])
-    assert "*kept*" not in write_report(Work(small([]), None, tmp_path, False, print), untested, COMMAND)[1].read_text()
+    assert (
+        "*kept*"
+        not in write_report(Work(small([]), None, tmp_path, False, print), untested, COMMAND)[
+            1
+        ].read_text()
+    )
 
 
 def test_the_tests_of_two_systems_say_which_is_better(tmp_path: Path) -> None:
@@ -182,11 +218,18 @@ def test_the_tests_of_two_systems_say_which_is_better(tmp_path: Path) -> None:
     names = {"wrong": "wrong", "right": "right"}
     pairs = work.differences(gold, names)
     assert list(pairs) == ["wrong / right"]
-    pair, other = (difference(pairs, *systems) for systems in (("right", "wrong"), ("wrong", "right")))
+    pair, other = (
+        difference(pairs, *systems) for systems in (("right", "wrong"), ("wrong", "right"))
+    )
     assert pair["F1"] == other["F1"][::-1] == [100.0, 25.0]
     assert (pair["only first correct"], pair["only second correct"]) == (30, 0)
     assert (other["only first correct"], other["only second correct"]) == (0, 30)
-    relations = ["better than", "significantly better than", "almost as good as", "not significantly different from"]
+    relations = [
+        "better than",
+        "significantly better than",
+        "almost as good as",
+        "not significantly different from",
+    ]
     assert [claimed(pairs, "right", each, "wrong").kept for each in relations] == [
         *["kept"] * 2,
         "holds",
@@ -200,19 +243,26 @@ def test_the_tests_of_two_systems_say_which_is_better(tmp_path: Path) -> None:
     assert claimed(pairs, "right", "better than", "wrong", means=means).kept == "not kept"
     turned = claimed(pairs, "wrong", "better than", "right", means=means)
     assert turned.kept == "same direction, not significant"
-    assert turned.evidence.startswith("means 70.00 and 60.00; seed 0: F1 25.00 and 100.00, p = 0.0001; ")
+    assert turned.evidence.startswith(
+        "means 70.00 and 60.00; seed 0: F1 25.00 and 100.00, p = 0.0001; "
+    )
     work.keep_labels("wrong", [["B-NP", "O", "O"], *gold[1:]])
     pairs = work.differences(gold, names)
     assert [claimed(pairs, "right", each, "wrong").kept for each in relations] == [
         *["same direction, not significant"] * 2,
         *["holds"] * 2,
     ]
-    assert claimed(pairs, "right", "better than", "wrong", " here").text == "right is better than wrong here"
+    assert (
+        claimed(pairs, "right", "better than", "wrong", " here").text
+        == "right is better than wrong here"
+    )
 
 
 @pytest.mark.parametrize("name", PAPERS)
 @pytest.mark.parametrize("quick", [False, True])
-def test_experiments_have_steps_of_different_names_and_end_in_time(name: str, quick: bool, tmp_path: Path) -> None:
+def test_experiments_have_steps_of_different_names_and_end_in_time(
+    name: str, quick: bool, tmp_path: Path
+) -> None:
     made = experiment(name)
     for corpus in made.corpora:
         (tmp_path / corpus).mkdir()
@@ -247,7 +297,11 @@ def test_a_changed_corpus_begins_anew(tmp_path: Path) -> None:
 def test_what_only_tells_results_does_not_invalidate_them(tmp_path: Path) -> None:
     calls: list[str] = []
     source = tmp_path / "steps.py"
-    for text in ("a = 1\n\n# -- findings --\nb = 1\n", "a = 1\n\n# -- findings --\nb = 2\n", "a = 2\n"):
+    for text in (
+        "a = 1\n\n# -- findings --\nb = 1\n",
+        "a = 1\n\n# -- findings --\nb = 2\n",
+        "a = 2\n",
+    ):
         source.write_text(text)
         Work(replace(small(calls), source=str(source)), None, tmp_path, False, print).run()
     assert calls == ["first", "second"] * 2
@@ -264,7 +318,9 @@ def test_a_model_that_was_interrupted_is_none() -> None:
 
 
 @pytest.mark.slow
-def test_a_whole_experiment_runs_and_resumes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_whole_experiment_runs_and_resumes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     command = ["reproduce", "latperc-synthetic", "-o", str(tmp_path), "--quick"]
     assert main(command) == 0
     first = json.loads((tmp_path / "latperc-synthetic.quick.results.json").read_text())
@@ -279,10 +335,16 @@ def test_a_whole_experiment_runs_and_resumes(tmp_path: Path, capsys: pytest.Capt
     ]
     assert "2 steps at once" in beside["machine"]
     systems = {
-        row["system"]: row["ours"] for row in first["rows"] if row["variant"] == "ours" and row["metric"] == "accuracy"
+        row["system"]: row["ours"]
+        for row in first["rows"]
+        if row["variant"] == "ours" and row["metric"] == "accuracy"
     }
     assert systems["Lat-Perc"] > systems["Perc"] + 10
-    assert {row["paper"] for row in first["rows"] if (row["system"], row["metric"]) == ("CRF", "accuracy")} == {63.4}
+    assert {
+        row["paper"]
+        for row in first["rows"]
+        if (row["system"], row["metric"]) == ("CRF", "accuracy")
+    } == {63.4}
     assert first["quick"] is True
     assert {claim["kept"] for claim in first["claims"]} <= {"holds", "does not hold"}
 
@@ -305,7 +367,9 @@ def test_figures_in_remarks_are_those_of_the_report(name: str) -> None:
     known = [figure for row in rows for figure in (row["paper"], row["ours"]) if figure is not None]
     told = re.findall(r"\b\d\d\.(\d+)", " ".join(PAPERS[name]["remarks"]))
     shown = {f"{figure:.{len(decimals)}f}" for figure in known for decimals in set(told)}
-    assert {figure[0] for figure in re.finditer(r"\b\d\d\.\d+", " ".join(PAPERS[name]["remarks"]))} <= shown
+    assert {
+        figure[0] for figure in re.finditer(r"\b\d\d\.\d+", " ".join(PAPERS[name]["remarks"]))
+    } <= shown
 
 
 def test_the_table_of_verdicts_is_that_of_the_reports() -> None:
@@ -316,11 +380,17 @@ def test_the_table_of_verdicts_is_that_of_the_reports() -> None:
     ]
     assert {name.split("](")[0].strip("[") for name, *_ in lines} == set(PAPERS)
     for name, pair, *figures in lines:
-        report = json.loads((REPORTS / f"{name.split('](')[0].strip('[')}.results.json").read_text())
+        report = json.loads(
+            (REPORTS / f"{name.split('](')[0].strip('[')}.results.json").read_text()
+        )
         rows = report["rows"]
         data, _, systems = pair.rpartition(": ")
         table = next(row["table"] for row in rows if data in row["table"])
-        rows = [row for row in rows if row["table"] == table and row["metric"] in ("F1", "chunk F1", "accuracy")]
+        rows = [
+            row
+            for row in rows
+            if row["table"] == table and row["metric"] in ("F1", "chunk F1", "accuracy")
+        ]
         a, b = systems.split(" - ")
         published, ours = (
             {row["system"]: round(row["ours"], 2) for row in rows if row["variant"] == variant}
@@ -331,9 +401,18 @@ def test_the_table_of_verdicts_is_that_of_the_reports() -> None:
             f"{ours[a] - ours.get(b, published[b]):+.2f}" if a in ours else "",
         ]
         paper = {row["system"]: row["paper"] for row in rows}
-        assert [figure.strip() for figure in figures[:3]] == [f"{paper[a] - paper[b]:+.2f}", *expected], pair
+        assert [figure.strip() for figure in figures[:3]] == [
+            f"{paper[a] - paper[b]:+.2f}",
+            *expected,
+        ], pair
         for variant, told in zip(("as published", "ours"), figures[3].split(";"), strict=False):
-            first, second = (f"{re.escape(system)}{'(, ours)?' if variant == 'ours' else ''}" for system in (a, b))
-            claim = rf"{first} is (significantly )?better than {second}( \(F1\)| on chunks)?(, {variant})?"
+            first, second = (
+                f"{re.escape(system)}{'(, ours)?' if variant == 'ours' else ''}"
+                for system in (a, b)
+            )
+            claim = (
+                rf"{first} is (significantly )?better than {second}( \(F1\)| on chunks)?(, "
+                rf"{variant})?"
+            )
             kept = {each["kept"] for each in report["claims"] if re.fullmatch(claim, each["text"])}
             assert not kept or told.partition("(")[0].strip() in kept, (pair, variant)

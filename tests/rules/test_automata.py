@@ -15,7 +15,17 @@ from oracles import Scores, log_sum
 import labelwright
 from labelwright.answers.chains import Chain, Chains
 from labelwright.answers.ruled import RuledSentence
-from labelwright.constraints import agree, at_least, at_most, exactly, forbid, forbid_pattern, once, require, soft
+from labelwright.constraints import (
+    agree,
+    at_least,
+    at_most,
+    exactly,
+    forbid,
+    forbid_pattern,
+    once,
+    require,
+    soft,
+)
 from labelwright.corpus import builtin_corpus
 from labelwright.corpus.spans import Span, spans_of
 from labelwright.errors import OptionError
@@ -37,14 +47,16 @@ def weights_under(case, rules):
     names = case.space.labels
     bound = bind(rules, Sentence(lattices.candidates_of(*case), names))
     found = {}
-    for codes, weight in zip(case.truth.labellings.tolist(), case.truth.weights.tolist(), strict=True):
+    for codes, weight in zip(
+        case.truth.labellings.tolist(), case.truth.weights.tolist(), strict=True
+    ):
         y = tuple(names[code] for code in codes)
         if weight > -np.inf and bound.satisfied(y):
             found[y] = weight - bound.cost(y)
     return dict(sorted(found.items(), key=lambda item: -item[1]))
 
 
-# -- lattices ----------------------------------------------------------------------------------------------------------
+# -- lattices --------------------------------------------------------------------------------------
 
 
 @drawn(80)
@@ -88,7 +100,9 @@ def test_sums_under_rules_against_enumeration(drawn):
     tolerance = max(1e-9, 10 * case.digits)
     np.testing.assert_allclose(sentence.marginals(), marginals, atol=tolerance)
     for (start, end, kind), p in itertools.islice(spans.items(), 3):
-        assert sentence.span_probabilities([Span(start, end, kind)])[0] == pytest.approx(p, abs=tolerance)
+        assert sentence.span_probabilities([Span(start, end, kind)])[0] == pytest.approx(
+            p, abs=tolerance
+        )
     for codes in sentence.sample(5, np.random.default_rng(0)):
         assert tuple(case.space.labels[code] for code in codes) in wanted
 
@@ -140,12 +154,18 @@ def test_every_label_at_most_once_needs_only_the_rules_that_are_broken():
     """A state for every set of 40 labels would be too many."""
     random = np.random.default_rng(3)
     labels = [f"l{n}" for n in range(40)]
-    case = Case(Scores(random.normal(size=(20, 40)), random.normal(size=(1, 40, 40)) * 0.3), state_space(labels))
+    case = Case(
+        Scores(random.normal(size=(20, 40)), random.normal(size=(1, 40, 40)) * 0.3),
+        state_space(labels),
+    )
     found = solve_lattice(*case, once())
     runs = [label for label, _ in itertools.groupby(found.labels)]
     assert len(runs) == len(set(runs))
     assert (found.status, found.exact, found.method) == ("optimal", True, "automaton")
-    with pytest.raises(OptionError, match="sentence 0: the rules leave too many possibilities in 20 tokens for prob"):
+    with pytest.raises(
+        OptionError,
+        match="sentence 0: the rules leave too many possibilities in 20 tokens for prob",
+    ):
         RuledSentence(chain_of(case), once(), None, 0).marginals()
     assert RuledSentence(chain_of(case), once("l1"), None, 0).marginals().sum() == pytest.approx(20)
 
@@ -154,9 +174,13 @@ def test_n_best_where_automata_are_too_large(monkeypatch):
     case = hard(6, labels=3, latent=1)
     wanted = RuledSentence(chain_of(case), [exactly(2, "l1")], None, 0).best(3).weights
     monkeypatch.setattr(product, "MOST_ARCS", -1)
-    assert RuledSentence(chain_of(case), [exactly(2, "l1")], None, 0).best(3).weights == pytest.approx(wanted)
+    assert RuledSentence(chain_of(case), [exactly(2, "l1")], None, 0).best(
+        3
+    ).weights == pytest.approx(wanted)
     monkeypatch.setattr("labelwright.answers.ruled.LISTED", 1)
-    with pytest.raises(OptionError, match="none of the 1 best labellings satisfies the rules; use decode"):
+    with pytest.raises(
+        OptionError, match="none of the 1 best labellings satisfies the rules; use decode"
+    ):
         RuledSentence(chain_of(case), [agree(0, 1, 2, 3, 4, 5)], None, 0).best(1)
 
 
@@ -167,11 +191,19 @@ def test_n_best_of_latent_perceptrons_are_distinct_labellings():
     assert ranked.weights == sorted(ranked.weights, reverse=True)
 
 
-# -- segments ----------------------------------------------------------------------------------------------------------
+# -- segments --------------------------------------------------------------------------------------
 
 RULES = {
-    "types": [[once("X")], [at_least(1, "Y"), at_most(2, "X")], [forbid("X", after="X"), soft(at_least(2, "X"), 1.5)]],
-    "labels": [[once()], [once("N"), at_least(1, "V")], [forbid_pattern("N ... P"), require("V", after="N")]],
+    "types": [
+        [once("X")],
+        [at_least(1, "Y"), at_most(2, "X")],
+        [forbid("X", after="X"), soft(at_least(2, "X"), 1.5)],
+    ],
+    "labels": [
+        [once()],
+        [once("N"), at_least(1, "V")],
+        [forbid_pattern("N ... P"), require("V", after="N")],
+    ],
 }
 
 
@@ -182,7 +214,12 @@ def test_segment_models_under_rules_against_enumeration(scheme):
     for words in ([*segmentations.NEW], segmentations.X[0], ["a"]):
         truth = segmentations.Enumerated(model, words)
         for rules in RULES["labels" if scheme is None else "types"]:
-            bound = bind(rules, Sentence([model.segments_.labels] * len(words), model.segments_.labels, scheme=scheme))
+            bound = bind(
+                rules,
+                Sentence(
+                    [model.segments_.labels] * len(words), model.segments_.labels, scheme=scheme
+                ),
+            )
             wanted = {
                 y: score - bound.cost(y)
                 for y, score in zip(truth.labels, truth.scores.tolist(), strict=True)
@@ -213,7 +250,9 @@ def check_segments(model, words, rules, wanted, truth):
     for (spans,) in [model.predict_spans([words], constraints=rules)]:
         assert spans == model.span_probabilities([words], [spans], constraints=rules)[0]
         for span in spans:
-            having = [value for y, value in wanted.items() if span[:3] in segments_of(model, truth, y)]
+            having = [
+                value for y, value in wanted.items() if span[:3] in segments_of(model, truth, y)
+            ]
             assert span.probability == pytest.approx(np.exp(log_sum(having) - log_z), abs=1e-4)
 
 
@@ -225,18 +264,23 @@ def segments_of(model, truth, y):
 def test_rules_that_are_too_large_for_segments_are_refused(monkeypatch):
     model = segmentations.random_model("iob2")
     monkeypatch.setattr(product, "MOST_ARCS", -1)
-    with pytest.raises(OptionError, match="sentence 0: the automaton of the rules is too large for a segment model"):
+    with pytest.raises(
+        OptionError, match="sentence 0: the automaton of the rules is too large for a segment model"
+    ):
         model.decode([segmentations.NEW], constraints=once("X"))
 
 
 @pytest.mark.parametrize("scheme", ["iob1", "ioe1"])
 def test_labels_that_depend_on_neighbours_take_no_rules(scheme):
     model = segmentations.random_model(scheme)
-    with pytest.raises(OptionError, match=f"constraints: in {scheme} the labels of a segment depend on its neighbours"):
+    with pytest.raises(
+        OptionError,
+        match=f"constraints: in {scheme} the labels of a segment depend on its neighbours",
+    ):
         model.decode([segmentations.NEW], constraints=once("X"))
 
 
-# -- n-gram taggers ----------------------------------------------------------------------------------------------------
+# -- n-gram taggers --------------------------------------------------------------------------------
 
 
 def test_n_gram_taggers_by_automata_and_by_the_solver(monkeypatch):
@@ -255,6 +299,6 @@ def test_n_gram_taggers_by_automata_and_by_the_solver(monkeypatch):
         assert one.score - costs[0] == pytest.approx(other.score - costs[1], abs=1e-6)
     rows = tagger.predict_nbest(X[:1], 3)[0]
     monkeypatch.undo()
-    assert [score for _, score in tagger.predict_nbest(X[:1], 3, constraints=at_least(0, "VP"))[0]] == pytest.approx(
-        [score for _, score in rows]
-    )
+    assert [
+        score for _, score in tagger.predict_nbest(X[:1], 3, constraints=at_least(0, "VP"))[0]
+    ] == pytest.approx([score for _, score in rows])

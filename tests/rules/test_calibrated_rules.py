@@ -1,4 +1,5 @@
-"""Rules on a calibrated tagger: every answer of a batch under rules against all labellings, one by one."""
+"""Rules on a calibrated tagger: every answer of a batch under rules against all labellings, one by
+one."""
 
 from itertools import product
 
@@ -23,7 +24,10 @@ def test_answers_are_those_of_calibrated_scores_under_rules(number: int) -> None
     assert sentence is not None
     every = list(product(range(len(sentence.labels)), repeat=3))
     rows = [[sentence.labels[code] for code in codes] for codes in every]
-    weights = np.array([sentence.weight_of(np.array(codes)) for codes in every]) / batch.calibration.temperature
+    weights = (
+        np.array([sentence.weight_of(np.array(codes)) for codes in every])
+        / batch.calibration.temperature
+    )
     weights -= [PRICE * (not NONE_INSIDE.satisfied(row)) for row in rows]
     weights[[not ONE.satisfied(row) for row in rows]] = -np.inf
     p = np.exp(weights - np.logaddexp.reduce(weights))

@@ -79,7 +79,9 @@ def test_mistakes_in_patterns_are_named(pattern, message):
 
 def test_a_label_that_the_tagger_lacks_and_a_pattern_that_is_too_long(monkeypatch):
     four = Sentence([list(LABELS)] * 4, LABELS)
-    with pytest.raises(OptionError, match=r"require_pattern\('B-Z'\): no label or chunk type 'B-Z'"):
+    with pytest.raises(
+        OptionError, match=r"require_pattern\('B-Z'\): no label or chunk type 'B-Z'"
+    ):
         require_pattern("B-Z").formula(four)
     with pytest.raises(OptionError, match="more than 1,000 states; shorten it"):
         require_pattern("O" + " ." * 12).formula(four)
@@ -96,7 +98,10 @@ def test_long_patterns_are_read_in_linear_time_and_refused_beyond_a_limit():
     text = Text("  " + "O " * (LONGEST // 2 - 1))
     assert len(read_pattern(text, "rule").node.parts) == LONGEST // 2 - 1
     assert Text.copies == 0
-    message = r"^forbid_pattern\('O O .*\.\.\.: a pattern of 10,001 characters, expected at most 10,000; shorten it"
+    message = (
+        r"^forbid_pattern\('O O .*\.\.\.: a pattern of 10,001 characters, expected at most 10,000; "
+        r"shorten it"
+    )
     with pytest.raises(OptionError, match=message) as error:
         forbid_pattern("O " * 5000 + "O")
     assert len(str(error.value)) < 200
@@ -107,7 +112,10 @@ def test_repeated_signs_are_one_and_parentheses_have_a_limit():
     assert not forbid_pattern("O" + "?*+" * 3000).satisfied(["O"])
     assert not forbid_pattern("(" * 100 + "O" + ")?" * 100).satisfied(["O"])
     assert forbid_pattern(" ".join(["(O)"] * 150)).satisfied(["O"])
-    message = r"^forbid_pattern\('\(.*\.\.\.: more than 100 parentheses within each other; simplify the pattern$"
+    message = (
+        r"^forbid_pattern\('\(.*\.\.\.: more than 100 parentheses within each other; simplify the "
+        r"pattern$"
+    )
     for depth in (101, 2000):
         with pytest.raises(OptionError, match=message):
             forbid_pattern("(" * depth + "O" + ")" * depth)

@@ -1,4 +1,5 @@
-"""Probabilities under rules: every tagger that has any against the conditional probability of all its labellings."""
+"""Probabilities under rules: every tagger that has any against the conditional probability of all
+its labellings."""
 
 import json
 
@@ -39,7 +40,9 @@ def given_rules(tagger, name):
     hard = [rule for rule in RULES[name] if not repr(rule).startswith("soft")]
     price = PRICES.get(name, lambda y: 0.0)
     (every,) = tagger.predict_nbest([NEW], 1000)
-    kept = {tuple(y): p * np.exp(-price(y)) for y, p in every if all(rule.satisfied(y) for rule in hard)}
+    kept = {
+        tuple(y): p * np.exp(-price(y)) for y, p in every if all(rule.satisfied(y) for rule in hard)
+    }
     return {y: p / sum(kept.values()) for y, p in kept.items()}
 
 
@@ -48,7 +51,9 @@ def test_every_probability_is_that_given_the_rules(tagger, name):
     truth, rules = given_rules(tagger, name), RULES[name]
     (best,) = tagger.decode([NEW], constraints=rules)
     assert np.exp(best.log_probability) == pytest.approx(truth[tuple(best.labels)])
-    assert tagger.sequence_log_probabilities([NEW], [best.labels], constraints=rules) == [best.log_probability]
+    assert tagger.sequence_log_probabilities([NEW], [best.labels], constraints=rules) == [
+        best.log_probability
+    ]
     for y, p in tagger.predict_nbest([NEW], 4, constraints=rules)[0]:
         assert p == pytest.approx(truth[tuple(y)])
     spans = {}
@@ -67,11 +72,15 @@ def test_every_probability_is_that_given_the_rules(tagger, name):
 def test_entropies_and_confident_labels_are_those_given_the_rules():
     crf, rules = TAGGERS["crf"].fit(X, Y), RULES["once"]
     p = np.array(list(given_rules(crf, "once").values()))
-    assert crf.sequence_entropies([NEW], constraints=rules) == pytest.approx([-(p * np.log(p)).sum()])
+    assert crf.sequence_entropies([NEW], constraints=rules) == pytest.approx(
+        [-(p * np.log(p)).sum()]
+    )
     (spans,) = crf.predict_spans([NEW], constraints=rules)
     least = max(span.probability for span in spans)
     (labels,) = crf.predict_confident([NEW], least, constraints=rules)
-    assert [span[:3] for span in spans_of(labels)] == [span[:3] for span in spans if span.probability >= least]
+    assert [span[:3] for span in spans_of(labels)] == [
+        span[:3] for span in spans if span.probability >= least
+    ]
 
 
 def test_rules_that_leave_too_much_for_sums(monkeypatch):
@@ -88,11 +97,14 @@ def test_rules_that_leave_too_much_for_sums(monkeypatch):
         lambda: crf.predict_confident([NEW], 0.5, constraints=once()),
         lambda: crf.sequence_log_probabilities([NEW], [["O"] * 3], constraints=once()),
     ):
-        with pytest.raises(OptionError, match="sentence 0: the rules leave too many possibilities in 3 tokens for pro"):
+        with pytest.raises(
+            OptionError,
+            match="sentence 0: the rules leave too many possibilities in 3 tokens for pro",
+        ):
             question()
 
 
-# -- the command line --------------------------------------------------------------------------------------------------
+# -- the command line ------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -105,16 +117,22 @@ def files(tmp_path):
 
 def test_tag_prints_probabilities_given_the_rules(run, files):
     model, words = files
-    code, out, _ = run("tag", model, words, "--rule", "once", "--json", "--probabilities", "--nbest", 2)
+    code, out, _ = run(
+        "tag", model, words, "--rule", "once", "--json", "--probabilities", "--nbest", 2
+    )
     assert code == 0
     fact, crf = json.loads(out), CRF(max_iter=4, n_jobs=1).fit(X, Y)
     truth = given_rules(crf, "once")
     assert fact["probability"] == pytest.approx(truth[tuple(fact["labels"])], abs=1e-6)
     assert fact["nbest"][0]["probability"] == fact["probability"]
     (spans,) = crf.predict_spans([NEW], constraints=once())
-    assert [span["probability"] for span in fact["spans"]] == [round(span.probability, 6) for span in spans]
+    assert [span["probability"] for span in fact["spans"]] == [
+        round(span.probability, 6) for span in spans
+    ]
     (marginals,) = crf.predict_marginals([NEW], constraints=once())
-    assert fact["probabilities"] == [round(row[y], 6) for row, y in zip(marginals, fact["labels"], strict=True)]
+    assert fact["probabilities"] == [
+        round(row[y], 6) for row, y in zip(marginals, fact["labels"], strict=True)
+    ]
     least = str(max(span.probability for span in spans) + 1e-9)
     code, out, _ = run("tag", model, words, "--rule", "once", "--min-confidence", least)
     assert code == 0
@@ -129,7 +147,9 @@ def test_tag_says_where_there_are_no_probabilities(run, files, monkeypatch):
     fact = json.loads(out)
     assert fact["probability"] is None
     assert {span["probability"] for span in fact["spans"]} == {None}
-    assert err.splitlines()[-1].startswith("labelwright: 1 sentence without probabilities: the rules leave too many")
+    assert err.splitlines()[-1].startswith(
+        "labelwright: 1 sentence without probabilities: the rules leave too many"
+    )
     code, out, err = run("tag", model, words, "--rule", "once")
     assert (code, err) == (0, "")
     for option in (["--probabilities"], ["--min-confidence", "0.5"], ["--nbest", "2"]):

@@ -44,7 +44,7 @@ LABELS = ("O", "B-X", "I-X", "B-Y", "I-Y")
 SEARCH = solver.search
 
 
-# -- what each rule means ----------------------------------------------------------------------------------------------
+# -- what each rule means --------------------------------------------------------------------------
 
 
 def sentence(T, labels=LABELS, **more):
@@ -78,15 +78,27 @@ MEANING = [
     (forbid("X"), lambda y: not AT_X & set(y)),
     (forbid("I-X", after="O"), lambda y: ("O", "I-X") not in itertools.pairwise(y)),
     (forbid("I-X", at=0), lambda y: y[0] != "I-X"),
-    (forbid("Y", after="X"), lambda y: not any(y[s.start - 1] in AT_X for s in chunks(y, "Y") if s.start)),
-    (forbid("X", after="X"), lambda y: not any(y[s.start - 1] in AT_X for s in chunks(y, "X") if s.start)),
+    (
+        forbid("Y", after="X"),
+        lambda y: not any(y[s.start - 1] in AT_X for s in chunks(y, "Y") if s.start),
+    ),
+    (
+        forbid("X", after="X"),
+        lambda y: not any(y[s.start - 1] in AT_X for s in chunks(y, "X") if s.start),
+    ),
     (only(0, ["O", "B-X"]), lambda y: y[0] in ("O", "B-X")),
     (only(str.isdigit, "X"), lambda y: y[1] in AT_X and y[3] in AT_X),
-    (implies(at_least(1, "X"), at_least(1, "Y")), lambda y: not chunks(y, "X") or bool(chunks(y, "Y"))),
+    (
+        implies(at_least(1, "X"), at_least(1, "Y")),
+        lambda y: not chunks(y, "X") or bool(chunks(y, "Y")),
+    ),
     (at_least(1, "X") | exactly(4, "O"), lambda y: bool(chunks(y, "X")) or y == ["O"] * 4),
     (at_least(1, "X") & ~agree(0, 3), lambda y: bool(chunks(y, "X")) and y[0] != y[3]),
     (~valid_scheme("iob2"), lambda y: bool(validate([y], "iob2"))),
-    (linear([(1, None, "B-X"), (-2, None, "B-Y")], ">=", 0), lambda y: y.count("B-X") >= 2 * y.count("B-Y")),
+    (
+        linear([(1, None, "B-X"), (-2, None, "B-Y")], ">=", 0),
+        lambda y: y.count("B-X") >= 2 * y.count("B-Y"),
+    ),
     (linear([(0.1, 0, "O"), (0.2, 1, "O")], "<", 0.3), lambda y: y[:2] != ["O", "O"]),
     (linear([(1, None, "X")], "==", 1), lambda y: len(chunks(y, "X")) == 1),
     (linear([(1, None, "X")], "!=", 1), lambda y: len(chunks(y, "X")) != 1),
@@ -100,7 +112,9 @@ MEANING = [
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("rule", "meaning"), MEANING, ids=lambda x: repr(x) if not callable(x) else "")
+@pytest.mark.parametrize(
+    ("rule", "meaning"), MEANING, ids=lambda x: repr(x) if not callable(x) else ""
+)
 def test_a_rule_judges_labellings_and_the_solver_finds_just_those(rule, meaning):
     four = sentence(4, tokens=WORDS)
     every = [list(y) for y in itertools.product(LABELS, repeat=4)]
@@ -123,9 +137,13 @@ def test_a_rule_judges_labellings_and_the_solver_finds_just_those(rule, meaning)
 def test_rules_are_shown_as_they_were_written_and_survive_a_pickle():
     rule = implies(at_least(1, "X", at=slice(2)), forbid("Y", after=["O"]) | ~agree(0, 1))
     assert repr(rule) == (
-        "implies(at_least(1, 'X', at=slice(None, 2, None)), (forbid('Y', after=['O']) | ~agree(0, 1)))"
+        "implies(at_least(1, 'X', at=slice(None, 2, None)), (forbid('Y', after=['O']) | ~agree(0, "
+        "1)))"
     )
-    assert repr(soft(linear([(1, None, "X")], "<", 2), 0.5)) == "soft(linear([(1, None, 'X')], '<', 2), 0.5)"
+    assert (
+        repr(soft(linear([(1, None, "X")], "<", 2), 0.5))
+        == "soft(linear([(1, None, 'X')], '<', 2), 0.5)"
+    )
     again = pickle.loads(pickle.dumps(rule))
     assert again == rule
     assert again.satisfied(["O", "B-X"]) == rule.satisfied(["O", "B-X"])
@@ -139,11 +157,17 @@ def test_a_labelling_can_be_judged_without_a_tagger():
 
 def test_a_function_of_the_sentence_makes_rules():
     def repeated(s):
-        return [agree(a, b) for a, b in itertools.combinations(range(len(s)), 2) if s.words[a] == s.words[b]]
+        return [
+            agree(a, b)
+            for a, b in itertools.combinations(range(len(s)), 2)
+            if s.words[a] == s.words[b]
+        ]
 
     one = sentence(3, tokens=["a", "b", "a"])
     assert [name for name, _ in bind(repeated, one).hard] == ["agree(0, 2)"]
-    assert [(name, w) for name, _, w in bind([soft(repeated, 3)], one).soft] == [("agree(0, 2)", 3.0)]
+    assert [(name, w) for name, _, w in bind([soft(repeated, 3)], one).soft] == [
+        ("agree(0, 2)", 3.0)
+    ]
     assert bind(lambda s: None, one) == bind([], one) == ([], [])
     assert [name for name, _ in bind(["iob2", lambda s: at_least(1, "X")], one).hard] == [
         "valid_scheme('iob2')",
@@ -171,7 +195,7 @@ def test_a_scheme_of_labels_that_are_all_outside():
     assert valid_scheme().satisfied(["O", "O"])
 
 
-# -- mistakes ----------------------------------------------------------------------------------------------------------
+# -- mistakes --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -191,29 +215,53 @@ def test_a_scheme_of_labels_that_are_all_outside():
         (lambda: soft(at_least(1, "X"), 0), "expected a weight above 0, got 0"),
         (lambda: soft(soft(at_least(1, "X"), 1), 1), "cannot be part of another"),
         (lambda: ~soft(at_least(1, "X"), 1), "cannot be part of another"),
-        (lambda: reduce(lambda rule, _: ~(rule & agree(0, 1)), range(51), agree(1, 2)), "than 100 operators within"),
+        (
+            lambda: reduce(lambda rule, _: ~(rule & agree(0, 1)), range(51), agree(1, 2)),
+            "than 100 operators within",
+        ),
         (lambda: soft([at_least(1, "X")] * 2, 1), "expected one rule"),
         (lambda: valid_scheme("nonsense"), "scheme: got 'nonsense'"),
-        (lambda: bind(5, sentence(2)), "expected rules, functions of the sentence, or 'scheme', got 5"),
-        (lambda: bind(at_least(1, "Z"), sentence(2)), r"no label or chunk type 'Z'.*chunk types X, Y"),
+        (
+            lambda: bind(5, sentence(2)),
+            "expected rules, functions of the sentence, or 'scheme', got 5",
+        ),
+        (
+            lambda: bind(at_least(1, "Z"), sentence(2)),
+            r"no label or chunk type 'Z'.*chunk types X, Y",
+        ),
         (lambda: bind(at_least(1, "Z", at=[]), sentence(2)), "no label or chunk type 'Z'"),
         (lambda: bind(only(0, "B-Z"), sentence(2)), "no label or chunk type 'B-Z'"),
         (lambda: bind(forbid("X", after="Z"), sentence(2)), "no label or chunk type 'Z'"),
-        (lambda: bind(agree(0, 7), sentence(2, number=4)), "position 7 is outside sentence 4 of 2 tokens; .*function"),
-        (lambda: bind(only(str.isdigit, "X"), sentence(2)), "reads the words; give the sentences themselves"),
+        (
+            lambda: bind(agree(0, 7), sentence(2, number=4)),
+            "position 7 is outside sentence 4 of 2 tokens; .*function",
+        ),
+        (
+            lambda: bind(only(str.isdigit, "X"), sentence(2)),
+            "reads the words; give the sentences themselves",
+        ),
         (lambda: bind(valid_scheme(), sentence(2, ("N", "V"))), "follow no chunk scheme"),
-        (lambda: bind(lambda s: agree(0, s.nothing), sentence(2, number=3)), "sentence 3: <lambda>: AttributeError"),
-        (lambda: bind(soft(lambda s: soft(agree(0, 1), 1), 1), sentence(2)), "use one or the other"),
-        (lambda: bind(linear([(1e-9, 0, "O"), (1e9, 1, "O")], ">", 0), sentence(2)), "fewer digits"),
+        (
+            lambda: bind(lambda s: agree(0, s.nothing), sentence(2, number=3)),
+            "sentence 3: <lambda>: AttributeError",
+        ),
+        (
+            lambda: bind(soft(lambda s: soft(agree(0, 1), 1), 1), sentence(2)),
+            "use one or the other",
+        ),
+        (
+            lambda: bind(linear([(1e-9, 0, "O"), (1e9, 1, "O")], ">", 0), sentence(2)),
+            "fewer digits",
+        ),
     ],
-)  # fmt: skip
+)
 def test_mistakes_are_named_in_one_line(make, message):
     with pytest.raises(OptionError, match=message) as caught:
         make()
     assert "\n" not in str(caught.value)
 
 
-# -- random rules ------------------------------------------------------------------------------------------------------
+# -- random rules ----------------------------------------------------------------------------------
 
 
 @st.composite
@@ -233,7 +281,11 @@ def problems(draw):
 
 
 def worth(problem, y):
-    return sum(w for ts, names, w in problem.factors if all(y[t] == name for t, name in zip(ts, names, strict=True)))
+    return sum(
+        w
+        for ts, names, w in problem.factors
+        if all(y[t] == name for t, name in zip(ts, names, strict=True))
+    )
 
 
 @pytest.mark.slow
@@ -242,7 +294,11 @@ def worth(problem, y):
 def test_candidates_against_enumeration(drawn):
     problem, rules = drawn
     bound = bind(rules, Sentence(problem.domains, LABELS))
-    values = {y: worth(problem, y) - bound.cost(y) for y in itertools.product(*problem.domains) if bound.satisfied(y)}
+    values = {
+        y: worth(problem, y) - bound.cost(y)
+        for y in itertools.product(*problem.domains)
+        if bound.satisfied(y)
+    }
     if not values:
         with pytest.raises(OptionError, match="sentence 0: no labelling satisfies"):
             solve_candidates(problem, rules, labels=LABELS)
@@ -261,11 +317,14 @@ def test_without_rules_or_with_true_ones_candidates_are_maximised(drawn):
     problem, _ = drawn
     best = max(worth(problem, y) for y in itertools.product(*problem.domains))
     for rules in ([], at_least(0, "X"), at_most(9, "X"), linear([], ">=", 0)):
-        assert solve_candidates(problem, rules, labels=LABELS).score == pytest.approx(best, abs=1e-8)
+        assert solve_candidates(problem, rules, labels=LABELS).score == pytest.approx(
+            best, abs=1e-8
+        )
 
 
 def values_of(case, bound, by_sums):
-    """{labels: weight, by sum or by best path, less the price} of all labellings that keep the rules."""
+    """{labels: weight, by sum or by best path, less the price} of all labellings that keep the
+    rules."""
     truth, first = case.truth, case.space.first
     weights = truth.weights
     if not by_sums:
@@ -305,7 +364,9 @@ def test_lattices_against_enumeration(drawn):
     if found is not None:
         assert (found.status, found.exact, found.gap) == ("optimal", True, 0.0)
         at = case.truth.at(case.codes(found.labels))
-        assert found.log_probability == pytest.approx(case.truth.weights[at] - case.truth.log_z, abs=10 * case.digits)
+        assert found.log_probability == pytest.approx(
+            case.truth.weights[at] - case.truth.log_z, abs=10 * case.digits
+        )
 
 
 @pytest.mark.cases(1)
@@ -328,14 +389,18 @@ def test_flows_through_lattices_against_enumeration(few, drawn):
 @pytest.mark.parametrize("few", [(), (2,), (1, 20)], ids=["none", "two", "twenty"])
 @pytest.mark.parametrize("order", [1, 2])
 def test_close_calls_against_enumeration(order, few, monkeypatch):
-    """Scores near each other, and prices of their size: an answer that comes too soon is a wrong one."""
+    """Scores near each other, and prices of their size: an answer that comes too soon is a wrong
+    one."""
     monkeypatch.setattr(lattices, "N_BEST", few)
     monkeypatch.setattr(product, "MOST_ARCS", -1)
     monkeypatch.setattr(lattices, "FIRST_BEST", ())
     for seed in range(25):
         random = np.random.default_rng(seed)
         case = hard(5, seed, labels=3, latent=1 + seed % 2, order=order)
-        hard_rules = [exactly(int(random.integers(1, 5)), "l0"), agree(*random.choice(5, 2, replace=False).tolist())]
+        hard_rules = [
+            exactly(int(random.integers(1, 5)), "l0"),
+            agree(*random.choice(5, 2, replace=False).tolist()),
+        ]
         prices = random.random(3) * 2
         kinds = [exactly(3, "l1"), differ(0, 4), forbid("l2", after="l0")]
         soft_rules = [soft(rule, float(price)) for rule, price in zip(kinds, prices, strict=True)]
@@ -349,7 +414,8 @@ def test_latent_lattices_against_enumeration(drawn):
     case, rules = drawn
     found = check_lattice(case, rules, by_sums=True)
     if found is not None:
-        assert (found.status, found.exact) == ("optimal", True)  # there are few labellings: all are looked at
+        # there are few labellings: all are looked at
+        assert (found.status, found.exact) == ("optimal", True)
 
 
 @drawn(80)
@@ -388,7 +454,8 @@ def test_rules_that_always_hold_change_nothing(case, flow):
 
 @pytest.mark.parametrize("method", ["automaton", "solver"])
 def test_a_rule_far_from_the_best_labellings(method, monkeypatch):
-    """A long sentence whose thousand best labellings differ in a token or two: the rule wants ten."""
+    """A long sentence whose thousand best labellings differ in a token or two: the rule wants
+    ten."""
     if method == "solver":
         monkeypatch.setattr(product, "MOST_ARCS", -1)
         monkeypatch.setattr(lattices, "FIRST_BEST", ())
@@ -403,7 +470,7 @@ def test_a_rule_far_from_the_best_labellings(method, monkeypatch):
     assert found.score == pytest.approx(node[:, :3].max(axis=1).sum() + gains[:10].sum(), abs=1e-9)
 
 
-# -- limits ------------------------------------------------------------------------------------------------------------
+# -- limits ----------------------------------------------------------------------------------------
 
 
 def test_rules_that_contradict_each_other_are_named():
@@ -415,10 +482,14 @@ def test_rules_that_contradict_each_other_are_named():
         r"together; make one of them soft\(rule, weight\), or leave it out",
     ):
         solve_candidates(problem, rules, number=7)
-    with pytest.raises(OptionError, match=r"no labelling satisfies at_least\(1, 'Y'\); make it soft"):
+    with pytest.raises(
+        OptionError, match=r"no labelling satisfies at_least\(1, 'Y'\); make it soft"
+    ):
         solve_candidates(problem, [agree(0, 1), at_least(1, "Y")], labels=LABELS)
     case = hard(4, latent=1)
-    with pytest.raises(OptionError, match=r"satisfies at_least\(5, 'l0'\); make it soft\(rule, weight\), or leave"):
+    with pytest.raises(
+        OptionError, match=r"satisfies at_least\(5, 'l0'\); make it soft\(rule, weight\), or leave"
+    ):
         solve_lattice(*case, [at_least(5, "l0"), at_most(9, "l1")])
     with pytest.raises(OptionError, match=r"satisfies only\(0, 'l1'\) and forbid\('l1'\) together"):
         solve_lattice(*case, [only(0, "l1"), agree(1, 2), forbid("l1")])
@@ -448,15 +519,21 @@ def test_a_time_limit_is_reported(monkeypatch):
     monkeypatch.setattr(solver, "search", stopped("time limit"))
     assert solve_candidates(problem, agree(0, 1), time_limit=5).status == "time limit"
     monkeypatch.setattr(lattices, "N_BEST", (1,))
-    assert solve_lattice(*case, rules, time_limit=5).method == "automaton"  # which needs no time to speak of
+    # which needs no time to speak of
+    assert solve_lattice(*case, rules, time_limit=5).method == "automaton"
     monkeypatch.setattr(product, "MOST_ARCS", -1)
     monkeypatch.setattr(lattices, "FIRST_BEST", ())
     found = solve_lattice(*case, rules, time_limit=5)
     assert (found.status, found.exact) == ("time limit", False)
     assert found.gap > 0
     monkeypatch.setattr(solver, "search", stopped("unknown"))
-    for solve, what in ((solve_candidates, (problem, agree(0, 1))), (solve_lattice, (*case, rules))):
-        with pytest.raises(OptionError, match="no labelling that satisfies the rules in time_limit=5 seconds"):
+    for solve, what in (
+        (solve_candidates, (problem, agree(0, 1))),
+        (solve_lattice, (*case, rules)),
+    ):
+        with pytest.raises(
+            OptionError, match="no labelling that satisfies the rules in time_limit=5 seconds"
+        ):
             solve(*what, time_limit=5)
     with pytest.raises(OptionError, match="time_limit: expected 0 seconds or more"):
         solve_candidates(problem, [], time_limit=-1)
@@ -475,7 +552,10 @@ def test_without_or_tools_automata_do_and_otherwise_one_line_says_what_to_instal
         lambda: solve_candidates(Problem([["A"]], []), []),
         lambda: solve_lattice(*hard(8, latent=1), rule),
     ):
-        with pytest.raises(OptionError, match=r"these rules need OR-Tools.*pip install 'labelwright\[constraints\]'"):
+        with pytest.raises(
+            OptionError,
+            match=r"these rules need OR-Tools.*pip install 'labelwright\[constraints\]'",
+        ):
             solve()
 
 

@@ -24,7 +24,7 @@ from labelwright.rules import product, solver
 SEARCH = solver.search
 
 
-# -- trained taggers ---------------------------------------------------------------------------------------------------
+# -- trained taggers -------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +35,9 @@ def corpus():
 MODELS = {
     "crf": lambda: labelwright.CRF(n_jobs=2, max_iter=20),
     "order 2": lambda: labelwright.CRF(template="words", order=2, n_jobs=1, max_iter=10),
-    "latent": lambda: labelwright.LatentCRF(template="words", n_latent=2, n_jobs=1, max_iter=15, random_state=0),
+    "latent": lambda: labelwright.LatentCRF(
+        template="words", n_latent=2, n_jobs=1, max_iter=15, random_state=0
+    ),
     "perceptron": lambda: labelwright.Perceptron(n_jobs=1, max_iter=3),
     "latent perceptron": lambda: labelwright.LatentPerceptron(
         template="words", n_latent=2, n_jobs=1, max_iter=3, random_state=0
@@ -68,7 +70,9 @@ def test_a_tagger_keeps_rules(tagger, corpus):
 
 @pytest.mark.cases(2)
 def test_rules_that_the_best_labelling_keeps_change_nothing(tagger, corpus):
-    for before, d in zip(tagger.decode(corpus), tagger.decode(corpus, constraints=at_least(0, "NP")), strict=True):
+    for before, d in zip(
+        tagger.decode(corpus), tagger.decode(corpus, constraints=at_least(0, "NP")), strict=True
+    ):
         assert d.labels == before.labels
         assert d.score == pytest.approx(before.score)
         assert (d.log_probability is None) == (before.log_probability is None)
@@ -93,7 +97,11 @@ def test_rules_may_read_the_words(corpus):
     X = [[(word, "NN") for word in words]]
 
     def same_words(s):
-        return [agree(a, b) for a, b in itertools.combinations(range(len(s)), 2) if s.words[a] == s.words[b]]
+        return [
+            agree(a, b)
+            for a, b in itertools.combinations(range(len(s)), 2)
+            if s.words[a] == s.words[b]
+        ]
 
     (found,) = model.decode(X, constraints=[same_words, differ(0, 1)])
     assert found.labels[0] == found.labels[5] != found.labels[1]
@@ -111,7 +119,10 @@ def test_spans_under_rules(corpus):
 
 def test_rules_in_a_cascade(corpus):
     table = builtin_corpus(30, random_state=0, columns=["word", "pos", "chunk"])
-    layers = [("pos", labelwright.CRF(template="words")), ("chunk", labelwright.CRF(template="words"))]
+    layers = [
+        ("pos", labelwright.CRF(template="words")),
+        ("chunk", labelwright.CRF(template="words")),
+    ]
     cascade = labelwright.Cascade(layers, passing="best", n_jobs=1).fit(table)
     some, rules = table.take([0, 1]), {"chunk": ["scheme", at_least(3, "VP")]}
     records = cascade.decode(some, constraints=rules)
@@ -122,7 +133,9 @@ def test_rules_in_a_cascade(corpus):
     ]
     assert all(span.probability is not None for row in spans["chunk"] for span in row)
     assert spans["pos"] == [[], []]
-    with pytest.raises(OptionError, match=r"^decoder marginal: rules are for the decoders viterbi and exact$"):
+    with pytest.raises(
+        OptionError, match=r"^decoder marginal: rules are for the decoders viterbi and exact$"
+    ):
         cascade.decode(some, "marginal", constraints=rules)
     for rows in cascade.predict_nbest(some, 3, constraints=rules)["chunk"]:
         assert all(len(chunks(labels, "VP")) >= 3 for labels, _ in rows)
@@ -132,7 +145,10 @@ def test_rules_in_a_cascade(corpus):
 
 def test_rules_go_to_the_layers_that_can_keep_them():
     table = builtin_corpus(20, random_state=0, columns=["word", "pos", "chunk"])
-    layers = [("pos", labelwright.Perceptron("words")), ("chunk", labelwright.SemiCRF("words", max_iter=2))]
+    layers = [
+        ("pos", labelwright.Perceptron("words")),
+        ("chunk", labelwright.SemiCRF("words", max_iter=2)),
+    ]
     cascade = labelwright.Cascade(layers, passing="best", n_jobs=1).fit(table)
     some = table.take([0, 1])
     for d in cascade.decode(some, constraints={"pos": exactly(1, "NN")})["pos"]:
@@ -149,7 +165,10 @@ def test_what_taggers_refuse(corpus):
         ({"n": 5}, "decoding with rules: no option 'n'"),
         ({"constraints": at_least(1, "QQ")}, "no label or chunk type 'QQ'"),
         ({"constraints": agree(0, 99)}, "position 99 is outside sentence 0"),
-        ({"constraints": at_least(99, "VP")}, r"sentence 0: no labelling satisfies at_least\(99, 'VP'\)"),
+        (
+            {"constraints": at_least(99, "VP")},
+            r"sentence 0: no labelling satisfies at_least\(99, 'VP'\)",
+        ),
         ({"constraints": 5}, "expected rules"),
     ]:
         with pytest.raises(OptionError, match=message):
@@ -167,7 +186,7 @@ def test_an_empty_sentence_has_an_empty_labelling(corpus):
     assert (found[0].labels, found[0].exact) == ([], True)
 
 
-# -- n-gram taggers ---------------------------------------------------------------------------------------------------
+# -- n-gram taggers --------------------------------------------------------------------------------
 
 
 def test_n_gram_taggers_under_rules():
@@ -176,7 +195,12 @@ def test_n_gram_taggers_under_rules():
     assert tagger.decode([[]], constraints=only(0, "NP"))[0].labels == []
     spans = tagger.predict_spans(corpus.X[:5], constraints=at_most(0, "NP"))
     assert not [span for sentence in spans for span in sentence if span.type == "NP"]
-    assert [span for sentence in tagger.predict_spans(corpus.X[:5]) for span in sentence if span.type == "NP"]
+    assert [
+        span
+        for sentence in tagger.predict_spans(corpus.X[:5])
+        for span in sentence
+        if span.type == "NP"
+    ]
 
 
 def test_a_tagger_that_widens_has_one_clock_and_diagnoses_once(monkeypatch):
@@ -189,7 +213,9 @@ def test_a_tagger_that_widens_has_one_clock_and_diagnoses_once(monkeypatch):
     monkeypatch.setattr(solver, "search", counted)
     monkeypatch.setattr(product, "MOST_ARCS", -1)
     tagger = labelwright.MemoryTagger(ngram=1, n_jobs=1).fit([["a", "b"]], [["B-X", "B-Y"]])
-    found = tagger.decode([["a", "b"]], constraints=[only(0, "B-Y"), *[at_most(9, "X")] * 20], time_limit=60.0)
+    found = tagger.decode(
+        [["a", "b"]], constraints=[only(0, "B-Y"), *[at_most(9, "X")] * 20], time_limit=60.0
+    )
     assert found[0].labels == ["B-Y", "B-Y"]
     assert len(calls) == 2  # candidates, then all labels
     assert calls[1] < calls[0] <= 60.0

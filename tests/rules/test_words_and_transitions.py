@@ -1,11 +1,21 @@
-"""Labels that words may have, forbidden and required transitions at tagging time: every tagger keeps them."""
+"""Labels that words may have, forbidden and required transitions at tagging time: every tagger
+keeps them."""
 
 import itertools
 
 import pytest
 
 import labelwright
-from labelwright import CRF, Cascade, LatentCRF, LatentPerceptron, MemoryTagger, NgramTagger, Perceptron, SemiCRF
+from labelwright import (
+    CRF,
+    Cascade,
+    LatentCRF,
+    LatentPerceptron,
+    MemoryTagger,
+    NgramTagger,
+    Perceptron,
+    SemiCRF,
+)
 from labelwright.constraints import forbid, lexicon, require
 from labelwright.corpus.table import Corpus
 from labelwright.errors import OptionError
@@ -60,12 +70,17 @@ def test_labels_keep_them_on_the_command_line(tagger, run, tmp_path):
     if isinstance(tagger, NgramTagger):
         pytest.skip("has no model file")
     tagger.save(tmp_path / "m")
-    (tmp_path / "new.txt").write_text("".join("".join(f"{word}\n" for word in words) + "\n" for words in NEW))
+    (tmp_path / "new.txt").write_text(
+        "".join("".join(f"{word}\n" for word in words) + "\n" for words in NEW)
+    )
     (tmp_path / "words.txt").write_text("a B C\nx A\n")
     (tmp_path / "rules.txt").write_text(
-        f"lexicon({str(tmp_path / 'words.txt')!r})\nforbid('B', after='C')\nrequire('C', after='A')\n"
+        f"lexicon({str(tmp_path / 'words.txt')!r})\nforbid('B', after='C')\n"
+        "require('C', after='A')\n"
     )
-    code, out, err = run("tag", tmp_path / "m", tmp_path / "new.txt", "--rules", tmp_path / "rules.txt")
+    code, out, err = run(
+        "tag", tmp_path / "m", tmp_path / "new.txt", "--rules", tmp_path / "rules.txt"
+    )
     assert (code, err) == (0, "")
     rows = [[line.split()[1] for line in part.splitlines()] for part in out.strip().split("\n\n")]
     assert all(map(keeps_rules, NEW, rows))
@@ -84,7 +99,9 @@ def test_the_layers_of_a_cascade(run, tmp_path):
     assert all(keeps_rules(words, d.labels) for words, d in zip(NEW, records["upper"], strict=True))
     assert not any(("c", "b") in itertools.pairwise(d.labels) for d in records["lower"])
     cascade.save(tmp_path / "m")
-    (tmp_path / "new.txt").write_text("".join("".join(f"{word}\n" for word in words) + "\n" for words in NEW))
+    (tmp_path / "new.txt").write_text(
+        "".join("".join(f"{word}\n" for word in words) + "\n" for words in NEW)
+    )
     rules = (
         'upper:lexicon({"a": ["B", "C"], "x": "A"})',
         "upper:forbid('B', after='C')",
@@ -100,7 +117,9 @@ def test_the_layers_of_a_cascade(run, tmp_path):
 @pytest.mark.parametrize("inference", ["none", "vote"])
 def test_inference_by_single_tokens_says_what_takes_rules(inference, run, tmp_path):
     tagger = MemoryTagger(n_jobs=1, inference=inference).fit(X, Y)
-    with pytest.raises(OptionError, match=f"constraints: inference '{inference}' looks at single tokens; use 'csi'"):
+    with pytest.raises(
+        OptionError, match=f"constraints: inference '{inference}' looks at single tokens; use 'csi'"
+    ):
         tagger.decode(NEW, constraints=RULES)
     assert keeps_rules(NEW[0], tagger.decode(NEW, inference="csi", constraints=RULES)[0].labels)
     tagger.save(tmp_path / "m")
@@ -108,12 +127,16 @@ def test_inference_by_single_tokens_says_what_takes_rules(inference, run, tmp_pa
     code, _, err = run("tag", tmp_path / "m", tmp_path / "new.txt", "--rule", "once")
     assert code != 0
     assert f"inference {inference}: rules are for the inference csi" in err
-    code, out, _ = run("tag", tmp_path / "m", tmp_path / "new.txt", "--rule", "forbid('A')", "--inference", "csi")
+    code, out, _ = run(
+        "tag", tmp_path / "m", tmp_path / "new.txt", "--rule", "forbid('A')", "--inference", "csi"
+    )
     assert (code, out.split()[1] in "BC") == (0, True)
 
 
 def test_transitions_are_settings_of_training_on_the_command_line(run, tmp_path):
-    lines = ["".join(f"{x} {y}\n" for x, y in zip(*both, strict=True)) for both in zip(X, Y, strict=True)]
+    lines = [
+        "".join(f"{x} {y}\n" for x, y in zip(*both, strict=True)) for both in zip(X, Y, strict=True)
+    ]
     (tmp_path / "train.txt").write_text("\n".join(lines))
     options = "--columns", "word,label", "--require", "A B", "--require", "A C", "--forbid", "C A"
     code, _, err = run("train", tmp_path / "train.txt", "-o", tmp_path / "m", *options)
@@ -123,7 +146,17 @@ def test_transitions_are_settings_of_training_on_the_command_line(run, tmp_path)
     log_p = model.sequence_log_probabilities([["a", "a"]] * 2, [["A", "A"], ["C", "A"]])
     assert log_p == [-float("inf")] * 2
     code, _, err = run(
-        "train", tmp_path / "train.txt", "-o", tmp_path / "m", "--columns", "word,label", "--require", "A B"
+        "train",
+        tmp_path / "train.txt",
+        "-o",
+        tmp_path / "m",
+        "--columns",
+        "word,label",
+        "--require",
+        "A B",
     )
     assert code != 0
-    assert "C follows A, which required_transitions exclude" in err or "C follows A, which --require exclude" in err
+    assert (
+        "C follows A, which required_transitions exclude" in err
+        or "C follows A, which --require exclude" in err
+    )

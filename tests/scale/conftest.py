@@ -13,9 +13,14 @@ def client():
     from distributed import Client, LocalCluster
 
     with (
-        dask.config.set({"distributed.scheduler.work-stealing": False}),  # else places depend on the machine's load
+        # else places depend on the machine's load
+        dask.config.set({"distributed.scheduler.work-stealing": False}),
         LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=False, dashboard_address="127.0.0.1:0", memory_limit=0
+            n_workers=2,
+            threads_per_worker=1,
+            processes=False,
+            dashboard_address="127.0.0.1:0",
+            memory_limit=0,
         ) as cluster,
         Client(cluster) as client,
     ):

@@ -52,7 +52,10 @@ def test_all_workers_killed_at_once_are_waited_for(processes, files):
 
     data = Partitions(f"{files}/all.txt", NAMES, size=3000)
     model = CRF(max_iter=3, n_jobs=1).fit(data, client=processes, progress=progress)
-    assert model.weights_.tobytes() == CRF(max_iter=3, n_jobs=1).fit(data, client=processes).weights_.tobytes()
+    assert (
+        model.weights_.tobytes()
+        == CRF(max_iter=3, n_jobs=1).fit(data, client=processes).weights_.tobytes()
+    )
 
 
 def _number(number, shared):
@@ -61,7 +64,10 @@ def _number(number, shared):
 
 def test_a_worker_lost_while_a_value_is_sent_is_done_without(monkeypatch):
     monkeypatch.setattr(cluster, "BROADCAST", 8.0)
-    with dask.config.set({"distributed.comm.timeouts.connect": "2s"}), connected("local:3") as client:
+    with (
+        dask.config.set({"distributed.comm.timeouts.connect": "2s"}),
+        connected("local:3") as client,
+    ):
         spread, (*_, lost) = Cluster(client), client.run(os.getpid).values()
         os.kill(lost, signal.SIGSTOP)
         killing = threading.Timer(2, os.kill, (lost, signal.SIGKILL))
@@ -87,7 +93,10 @@ def test_a_worker_killed_in_tagging_changes_no_file(processes, files, run, tmp_p
                 kill_one(processes)
 
     model, out = tmp_path / "model", tmp_path / "out"
-    assert run("train", files / "all.txt", "-o", model, "--columns", NAMES, "--iterations", 1, "-q")[0] == 0
+    assert (
+        run("train", files / "all.txt", "-o", model, "--columns", NAMES, "--iterations", 1, "-q")[0]
+        == 0
+    )
     text = (files / "all.txt").read_bytes()
     (tmp_path / "in").mkdir()
     for n in range(6):
@@ -106,7 +115,9 @@ def test_a_worker_killed_in_tagging_changes_no_file(processes, files, run, tmp_p
 
 @contextmanager
 def started(*arguments):
-    process = subprocess.Popen([sys.executable, "-m", "dask", *map(str, arguments)], stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "dask", *map(str, arguments)], stderr=subprocess.DEVNULL
+    )
     try:
         yield process
     finally:
@@ -120,11 +131,15 @@ def test_a_lost_scheduler_leaves_a_checkpoint(files, tmp_path, client):
     settings = {"max_iter": 8, "n_jobs": 1}
     whole = CRF(**settings).fit(data, client=client)
     where = "--host", "127.0.0.1"
-    with started("scheduler", *where, "--port", 0, "--no-dashboard", "--scheduler-file", found) as scheduler:
+    with started(
+        "scheduler", *where, "--port", 0, "--no-dashboard", "--scheduler-file", found
+    ) as scheduler:
         while not found.exists():
             assert scheduler.poll() is None
             time.sleep(0.1)
-        with started("worker", *where, "--nthreads", 1, "--scheduler-file", found, "--no-dashboard"):
+        with started(
+            "worker", *where, "--nthreads", 1, "--scheduler-file", found, "--no-dashboard"
+        ):
             from distributed import Client
 
             def progress(record, most):
@@ -143,6 +158,8 @@ def test_a_lost_scheduler_leaves_a_checkpoint(files, tmp_path, client):
 
 
 def test_an_address_without_a_scheduler_is_one_line(run, files, tmp_path):
-    code, _, told = run("train", files / "all.txt", "-o", tmp_path / "m", "--dask", "tcp://127.0.0.1:9", "-q")
+    code, _, told = run(
+        "train", files / "all.txt", "-o", tmp_path / "m", "--dask", "tcp://127.0.0.1:9", "-q"
+    )
     assert code != 0
     assert "no scheduler at tcp://127.0.0.1:9" in told

@@ -46,16 +46,27 @@ def weights_by_name(model):
 def alike(model, other, rel=1e-3):
     ours, theirs = weights_by_name(model), weights_by_name(other)
     assert ours.keys() == theirs.keys()
-    np.testing.assert_allclose([ours[k] for k in theirs], list(theirs.values()), rtol=0.05, atol=rel)
+    np.testing.assert_allclose(
+        [ours[k] for k in theirs], list(theirs.values()), rtol=0.05, atol=rel
+    )
 
 
 def test_a_cluster_reaches_the_optimum_of_one_machine(client, files):
-    settings = {"tol": 0, "max_iter": 400, "min_count": 3, "l2": 100.0, "n_jobs": 1, "constraints": "iob2"}
+    settings = {
+        "tol": 0,
+        "max_iter": 400,
+        "min_count": 3,
+        "l2": 100.0,
+        "n_jobs": 1,
+        "constraints": "iob2",
+    }
     model = CRF(**settings).fit(Partitions(f"{files}/part*.txt", NAMES), client=client)
     here = CRF(**settings).fit(read_columns(files / "all.txt", NAMES))
     assert model.training_["loss"] == pytest.approx(here.training_["loss"], rel=1e-8)
     assert model.training_["sentences"] == 60
-    assert {"features", "weights", "tokens"} <= {k for k in model.training_ if model.training_[k] == here.training_[k]}
+    assert {"features", "weights", "tokens"} <= {
+        k for k in model.training_ if model.training_[k] == here.training_[k]
+    }
     assert model.scheme_ == here.scheme_
     assert model.classes_ == here.classes_
     alike(model, here)
@@ -85,10 +96,13 @@ def test_latent_states_and_partial_labels(client, files, tmp_path):
     text = (files / "all.txt").read_text().replace(" B-NP", " _", 5).replace("\tB-NP", "\t_", 5)
     (tmp_path / "some.txt").write_text(text)
     settings = {"max_iter": 1, "cells": "all", "n_jobs": 1, "random_state": 0}
-    model = LatentCRF(**settings).fit(Partitions(f"{tmp_path}/some.txt", NAMES, size=3000), client=client)
+    model = LatentCRF(**settings).fit(
+        Partitions(f"{tmp_path}/some.txt", NAMES, size=3000), client=client
+    )
     here = LatentCRF(**settings).fit(read_columns(tmp_path / "some.txt", NAMES))
     assert model.training_["weights"] == here.training_["weights"]
-    assert model.history_[0]["loss"] == pytest.approx(here.history_[0]["loss"], rel=0.01)  # from other random weights
+    # from other random weights
+    assert model.history_[0]["loss"] == pytest.approx(here.history_[0]["loss"], rel=0.01)
     assert "_" not in model.classes_
 
 
@@ -103,9 +117,12 @@ def test_the_bits_do_not_depend_on_the_number_of_workers(client, files):
 
 
 def test_what_a_killed_client_left_goes_with_the_next_run(client, files):
-    held._held["Client-gone/0", 0, held.CORPUS] = held._held[f"{client.id}/0", 0, held.CORPUS] = "sentences"
+    held._held["Client-gone/0", 0, held.CORPUS] = held._held[f"{client.id}/0", 0, held.CORPUS] = (
+        "sentences"
+    )
     CRF(max_iter=1, n_jobs=1).fit(Partitions(f"{files}/all.txt", NAMES), client=client)
-    assert [*held._held] == [(f"{client.id}/0", 0, held.CORPUS)]  # of another run of a client that is there
+    # of another run of a client that is there
+    assert [*held._held] == [(f"{client.id}/0", 0, held.CORPUS)]
     held._held.clear()
 
 
@@ -135,18 +152,25 @@ def test_cascades(client, files, passing):
     layers = [("pos", CRF(max_iter=4)), ("chunk", CRF(max_iter=4, min_count=2))]
     settings = {"passing": passing, "max_iter": 3, "n_jobs": 1}
     corpus = read_columns(files / "all.txt", NAMES)
-    model = Cascade(layers, **settings).fit(Partitions(f"{files}/part*.txt", NAMES), client=client, dev=corpus)
+    model = Cascade(layers, **settings).fit(
+        Partitions(f"{files}/part*.txt", NAMES), client=client, dev=corpus
+    )
     here = Cascade(layers, **settings).fit(corpus, dev=corpus)
     for name, layer in model.layers_.items():
         assert layer.training_["weights"] == here.layers_[name].training_["weights"]
-    record, other = (each.training_.get("joint") or each.layers_["chunk"].training_ for each in (model, here))
+    record, other = (
+        each.training_.get("joint") or each.layers_["chunk"].training_ for each in (model, here)
+    )
     assert record["loss"] == pytest.approx(other["loss"], rel=1e-4)
     assert model.predict(corpus).keys() == {"pos", "chunk"}
 
 
 def test_json_lines_and_parquet(files, tmp_path):
     corpus = read_columns(files / "all.txt", NAMES)
-    rows = [{"tokens": [word for word, _ in x], "labels": y} for x, y in zip(corpus.X, corpus.y, strict=True)]
+    rows = [
+        {"tokens": [word for word, _ in x], "labels": y}
+        for x, y in zip(corpus.X, corpus.y, strict=True)
+    ]
     (tmp_path / "a.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     pa = pytest.importorskip("pyarrow")
     pq = pytest.importorskip("pyarrow.parquet")
@@ -252,12 +276,16 @@ def test_a_search_tries_settings_on_workers(client, files, monkeypatch):
 def test_the_recipes_of_the_documentation_give_what_predict_gives(client, files, library, name):
     pytest.importorskip(library)
     page = Path(__file__).parents[2] / "docs" / "scale.md"
-    (recipe,) = re.findall(rf"```text\n(import {library}\n.*?)```", page.read_text(encoding="utf-8"), re.S)
+    (recipe,) = re.findall(
+        rf"```text\n(import {library}\n.*?)```", page.read_text(encoding="utf-8"), re.S
+    )
     corpus = read_columns(files / "all.txt", NAMES).select(["word", "chunk"])
     model = CRF(max_iter=2, n_jobs=1).fit(corpus)
     here = {"X": corpus.X, "model": model}
     if library == "dask.dataframe":
-        here["table"] = pytest.importorskip("pandas").DataFrame({"text": [" ".join(words) for words in corpus.X]})
+        here["table"] = pytest.importorskip("pandas").DataFrame(
+            {"text": [" ".join(words) for words in corpus.X]}
+        )
     exec(recipe, here)
     labels = here["labels"] if name == "labels" else list(here["done"]["labels"])
     if name == "frame":
@@ -322,29 +350,55 @@ def test_results_of_earlier_iterations_are_not_kept(client, files):
 def test_the_command_trains_and_tags(run, files, tmp_path, monkeypatch, client):
     monkeypatch.setattr(cluster, "connected", lambda _: nullcontext(client))
     model, out = tmp_path / "model", tmp_path / "out"
-    train = ["train", f"{files}/part*.txt", "-o", model, "--columns", NAMES, "--iterations", 2, "--dask", "local:2"]
+    train = [
+        "train",
+        f"{files}/part*.txt",
+        "-o",
+        model,
+        "--columns",
+        NAMES,
+        "--iterations",
+        2,
+        "--dask",
+        "local:2",
+    ]
     code, _, told = run(*train, "--dev", files / "all.txt", "--threads", 1)
     assert code == 0, told
     assert "dask: 2 workers, 2 threads" in told
     assert "60 sentences" in told
-    code, _, told = run("tag", model, f"{files}/part*.txt", "-o", out, "--columns", NAMES, "--dask", "local:2")
+    code, _, told = run(
+        "tag", model, f"{files}/part*.txt", "-o", out, "--columns", NAMES, "--dask", "local:2"
+    )
     assert code == 0, told
     assert "dask: 2 workers, 2 threads" in told
     there = {path.name: path.read_bytes() for path in out.iterdir()}
     assert sorted(there) == ["part0.txt", "part1.txt", "part2.txt"]
     (out / "part1.txt").unlink()
-    code, _, told = run("tag", model, f"{files}/part*.txt", "-o", out, "--columns", NAMES)  # on one machine
+    # on one machine
+    code, _, told = run("tag", model, f"{files}/part*.txt", "-o", out, "--columns", NAMES)
     assert code == 0, told
     assert "2 of 3 files are there and stay" in told
     assert {path.name: path.read_bytes() for path in out.iterdir()} == there
-    code, _, told = run("train", files / "all.txt", "-o", tmp_path / "more", "--continue", model, "--dask", "local:2")
+    code, _, told = run(
+        "train",
+        files / "all.txt",
+        "-o",
+        tmp_path / "more",
+        "--continue",
+        model,
+        "--dask",
+        "local:2",
+    )
     assert code != 0
     assert "--dask" in told
 
 
 def test_tagging_sets_bad_sentences_aside(run, files, tmp_path):
     model, aside = tmp_path / "model", tmp_path / "aside.txt"
-    assert run("train", files / "all.txt", "-o", model, "--columns", NAMES, "--iterations", 1, "-q")[0] == 0
+    assert (
+        run("train", files / "all.txt", "-o", model, "--columns", NAMES, "--iterations", 1, "-q")[0]
+        == 0
+    )
     lines = (files / "all.txt").read_bytes().splitlines(keepends=True)
     at = next(n for n, line in enumerate(lines) if n > 100 and line.strip())
     lines[at] = b"lonely\n"
@@ -352,7 +406,9 @@ def test_tagging_sets_bad_sentences_aside(run, files, tmp_path):
     code, _, told = run("tag", model, tmp_path / "bad.txt", "-o", tmp_path / "out.txt")
     assert code != 0
     assert f"bad.txt:{at + 1}:" in told
-    code, _, told = run("tag", model, tmp_path / "bad.txt", "-o", tmp_path / "out.txt", "--skip-bad", aside)
+    code, _, told = run(
+        "tag", model, tmp_path / "bad.txt", "-o", tmp_path / "out.txt", "--skip-bad", aside
+    )
     assert code == 0
     assert "1 sentence that cannot be read" in told
     assert f"bad.txt:{at + 1}:" in aside.read_text()
@@ -363,7 +419,10 @@ def test_tagging_sets_bad_sentences_aside(run, files, tmp_path):
 def bad_files(files, tmp_path, run):
     """A model, and a folder with three files, of which two have a sentence that cannot be read."""
     model, folder = tmp_path / "model", tmp_path / "in"
-    assert run("train", files / "all.txt", "-o", model, "--columns", NAMES, "--iterations", 1, "-q")[0] == 0
+    assert (
+        run("train", files / "all.txt", "-o", model, "--columns", NAMES, "--iterations", 1, "-q")[0]
+        == 0
+    )
     folder.mkdir()
     for name, bad in {"a": b"first\n\n", "b": b"", "c": b"second\n\n"}.items():
         (folder / f"{name}.txt").write_bytes((files / "part0.txt").read_bytes() + bad)
@@ -388,7 +447,8 @@ def test_an_interruption_loses_no_bad_sentence(run, bad_files, tmp_path, monkeyp
     code, _, told = run(*command)
     assert code == 0
     assert "1 of 3 files are there and stay" in told
-    (out / "c.txt").unlink()  # as if it had been killed when the list was written and the output was not
+    # as if it had been killed when the list was written and the output was not
+    (out / "c.txt").unlink()
     assert run(*command)[0] == 0
     assert aside.read_text().count("first\n\n") == aside.read_text().count("second\n\n") == 1
 
@@ -398,7 +458,9 @@ def test_a_cluster_sets_bad_sentences_aside(run, bad_files, tmp_path, monkeypatc
     monkeypatch.setattr(cluster, "connected", lambda _: nullcontext(client))
     (out / "sub").mkdir(parents=True)
     (out / ".a.txt.0123456789ab.part").write_bytes(b"")  # of a run that was killed
-    code, _, told = run("tag", model, f"{folder}/*.txt", "-o", out, "--skip-bad", aside, "--dask", "local:2")
+    code, _, told = run(
+        "tag", model, f"{folder}/*.txt", "-o", out, "--skip-bad", aside, "--dask", "local:2"
+    )
     assert code == 0, told
     assert sorted(path.name for path in out.iterdir()) == ["a.txt", "b.txt", "c.txt", "sub"]
     assert re.findall("^(first|second)$", aside.read_text(), re.M) == ["first", "second"]
@@ -423,12 +485,23 @@ def test_all_partitions_stand_for_the_training_data(run, files, tmp_path, monkey
     monkeypatch.setattr(cluster, "connected", lambda _: nullcontext(client))
     (tmp_path / "a.txt").write_text("He PRP O\n\n")
     (tmp_path / "b.txt").write_bytes((files / "all.txt").read_bytes())
-    train = ["train", f"{tmp_path}/?.txt", "-o", tmp_path / "model", "--columns", NAMES, "--iterations", 1]
+    train = [
+        "train",
+        f"{tmp_path}/?.txt",
+        "-o",
+        tmp_path / "model",
+        "--columns",
+        NAMES,
+        "--iterations",
+        1,
+    ]
     code, _, told = run(*train, "--dask", "local:2", "--dev", files / "part1.txt")
     assert code == 0, told
     assert "labels that the training data lack" not in told
     assert "100 % of its sentences" in told
-    (tmp_path / "whole").write_bytes((tmp_path / "a.txt").read_bytes() + (tmp_path / "b.txt").read_bytes())
+    (tmp_path / "whole").write_bytes(
+        (tmp_path / "a.txt").read_bytes() + (tmp_path / "b.txt").read_bytes()
+    )
     train[1:4] = [tmp_path / "whole", "-o", tmp_path / "other"]
     assert run(*train)[0] == 0
     assert load(tmp_path / "model").training_["seen"] == load(tmp_path / "other").training_["seen"]

@@ -1,4 +1,5 @@
-"""Smaller models of every kind: they load, answer, keep their labels; without loss they answer the same."""
+"""Smaller models of every kind: they load, answer, keep their labels; without loss they answer the
+same."""
 
 import io
 
@@ -45,9 +46,12 @@ def test_without_loss_the_file_is_smaller_and_the_answers_are_the_same(models, n
 @pytest.mark.cases(4)
 @pytest.mark.parametrize("name", KINDS)
 def test_features_without_weights_change_nothing(models, name):
-    """Pruning is setting weights to zero: the reduced vocabulary finds the same features for all others."""
+    """Pruning is setting weights to zero: the reduced vocabulary finds the same features for all
+    others."""
     model, X = models(name), small_models.asked(name)
-    threshold = float(np.quantile(np.abs(np.concatenate([part.weights_ for part in parts(model)])), 0.9))
+    threshold = float(
+        np.quantile(np.abs(np.concatenate([part.weights_ for part in parts(model)])), 0.9)
+    )
     small = labelwright.load(stored(model.compressed(prune=threshold)))
     zeroed = labelwright.load(stored(model))
     for part in parts(zeroed):
@@ -58,7 +62,9 @@ def test_features_without_weights_change_nothing(models, name):
         part.weights_ = weights
     for before, after in zip(parts(model), parts(small), strict=True):
         assert after.classes_ == before.classes_
-        assert (np.abs(after.weights_[: after._parameters.slices["transitions"].start]) > threshold).all()
+        assert (
+            np.abs(after.weights_[: after._parameters.slices["transitions"].start]) > threshold
+        ).all()
         assert after._extractor.n_features < before._extractor.n_features or name == "crf-arrays"
         assert after.training_["features"] == after._extractor.n_features
     assert small_models.predicted(small, X) == small_models.predicted(zeroed, X)

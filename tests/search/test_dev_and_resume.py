@@ -29,7 +29,9 @@ def test_settings_are_scored_on_development_data():
 
 
 def test_models_without_development_data_are_scored_on_them():
-    search = ProgressiveSearch(MemoryTagger(n_jobs=1), {"k": [1, 3]}, first=20, steps=1).fit(TRAIN, dev=DEV)
+    search = ProgressiveSearch(MemoryTagger(n_jobs=1), {"k": [1, 3]}, first=20, steps=1).fit(
+        TRAIN, dev=DEV
+    )
     for row in search.table_:
         model = MemoryTagger(n_jobs=1, **row["setting"]).fit(TRAIN)
         assert row["score"] == pytest.approx(evaluate(DEV.y, model.predict(DEV)).score)
@@ -38,8 +40,12 @@ def test_models_without_development_data_are_scored_on_them():
 def test_only_the_chosen_perceptron_is_calibrated(monkeypatch):
     calls = []
     real = Perceptron.calibrate
-    monkeypatch.setattr(Perceptron, "calibrate", lambda self, *data: calls.append(1) or real(self, *data))
-    search = ProgressiveSearch(Perceptron(n_jobs=1), {"max_iter": [1, 2]}, first=20, steps=1).fit(TRAIN, dev=DEV)
+    monkeypatch.setattr(
+        Perceptron, "calibrate", lambda self, *data: calls.append(1) or real(self, *data)
+    )
+    search = ProgressiveSearch(Perceptron(n_jobs=1), {"max_iter": [1, 2]}, first=20, steps=1).fit(
+        TRAIN, dev=DEV
+    )
     assert len(calls) == 1
     assert search.best_estimator_.temperature_ is not None
 
@@ -55,7 +61,9 @@ def test_an_interrupted_search_goes_on(tmp_path, monkeypatch):
     assert len(json.loads(file.read_text())["trials"]) == 1
     fits = []
     real = CRF.fit
-    monkeypatch.setattr(CRF, "fit", lambda self, *data, **more: fits.append(1) or real(self, *data, **more))
+    monkeypatch.setattr(
+        CRF, "fit", lambda self, *data, **more: fits.append(1) or real(self, *data, **more)
+    )
     again = small().fit(TRAIN, dev=DEV, checkpoint=file)
     assert len(fits) == len(whole.table_)  # one trial less, and the best of all
     assert [row["score"] for row in again.table_] == [row["score"] for row in whole.table_]
@@ -84,8 +92,14 @@ def test_a_file_of_other_content_is_another_search(tmp_path, searched):
     template, vectors = tmp_path / "t", tmp_path / "v"
 
     def known(**settings):
-        options, grid = ({}, {name: [value] for name, value in settings.items()}) if searched else (settings, {})
-        search = ProgressiveSearch(CRF(n_jobs=1, max_iter=1, **options), GRID | grid, first=20, steps=1, refit=False)
+        options, grid = (
+            ({}, {name: [value] for name, value in settings.items()})
+            if searched
+            else (settings, {})
+        )
+        search = ProgressiveSearch(
+            CRF(n_jobs=1, max_iter=1, **options), GRID | grid, first=20, steps=1, refit=False
+        )
         return search.fit(TRAIN, checkpoint=tmp_path / "trials")._trials.n_known
 
     def given(phrase="the man", cluster="1"):

@@ -24,7 +24,14 @@ def test_states_and_arcs_are_those_of_the_whole_data(model, monkeypatch):
 
 def test_training_says_so_where_it_takes_minutes(tmp_path, monkeypatch, capsys):
     write_columns(CORPUS, tmp_path / "train.txt")
-    arguments = ["train", str(tmp_path / "train.txt"), "-o", str(tmp_path / "m"), "--iterations", "2"]
+    arguments = [
+        "train",
+        str(tmp_path / "train.txt"),
+        "-o",
+        str(tmp_path / "m"),
+        "--iterations",
+        "2",
+    ]
     assert main([*arguments, "--threads", "1"]) == 0
     assert "training: " not in capsys.readouterr().err
     monkeypatch.setattr(module, "MUCH", 1)
@@ -32,7 +39,9 @@ def test_training_says_so_where_it_takes_minutes(tmp_path, monkeypatch, capsys):
     assert main([*arguments, "--threads", "1"]) == 0
     line = capsys.readouterr().err.splitlines()[0]
     states = len(CORPUS.values("chunk"))
-    assert line.startswith(f"training: {CORPUS.n_tokens:,} tokens, {states} states, {states**2} arcs; about ")
+    assert line.startswith(
+        f"training: {CORPUS.n_tokens:,} tokens, {states} states, {states**2} arcs; about "
+    )
     assert line.endswith("for 2 iterations")
     assert main([*arguments, "--threads", "1", "-q"]) == 0
     assert capsys.readouterr().err == ""

@@ -60,7 +60,9 @@ def test_weights_are_those_of_the_sentences_that_are_trained_on():
     X, y, weights = [[f"w{n}"] for n in range(11)], [["A"]] * 11, list(range(11))
     assert cross_validate(Weighted(), X, y, folds=3, sample_weight=weights).mean == 1.0
     assert learning_curve(Weighted(), X, y, sample_weight=np.array(weights))[-1].score == 1.0
-    with pytest.raises(OptionError, match=r"^sample_weight: 2 entries, but X has 11; give one for each$"):
+    with pytest.raises(
+        OptionError, match=r"^sample_weight: 2 entries, but X has 11; give one for each$"
+    ):
         cross_validate(Weighted(), X, y, sample_weight=[1, 2])
 
 
@@ -75,7 +77,9 @@ def test_a_search_leaves_out_what_has_no_weight():
 
 def test_the_model_stays_as_it_is_and_all_kinds_are_tested():
     short = {"n_jobs": 1, "max_iter": 2}
-    layers = Cascade([("pos", CRF("words", **short)), ("chunk", CRF("words", **short))], passing="best", n_jobs=1)
+    layers = Cascade(
+        [("pos", CRF("words", **short)), ("chunk", CRF("words", **short))], passing="best", n_jobs=1
+    )
     for model in (CRF(**short), Perceptron(**short), MemoryTagger(n_jobs=1), layers):
         before = repr(model)
         result = cross_validate(model, CORPUS, folds=2)
@@ -97,11 +101,13 @@ def test_a_learning_curve_ends_with_all_sentences():
 def test_what_cannot_be_divided():
     with pytest.raises(OptionError, match="folds: expected a whole number, 2 or more, got 1"):
         cross_validate(CRF(), CORPUS, folds=1)
-    with pytest.raises(CorpusError, match="50-fold cross-validation needs at least 50 sentences, got 41"):
+    with pytest.raises(
+        CorpusError, match="50-fold cross-validation needs at least 50 sentences, got 41"
+    ):
         cross_validate(CRF(), CORPUS, folds=50)
 
 
-# -- dictionaries made from the data ----------------------------------------------------------------------------------
+# -- dictionaries made from the data ---------------------------------------------------------------
 
 NAMES = [f"Name{n}" for n in range(60)]
 
@@ -118,8 +124,14 @@ def sentences_with_names():
 
 
 def phrases_of(X, y):
-    spans = [(x[s.start : s.end], s.type) for x, labels in zip(X, y, strict=True) for s in spans_of(labels)]
-    return {kind: sorted({tuple(words) for words, k in spans if k == kind}) for kind in ("PER", "LOC")}
+    spans = [
+        (x[s.start : s.end], s.type)
+        for x, labels in zip(X, y, strict=True)
+        for s in spans_of(labels)
+    ]
+    return {
+        kind: sorted({tuple(words) for words, k in spans if k == kind}) for kind in ("PER", "LOC")
+    }
 
 
 class Spelling(Perceptron):
@@ -140,8 +152,12 @@ def test_a_dictionary_made_from_the_data_is_made_again_for_each_fold():
     USED.clear()
     with pytest.warns(DictionaryWarning) as told:
         cross_validate(Spelling(n_jobs=1, max_iter=1, dictionaries=lists), X, y, folds=3)
-    assert [str(each.message).partition(":")[0] for each in told] == ["dictionary 'PER'"]  # once, not in each fold
-    assert "held-out sentences are tested without the phrases that are labelled in them alone" in str(told[0].message)
+    # once, not in each fold
+    assert [str(each.message).partition(":")[0] for each in told] == ["dictionary 'PER'"]
+    assert (
+        "held-out sentences are tested without the phrases that are labelled in them alone"
+        in str(told[0].message)
+    )
     order = np.random.default_rng(0).permutation(len(X))
     for k, used in enumerate(USED):
         train = np.delete(order, slice(k, None, 3))
@@ -153,7 +169,10 @@ def test_a_dictionary_made_from_the_data_is_made_again_for_each_fold():
 
 def test_what_is_held_out_in_searches_and_learning_curves():
     X, y = sentences_with_names()
-    model, lists = Spelling(n_jobs=1, max_iter=1, dictionaries=phrases_of(X, y)), phrases_of(X, y)["PER"]
+    model, lists = (
+        Spelling(n_jobs=1, max_iter=1, dictionaries=phrases_of(X, y)),
+        phrases_of(X, y)["PER"],
+    )
     USED.clear()
     with pytest.warns(DictionaryWarning):
         learning_curve(model, X, y)
@@ -161,7 +180,8 @@ def test_what_is_held_out_in_searches_and_learning_curves():
     USED.clear()
     with pytest.warns(DictionaryWarning) as told:
         search = ProgressiveSearch(model, {"max_iter": [1, 2]}, first=30, steps=2).fit(X, y)
-    assert [len(used["PER"]) for used in USED] == [54] * 2 + [48] * 2 + [60]  # the last one is trained on all data
+    # the last one is trained on all data
+    assert [len(used["PER"]) for used in USED] == [54] * 2 + [48] * 2 + [60]
     assert len(told) == 2  # of the trials, and of the last one
     assert search.best_estimator_.dictionaries["PER"] == lists
     USED.clear()
@@ -172,7 +192,9 @@ def test_what_is_held_out_in_searches_and_learning_curves():
 
 def test_dictionaries_of_layers_and_of_a_corpus():
     X, y = sentences_with_names()
-    rows = [list(zip(x, ["X"] * len(x), labels, strict=True)) for x, labels in zip(X, y, strict=True)]
+    rows = [
+        list(zip(x, ["X"] * len(x), labels, strict=True)) for x, labels in zip(X, y, strict=True)
+    ]
     corpus = Corpus.from_sequences(rows, names=["word", "pos", "chunk"])
     layers = [("pos", Perceptron()), ("chunk", Spelling(dictionaries=phrases_of(X, y)))]
     USED.clear()

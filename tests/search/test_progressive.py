@@ -1,4 +1,5 @@
-"""Progressive search: the rule of elimination against a literal twin, samples, scores, failures and Ctrl-C."""
+"""Progressive search: the rule of elimination against a literal twin, samples, scores, failures and
+Ctrl-C."""
 
 import io
 import os
@@ -24,7 +25,7 @@ from labelwright.taggers.perceptron import Online
 CHUNKS = builtin_corpus(120, random_state=2, columns=["word", "pos", "chunk"])
 
 
-# -- who stays ---------------------------------------------------------------------------------------------------------
+# -- who stays -------------------------------------------------------------------------------------
 
 
 def twin(scores, gaps):
@@ -74,12 +75,21 @@ def test_who_stays_by_hand(scores, kept):
 
 
 def test_who_stays_where_empty_bins_end_it():
-    assert survivors(np.array([1.0, 0.55, 0.54, 0.0]), "stop").tolist() == [True, False, False, False]
+    assert survivors(np.array([1.0, 0.55, 0.54, 0.0]), "stop").tolist() == [
+        True,
+        False,
+        False,
+        False,
+    ]
     search = told({"right": [0.1, 0.5, 0.9]}, gaps="stop")
-    assert (search.stopped_, search.best_params_, len(search.table_)) == ("one setting is left", {"right": 0.9}, 3)
+    assert (search.stopped_, search.best_params_, len(search.table_)) == (
+        "one setting is left",
+        {"right": 0.9},
+        3,
+    )
 
 
-# -- the course of a search --------------------------------------------------------------------------------------------
+# -- the course of a search ------------------------------------------------------------------------
 
 
 def test_the_better_ones_go_on():
@@ -108,7 +118,10 @@ def test_ties_go_to_the_settings_of_the_estimator_then_to_the_first():
     assert told(grid).best_params_ == {"name": "", "right": 1.0}
     assert told({"name": ["x", "y"]}).best_params_ == {"name": "x"}
     assert told([{"name": "x"}, {}]).best_params_ == {}
-    assert told([{"name": ["x", ""], "right": 0.8}, {"right": [0.8]}]).best_params_ == {"name": "x", "right": 0.8}
+    assert told([{"name": ["x", ""], "right": 0.8}, {"right": [0.8]}]).best_params_ == {
+        "name": "x",
+        "right": 0.8,
+    }
 
 
 @given(st.integers(5, 300), st.integers(5, 60), st.integers(1, 6), st.integers(0, 3))
@@ -126,7 +139,9 @@ def test_samples_are_nested_and_tests_are_never_trained_on(n, first, steps, seed
         assert test <= more_test
     assert not set.union(*(train for train, _ in a)) & set.union(*(test for _, test in a))
     assert all(abs(len(test) - len(train | test) / 5) < 1 for train, test in a)
-    assert [(row["n_train"], row["n_test"]) for row in search.table_[::2]] == [(len(x), len(y)) for x, y in a]
+    assert [(row["n_train"], row["n_test"]) for row in search.table_[::2]] == [
+        (len(x), len(y)) for x, y in a
+    ]
 
 
 def test_other_seeds_give_other_samples_and_the_same_seed_the_same():
@@ -143,7 +158,9 @@ def test_folds_test_on_the_parts_in_turn():
     a = [(train, test) for name, train, test in Told.seen if name == "a"]
     assert len(a) == 8
     first = a[:5]
-    assert sorted(row for _, test in first for row in test) == sorted(set(first[0][0]) | set(first[0][1]))
+    assert sorted(row for _, test in first for row in test) == sorted(
+        set(first[0][0]) | set(first[0][1])
+    )
     assert not any(set(train) & set(test) for train, test in first)
     assert [row["n_test"] for row in search.table_[::2]] == [50, 28, 20]
     assert search.table_[0]["score"] == 0.5  # of 50 in all
@@ -153,13 +170,16 @@ def test_settings_are_grids_lists_and_lists_of_grids():
     def of(settings):
         return [row["setting"] for row in told(settings, n=10).table_]
 
-    assert of({"right": [0.1, 0.2], "name": "z"}) == [{"right": 0.1, "name": "z"}, {"right": 0.2, "name": "z"}]
+    assert of({"right": [0.1, 0.2], "name": "z"}) == [
+        {"right": 0.1, "name": "z"},
+        {"right": 0.2, "name": "z"},
+    ]
     assert of({"grows": range(2)}) == of({"grows": np.arange(2)}) == [{"grows": 0}, {"grows": 1}]
     assert of([{"name": "a"}, {"name": ["a", "b"]}, {}]) == [{"name": "a"}, {"name": "b"}, {}]
     assert of({"name": [("a", "b")]}) == of({"name": ("a", "b")}) == [{"name": ("a", "b")}]
 
 
-# -- failures ----------------------------------------------------------------------------------------------------------
+# -- failures --------------------------------------------------------------------------------------
 
 
 def test_settings_that_fail_are_recorded_and_dropped():
@@ -181,9 +201,14 @@ def test_settings_that_fail_are_recorded_and_dropped():
 
 def test_errors_of_scikit_learn_count_as_failures():
     X, y = np.random.default_rng(0).normal(size=(60, 2)), np.arange(60) % 2
-    search = ProgressiveSearch(KNeighborsClassifier(), {"n_neighbors": [3, 1000, -1]}, first=20).fit(X, y)
+    search = ProgressiveSearch(
+        KNeighborsClassifier(), {"n_neighbors": [3, 1000, -1]}, first=20
+    ).fit(X, y)
     assert search.best_params_ == {"n_neighbors": 3}
-    assert [row["error"].split(":")[0] for row in search.table_[1:3]] == ["ValueError", "InvalidParameterError"]
+    assert [row["error"].split(":")[0] for row in search.table_[1:3]] == [
+        "ValueError",
+        "InvalidParameterError",
+    ]
 
 
 def test_a_score_that_is_no_number_is_a_failure():
@@ -212,16 +237,30 @@ def test_a_score_that_is_no_number_is_a_failure():
         ({"name": ["a"]}, {"folds": 6}, "folds: expected a whole number, 1 to 5, got 6"),
         ({"name": ["a"]}, {"folds": ()}, "folds: expected a number from 1 to 5, or several"),
         ({"name": ["a"]}, {"gaps": "leap"}, "gaps: expected one of pass, stop, got 'leap'"),
-        ({"name": ["a"]}, {"random_state": -1}, "random_state: expected a whole number of 0 or more"),
-        ({"name": ["a"]}, {"scoring": "speed"}, "scoring: expected one of f1, accuracy, sentence, or a callable"),
-        ({"name": ["a"]}, {"scoring": "f1"}, "scoring: 'f1' is for sentences; use 'accuracy' or a callable"),
+        (
+            {"name": ["a"]},
+            {"random_state": -1},
+            "random_state: expected a whole number of 0 or more",
+        ),
+        (
+            {"name": ["a"]},
+            {"scoring": "speed"},
+            "scoring: expected one of f1, accuracy, sentence, or a callable",
+        ),
+        (
+            {"name": ["a"]},
+            {"scoring": "f1"},
+            "scoring: 'f1' is for sentences; use 'accuracy' or a callable",
+        ),
         ({"name": ["a"]}, {"n_jobs": 0}, "n_jobs: expected a number of threads"),
     ],
 )
 def test_what_cannot_be_is_said_before_the_search(settings, options, text):
     with pytest.raises(OptionError, match=text):
         told(settings, **options)
-    with pytest.raises(OptionError, match="estimator: expected a model with fit and predict, got <class"):
+    with pytest.raises(
+        OptionError, match="estimator: expected a model with fit and predict, got <class"
+    ):
         ProgressiveSearch(Told, settings).fit(*rows(400))
     assert Told.seen == []
 
@@ -238,13 +277,17 @@ def test_data_that_cannot_be_searched_on():
         search.fit([["a"]] * 9, {"pos": [["A"]]})
     with pytest.raises(CorpusError, match="no label column"):
         search.fit(Corpus.from_sequences([["a"]] * 9))
-    with pytest.raises(OptionError, match="estimator: expected a model with fit and predict, got 3"):
+    with pytest.raises(
+        OptionError, match="estimator: expected a model with fit and predict, got 3"
+    ):
         ProgressiveSearch(3, {"name": ["a"]}).fit(*rows(9))
     with pytest.raises(OptionError, match="'f1' needs chunk labels"):
-        ProgressiveSearch(Perceptron(), {"order": [1]}, scoring="f1").fit(CHUNKS.select(["word", "pos"], label="pos"))
+        ProgressiveSearch(Perceptron(), {"order": [1]}, scoring="f1").fit(
+            CHUNKS.select(["word", "pos"], label="pos")
+        )
 
 
-# -- Ctrl-C and progress -----------------------------------------------------------------------------------------------
+# -- Ctrl-C and progress ---------------------------------------------------------------------------
 
 
 def pressed(at, presses=1):
@@ -262,7 +305,8 @@ def pressed(at, presses=1):
 
 @pytest.mark.parametrize(
     ("at", "best", "score"),
-    [(1, 0.5, 0.5), (2, 0.9, 0.9), (3, 0.9, 0.9), (4, 0.9, 0.9), (5, 0.9, 0.9)],  # 3 settings in the first step
+    # 3 settings in the first step
+    [(1, 0.5, 0.5), (2, 0.9, 0.9), (3, 0.9, 0.9), (4, 0.9, 0.9), (5, 0.9, 0.9)],
 )
 def test_ctrl_c_keeps_the_best_so_far(at, best, score):
     progress, seen = pressed(at)
@@ -271,11 +315,17 @@ def test_ctrl_c_keeps_the_best_so_far(at, best, score):
     search.fit(*rows(400), progress=progress)
     assert len(seen) == len(search.table_) == at
     assert seen[0][1] == 3
-    assert (search.stopped_, search.best_params_["right"], search.best_score_) == ("interrupted", best, score)
+    assert (search.stopped_, search.best_params_["right"], search.best_score_) == (
+        "interrupted",
+        best,
+        score,
+    )
     assert search.best_estimator_.n_ == 400
     assert signal.getsignal(signal.SIGINT) is before
     assert search.table().splitlines()[1].startswith(f"{best}")
-    assert search.table().splitlines()[-1] == f"{f'{at} of ' if at < 3 else ''}3 settings; interrupted"
+    assert (
+        search.table().splitlines()[-1] == f"{f'{at} of ' if at < 3 else ''}3 settings; interrupted"
+    )
     with pytest.raises(OptionError, match="limit: expected a whole number, 0 or more, got 'a'"):
         search.table("a")
 
@@ -309,7 +359,11 @@ class Pressing(Perceptron):
 def test_ctrl_c_that_a_model_takes_for_itself_ends_the_search():
     Pressing.fits = 0
     search = ProgressiveSearch(Pressing(n_jobs=1), {"max_iter": [2, 3, 4]}, first=40).fit(CHUNKS)
-    assert (search.stopped_, search.best_params_, len(search.table_)) == ("interrupted", {"max_iter": 2}, 1)
+    assert (search.stopped_, search.best_params_, len(search.table_)) == (
+        "interrupted",
+        {"max_iter": 2},
+        1,
+    )
     assert Pressing.fits == 3  # with that on all data
     Pressing.fits = 1
     with pytest.raises(KeyboardInterrupt):  # nothing is known yet

@@ -1,4 +1,5 @@
-"""Progressive search among settings of taggers and classifiers, and the conventions of scikit-learn."""
+"""Progressive search among settings of taggers and classifiers, and the conventions of
+scikit-learn."""
 
 import pickle
 import re
@@ -21,10 +22,14 @@ from labelwright.evaluate import evaluate
 from labelwright.search.progressive import ProgressiveSearch, memory_settings
 
 CHUNKS = builtin_corpus(120, random_state=2, columns=["word", "pos", "chunk"])
-GRID = {"template": ["U:%x[0,0]", "U:%x[0,0]\nU:%x[0,1]\nB"], "averaging": ["avg", "none"], "max_iter": [1, 4]}
+GRID = {
+    "template": ["U:%x[0,0]", "U:%x[0,0]\nU:%x[0,1]\nB"],
+    "averaging": ["avg", "none"],
+    "max_iter": [1, 4],
+}
 
 
-# -- models and data ---------------------------------------------------------------------------------------------------
+# -- models and data -------------------------------------------------------------------------------
 
 
 def test_taggers_on_a_corpus_and_on_lists_alike():
@@ -32,7 +37,9 @@ def test_taggers_on_a_corpus_and_on_lists_alike():
     search = ProgressiveSearch(Perceptron(n_jobs=1, random_state=0), GRID, **options).fit(CHUNKS)
     assert search.scoring_ == "f1"
     assert search.best_params_["template"] == GRID["template"][1]
-    again = ProgressiveSearch(Perceptron(n_jobs=2, random_state=0), GRID, **options).fit(CHUNKS.X, CHUNKS.y)
+    again = ProgressiveSearch(Perceptron(n_jobs=2, random_state=0), GRID, **options).fit(
+        CHUNKS.X, CHUNKS.y
+    )
     assert course(again) == course(search)
     assert again.predict(CHUNKS.X) == search.predict(CHUNKS)
     best = Perceptron(n_jobs=1, random_state=0, **search.best_params_).fit(CHUNKS)
@@ -49,7 +56,10 @@ def test_taggers_on_a_corpus_and_on_lists_alike():
     scores = {}
     for scoring in ("accuracy", "sentence"):
         scores[scoring] = ProgressiveSearch(
-            Perceptron(n_jobs=1, random_state=0, **search.best_params_), [{}], first=200, scoring=scoring
+            Perceptron(n_jobs=1, random_state=0, **search.best_params_),
+            [{}],
+            first=200,
+            scoring=scoring,
         ).fit(CHUNKS)
     assert scores["accuracy"].best_score_ == wanted.token_accuracy
     assert scores["sentence"].best_score_ == wanted.sentence_accuracy
@@ -57,7 +67,9 @@ def test_taggers_on_a_corpus_and_on_lists_alike():
 
 def test_labels_without_chunks_are_scored_by_accuracy():
     tags = CHUNKS.select(["word", "pos"], label="pos")
-    search = ProgressiveSearch(CRF(n_jobs=1, max_iter=3, template="U:%x[0,0]"), {"l2": [0.1, 100.0]}, first=60, steps=2)
+    search = ProgressiveSearch(
+        CRF(n_jobs=1, max_iter=3, template="U:%x[0,0]"), {"l2": [0.1, 100.0]}, first=60, steps=2
+    )
     search.fit(tags)
     assert search.scoring_ == "accuracy"
     assert search.best_params_ == {"l2": 0.1}
@@ -65,11 +77,14 @@ def test_labels_without_chunks_are_scored_by_accuracy():
 
 
 def test_a_segment_model_and_a_cascade():
-    segments = ProgressiveSearch(SemiCRF(n_jobs=1, template="words"), {"max_iter": [1, 8]}, first=60, steps=2).fit(
-        CHUNKS
-    )
+    segments = ProgressiveSearch(
+        SemiCRF(n_jobs=1, template="words"), {"max_iter": [1, 8]}, first=60, steps=2
+    ).fit(CHUNKS)
     assert segments.best_params_ == {"max_iter": 8}
-    layers = [("pos", CRF(template="U:%x[0,0]", max_iter=5)), ("chunk", CRF(template="U:%x[0,0]\nU:%y[0]", max_iter=5))]
+    layers = [
+        ("pos", CRF(template="U:%x[0,0]", max_iter=5)),
+        ("chunk", CRF(template="U:%x[0,0]\nU:%y[0]", max_iter=5)),
+    ]
     cascade = Cascade(layers, passing="best", n_jobs=1)
     search = ProgressiveSearch(cascade, {"pos__l2": [500.0, 0.1], "chunk__l2": [1.0]}, first=200)
     y = {"pos": CHUNKS.column("pos"), "chunk": CHUNKS.y}
@@ -80,9 +95,11 @@ def test_a_segment_model_and_a_cascade():
     assert course(clone(search).fit(CHUNKS)) == course(search)
     order = np.random.default_rng(0).permutation(120)
     test = CHUNKS.take(np.sort(order[4::5]))
-    model = Cascade([("pos", CRF(template="U:%x[0,0]", max_iter=5, l2=0.1)), layers[1]], passing="best", n_jobs=1).fit(
-        CHUNKS.take(np.setdiff1d(order, order[4::5]))
-    )
+    model = Cascade(
+        [("pos", CRF(template="U:%x[0,0]", max_iter=5, l2=0.1)), layers[1]],
+        passing="best",
+        n_jobs=1,
+    ).fit(CHUNKS.take(np.setdiff1d(order, order[4::5])))
     said = model.predict(test)
     reports = [evaluate(test.column(name), said[name]) for name in ("pos", "chunk")]
     assert search.best_score_ == pytest.approx((reports[0].token_accuracy + reports[1].f1) / 2)
@@ -99,10 +116,14 @@ def test_classifiers_over_rows():
     assert search.classes_.tolist() == ["no", "yes"]
     assert search.score(X, y) == search.best_estimator_.score(X, y)
     assert is_classifier(search)
-    lists = ProgressiveSearch(KNeighborsClassifier(), grid, first=60, steps=4).fit(X.tolist(), y.tolist())
+    lists = ProgressiveSearch(KNeighborsClassifier(), grid, first=60, steps=4).fit(
+        X.tolist(), y.tolist()
+    )
     assert course(lists) == course(search)
     scorer = make_scorer(f1_score, pos_label="yes")
-    tree = ProgressiveSearch(DecisionTreeClassifier(random_state=0), {"max_depth": [1, 9]}, scoring=scorer, folds=5)
+    tree = ProgressiveSearch(
+        DecisionTreeClassifier(random_state=0), {"max_depth": [1, 9]}, scoring=scorer, folds=5
+    )
     tree.fit(X, y)
     assert tree.best_params_ == {"max_depth": 1}
     assert 0.8 < tree.best_score_ < 1
@@ -121,9 +142,14 @@ def test_models_within_models():
         "kneighborsclassifier__max_depth": [1, 2],
     }
     search = ProgressiveSearch(pipe, trees, first=40, steps=2).fit(X, y)
-    assert search.best_estimator_[-1].max_depth == search.best_params_["kneighborsclassifier__max_depth"]
+    assert (
+        search.best_estimator_[-1].max_depth
+        == search.best_params_["kneighborsclassifier__max_depth"]
+    )
     assert trees["kneighborsclassifier"][0].max_depth is None
-    with pytest.raises(OptionError, match="settings: ValueError: Invalid parameter 'knn' for estimator Pipeline"):
+    with pytest.raises(
+        OptionError, match="settings: ValueError: Invalid parameter 'knn' for estimator Pipeline"
+    ):
         ProgressiveSearch(pipe, {"knn__k": [1]}).fit(X, y)
 
 
@@ -154,7 +180,8 @@ def test_settings_that_training_does_not_read_share_a_model(monkeypatch, folds):
 
     monkeypatch.setattr(MemoryTagger, "_fit_classifier", counted)
     together = searched()
-    with pytest.raises(OptionError, match="k: expected a whole number of 1 or more, got 0"):  # the first one's
+    # the first one's
+    with pytest.raises(OptionError, match="k: expected a whole number of 1 or more, got 0"):
         ProgressiveSearch(estimator, rest[2:], 60, 2, folds).fit(CHUNKS)
     monkeypatch.setattr(MemoryTagger, "_answer_settings", frozenset())
     alone = searched()
@@ -172,7 +199,7 @@ def test_a_model_among_the_settings_stays_as_it_is():
     assert memory.k == 1
 
 
-# -- conventions -------------------------------------------------------------------------------------------------------
+# -- conventions -----------------------------------------------------------------------------------
 
 
 def test_scikit_learns_conventions():
@@ -202,7 +229,11 @@ def test_scikit_learns_conventions():
     with pytest.raises(OptionError, match="ProgressiveSearch: no parameter 'k'"):
         twin.set_params(k=3)
     assert repr(search) == "ProgressiveSearch(CRF(l2=2.0), {'order': [1, 2]}, first=50)"
-    for question in (lambda: search.predict([["a"]]), lambda: search.table(), lambda: search.best_params_):
+    for question in (
+        lambda: search.predict([["a"]]),
+        lambda: search.table(),
+        lambda: search.best_params_,
+    ):
         with pytest.raises(NotFittedError, match="is not fitted yet"):
             question()
     assert not hasattr(search, "predict_nbest")
@@ -223,13 +254,20 @@ def test_a_search_without_refit_and_one_that_is_pickled():
 
 
 def test_the_best_model_is_saved(tmp_path):
-    search = ProgressiveSearch(Perceptron(n_jobs=1), {"max_iter": [1, 2]}, first=100, steps=1).fit(CHUNKS)
+    search = ProgressiveSearch(Perceptron(n_jobs=1), {"max_iter": [1, 2]}, first=100, steps=1).fit(
+        CHUNKS
+    )
     search.save(tmp_path / "model")
     assert labelwright.load(tmp_path / "model").predict(CHUNKS) == search.predict(CHUNKS)
 
 
 def test_the_table_to_read():
-    search = told([{"right": [0.1, 0.9, 0.91]}, {"refuse_from": 1, "name": "a\nlong name, longer than columns are"}])
+    search = told(
+        [
+            {"right": [0.1, 0.9, 0.91]},
+            {"refuse_from": 1, "name": "a\nlong name, longer than columns are"},
+        ]
+    )
     assert search.table().splitlines() == [
         "right  refuse_from  name                        n=50  n=100  n=200  n=400",
         "0.91                                          100.00  95.00  92.50  91.25",
@@ -249,8 +287,14 @@ def test_the_table_to_read():
 
 def test_settings_of_memory_based_models():
     found = memory_settings()
-    assert len(found) == len({frozenset(setting.items()) for setting in found}) == 5 * 5 + 10 * 5 * 5 * 4
+    assert (
+        len(found)
+        == len({frozenset(setting.items()) for setting in found})
+        == 5 * 5 + 10 * 5 * 5 * 4
+    )
     assert {setting["k"] for setting in found} == {1, 3, 5, 7, 9, 11, 13, 15, 19, 25, 35}
     assert all(setting["votes"] == "none" for setting in found if setting["k"] == 1)
-    assert all(("mvdm_threshold" in setting) == (setting["metric"] != "overlap") for setting in found)
+    assert all(
+        ("mvdm_threshold" in setting) == (setting["metric"] != "overlap") for setting in found
+    )
     assert memory_settings("classifier__")[0].keys() == {f"classifier__{name}" for name in found[0]}

@@ -1,4 +1,5 @@
-"""Labelling in the browser: the file, whom a sentence is lent to, what is learnt, the requests, the command."""
+"""Labelling in the browser: the file, whom a sentence is lent to, what is learnt, the requests, the
+command."""
 
 import json
 import os
@@ -28,7 +29,7 @@ NAME = Answer([[0, 3, "PER"]], [])
 PARTLY = Answer([[9, 20, "PER"]], [[0, 4]])
 
 
-# -- the file ---------------------------------------------------------------------------------------------------------
+# -- the file --------------------------------------------------------------------------------------
 
 
 def lines_of(path):
@@ -46,11 +47,18 @@ def test_the_file_has_each_sentence_once_and_is_training_data(tmp_path):
         {"text": THEY, "label": [[9, 20, "PER"]], "unknown": [[0, 4]]},
         {"text": NOBODY, "label": []},
     ]
-    assert read_doccano(path).y == [["B-PER", "O", "O", "O"], ["_", "O", "B-PER", "I-PER", "O"], ["O", "O", "O"]]
+    assert read_doccano(path).y == [
+        ["B-PER", "O", "O", "O"],
+        ["_", "O", "B-PER", "I-PER", "O"],
+        ["O", "O", "O"],
+    ]
     file.write(ADA, None)
     file.write(THEY, NAME)
     file.close()
-    assert lines_of(path) == [{"text": THEY, "label": [[0, 3, "PER"]]}, {"text": NOBODY, "label": []}]
+    assert lines_of(path) == [
+        {"text": THEY, "label": [[0, 3, "PER"]]},
+        {"text": NOBODY, "label": []},
+    ]
     again = LabelledFile(str(path))
     assert (again.answers, again.notes) == ({THEY: NAME, NOBODY: Answer([], [])}, [])
     again.write(ADA, NAME)
@@ -83,9 +91,14 @@ def test_what_a_crash_leaves_of_a_line_is_cut(tmp_path, torn):
 def test_of_a_sentence_that_is_there_twice_the_last_answer_counts(tmp_path):
     path = tmp_path / "a.jsonl"
     texts = (ADA, []), (THEY, []), (ADA, NAME.label)
-    path.write_text("".join(json.dumps({"text": text, "label": label}) + "\n" for text, label in texts))
+    path.write_text(
+        "".join(json.dumps({"text": text, "label": label}) + "\n" for text, label in texts)
+    )
     file = LabelledFile(str(path))
-    assert (file.answers, lines_of(path)[1]["label"]) == ({THEY: Answer([], []), ADA: NAME}, NAME.label)
+    assert (file.answers, lines_of(path)[1]["label"]) == (
+        {THEY: Answer([], []), ADA: NAME},
+        NAME.label,
+    )
     assert file.notes == [f"{path}: dropped 1 line whose sentence is there again further on"]
     file.write(ADA, None)
     file.close()
@@ -125,7 +138,9 @@ def test_what_cannot_be_written_is_not_acknowledged(tmp_path, monkeypatch):
     with monkeypatch.context() as broken:
         broken.setattr(os, "fsync", full)
         for text, answer in ((THEY, NAME), (ADA, PARTLY), (ADA, None)):
-            with pytest.raises(OptionError.__base__, match="cannot be written: no space left on device") as error:
+            with pytest.raises(
+                OptionError.__base__, match="cannot be written: no space left on device"
+            ) as error:
                 file.write(text, answer)
             assert error.value.status == 507
             assert (file.answers, path.read_bytes()) == ({ADA: NAME}, before)
@@ -142,12 +157,21 @@ def test_what_cannot_be_written_is_not_acknowledged(tmp_path, monkeypatch):
     ("content", "line"),
     [
         ('{"text": "a"}\n', ":1: no label, expected answers of labelwright annotate"),
-        ('{"text": "a", "label": [[0, 1]]}\n', ":1: label: expected [start, end, type], got [0, 1]"),
-        ('{"text": "a", "label": [], "unknown": [[0]]}\n', ":1: unknown: expected [start, end], got [0]"),
+        (
+            '{"text": "a", "label": [[0, 1]]}\n',
+            ":1: label: expected [start, end, type], got [0, 1]",
+        ),
+        (
+            '{"text": "a", "label": [], "unknown": [[0]]}\n',
+            ":1: unknown: expected [start, end], got [0]",
+        ),
         ('{"tokens": ["a"], "labels": ["O"]}\n', ":1: text: expected a text, got nothing"),
         ("nonsense\n", ":1: not JSON"),
         ("Dear Ada", ": the last line is not JSON; name another file"),
-        ('{"text": "a", "label": []}\n{"id": 7, "te', ": the last line is not JSON; name another file"),
+        (
+            '{"text": "a", "label": []}\n{"id": 7, "te',
+            ": the last line is not JSON; name another file",
+        ),
     ],
 )
 def test_files_that_are_none_of_ours_are_refused_and_left_alone(tmp_path, content, line):
@@ -167,11 +191,14 @@ def test_what_is_partly_known_is_a_prediction_for_label_studio(tmp_path, run):
     file.close()
     assert run("convert", path, tasks)[2] == f"{tasks}: 2 tasks\n"
     first, second = json.loads(tasks.read_bytes())
-    assert [task.keys() for task in (first, second)] == [{"data", "annotations"}, {"data", "predictions"}]
+    assert [task.keys() for task in (first, second)] == [
+        {"data", "annotations"},
+        {"data", "predictions"},
+    ]
     assert read_label_studio(tasks).y == [["B-PER", "O", "O", "O"]]
 
 
-# -- sentences, pages, answers ----------------------------------------------------------------------------------------
+# -- sentences, pages, answers ---------------------------------------------------------------------
 
 
 @dataclass
@@ -208,11 +235,17 @@ def client(tmp_path, monkeypatch):
 
 def test_a_sentence_is_shown_with_its_tokens_and_seed_words(client):
     first = client.next()
-    assert (first["text"], first["why"], first["answer"]) == (ADA, "random", None)  # with a seed word
+    # with a seed word
+    assert (first["text"], first["why"], first["answer"]) == (ADA, "random", None)
     assert first["tokens"][0] == {"text": "Ada", "start": 0, "end": 3}
     assert first["spans"] == [{"label": "LOC", "first": 2, "last": 2, "probability": None}]
     state = client.http.get("/state").json()
-    assert (state["types"], state["sentences"], state["answered"], state["learnt"]) == (["PER", "LOC"], 3, 0, None)
+    assert (state["types"], state["sentences"], state["answered"], state["learnt"]) == (
+        ["PER", "LOC"],
+        3,
+        0,
+        None,
+    )
 
 
 def test_two_pages_get_different_sentences(client):
@@ -222,7 +255,8 @@ def test_two_pages_get_different_sentences(client):
     third = client.next("three")
     assert {first["id"], other["id"], third["id"]} == {id_of(text) for text in (ADA, THEY, NOBODY)}
     assert client.next("four") == {"id": None, "lent": 3}
-    client.labelling._lent = {n: (page, 0.0) for n, (page, _) in client.labelling._lent.items()}  # it is long ago
+    # it is long ago
+    client.labelling._lent = {n: (page, 0.0) for n, (page, _) in client.labelling._lent.items()}
     assert client.next("four")["id"] is not None
 
 
@@ -244,7 +278,10 @@ def test_an_answer_is_in_the_file_and_sent_twice_it_is_there_once(client):
     assert reply["state"]["types"] == ["PER", "LOC", "CITY"]
     assert (reply["state"]["answered"], reply["state"]["partial"]) == (1, 1)
     written = client.path.read_bytes()
-    assert client.answer(ADA, [[0, 3, "PER"], [8, 13, "CITY"]], unknown=[[4, 7]])["tag"] == reply["tag"]
+    assert (
+        client.answer(ADA, [[0, 3, "PER"], [8, 13, "CITY"]], unknown=[[4, 7]])["tag"]
+        == reply["tag"]
+    )
     assert client.path.read_bytes() == written
     assert client.ask("/sentence", id=id_of(ADA))["answer"] == {
         "label": [[0, 3, "PER"], [8, 13, "CITY"]],
@@ -261,7 +298,9 @@ def test_two_answers_to_one_sentence_are_a_conflict_and_nothing_is_lost(client):
     assert conflict["card"]["answer"]["label"] == [[0, 3, "PER"]]
     assert client.path.read_bytes() == written
     client.answer(ADA, [[8, 13, "LOC"]], base=theirs["tag"])
-    assert client.ask("/answer", 409, id=id_of(ADA), base=theirs["tag"])["card"]["answer"]["label"] == [[8, 13, "LOC"]]
+    assert client.ask("/answer", 409, id=id_of(ADA), base=theirs["tag"])["card"]["answer"][
+        "label"
+    ] == [[8, 13, "LOC"]]
     assert [each["label"] for each in lines_of(client.path)] == [[[8, 13, "LOC"]]]
 
 
@@ -276,7 +315,10 @@ def test_search(client):
     client.answer(ADA, [])
     listed = client.ask("/search", text="PARIS")
     assert listed == {"sentences": [{"id": id_of(ADA), "text": ADA, "answered": True}], "found": 1}
-    assert [each["text"] for each in client.ask("/search", answered=False)["sentences"]] == [THEY, NOBODY]
+    assert [each["text"] for each in client.ask("/search", answered=False)["sentences"]] == [
+        THEY,
+        NOBODY,
+    ]
     assert client.ask("/search", text="m", answered=True)["found"] == 0
 
 
@@ -303,7 +345,12 @@ def test_refusals_are_one_line(client, body, status, line):
 
 def test_pages_of_others_cannot_answer(client):
     body = json.dumps({"id": id_of(ADA), "label": []})
-    assert client.http.post("/answer", content=body, headers={"content-type": "text/plain"}).status_code == 415
+    assert (
+        client.http.post(
+            "/answer", content=body, headers={"content-type": "text/plain"}
+        ).status_code
+        == 415
+    )
     headers = {"content-type": "application/json", "host": "evil.example"}
     assert client.http.post("/answer", content=body, headers=headers).status_code == 400
     assert client.path.read_bytes() == b""
@@ -321,20 +368,25 @@ def test_answers_of_other_texts_can_be_searched_and_corrected(tmp_path):
     file.close()
 
 
-# -- learning ---------------------------------------------------------------------------------------------------------
+# -- learning --------------------------------------------------------------------------------------
 
 NAMES, PLACES = ["Ada", "Alan", "Grace", "Emmy", "Kurt"], ["Paris", "London", "Vienna", "Rome"]
 
 
 def made_texts(n):
     rng = random.Random(1)
-    texts = {f"{rng.choice(NAMES)} {rng.choice(['saw', 'left'])} {rng.choice(PLACES)} in {year}." for year in range(n)}
+    texts = {
+        f"{rng.choice(NAMES)} {rng.choice(['saw', 'left'])} {rng.choice(PLACES)} in {year}."
+        for year in range(n)
+    }
     return sorted(texts)
 
 
 def gold_of(text):
     words = [(text.index(word), text.index(word) + len(word), word) for word in text[:-1].split()]
-    return [[a, b, "PER" if word in NAMES else "LOC"] for a, b, word in words if word in NAMES + PLACES]
+    return [
+        [a, b, "PER" if word in NAMES else "LOC"] for a, b, word in words if word in NAMES + PLACES
+    ]
 
 
 def test_learning_ranks_scores_and_doubts(monkeypatch):
@@ -413,7 +465,9 @@ def test_second_looks_come_by_themselves_but_not_too_often(client, monkeypatch):
         card = client.next()
         whys.append(card["why"])
         client.answer(
-            card["text"], card["answer"]["label"] if card["answer"] else [], base=(card["answer"] or {}).get("tag")
+            card["text"],
+            card["answer"]["label"] if card["answer"] else [],
+            base=(card["answer"] or {}).get("tag"),
         )
     assert whys == ["random", "second look", "random"]
 
@@ -432,7 +486,9 @@ def test_a_model_that_cannot_be_written_is_said_and_learning_goes_on(tmp_path):
     work.answers = {0: NAME}
     learnt, problem = work.reports()
     assert learnt.answers == 1
-    assert problem.startswith(f"--save: {tmp_path / 'none' / 'a.crf'}: cannot be written: the folder")
+    assert problem.startswith(
+        f"--save: {tmp_path / 'none' / 'a.crf'}: cannot be written: the folder"
+    )
 
 
 def test_a_learnt_model_splits_texts_as_they_were_split_here(tmp_path):
@@ -463,7 +519,7 @@ def test_sentences_are_split_and_each_is_there_once():
     assert sentences_in(["She ran. He ran.\n\nShe ran."], Tokenizer()) == ["She ran.", "He ran."]
 
 
-# -- the command ------------------------------------------------------------------------------------------------------
+# -- the command -----------------------------------------------------------------------------------
 
 
 def test_models_that_cannot_go_on_learning_are_refused(tmp_path, run):
@@ -471,9 +527,17 @@ def test_models_that_cannot_go_on_learning_are_refused(tmp_path, run):
     X = [["Ada", "ran"]] * 2
     Perceptron(n_jobs=1, max_iter=1).fit(X, [["B-X", "O"]] * 2).save(tmp_path / "p")
     CRF(n_jobs=1, max_iter=1).fit(X, [["N", "V"]] * 2).save(tmp_path / "n")
-    CRF(n_jobs=1, max_iter=1, template="U:%x[0,1]").fit([[("a", "b")]] * 2, [["B-X"]] * 2).save(tmp_path / "c")
-    for name, line in (("p", "a Perceptron cannot go on learning"), ("n", "mark no spans"), ("c", "reads 2 columns")):
-        code, _, error = run("annotate", tmp_path / "t.txt", "-o", tmp_path / "a", "--model", tmp_path / name)
+    CRF(n_jobs=1, max_iter=1, template="U:%x[0,1]").fit([[("a", "b")]] * 2, [["B-X"]] * 2).save(
+        tmp_path / "c"
+    )
+    for name, line in (
+        ("p", "a Perceptron cannot go on learning"),
+        ("n", "mark no spans"),
+        ("c", "reads 2 columns"),
+    ):
+        code, _, error = run(
+            "annotate", tmp_path / "t.txt", "-o", tmp_path / "a", "--model", tmp_path / name
+        )
         assert (code, line in error, error.count("\n")) == (2, True, 1), error
     assert not (tmp_path / "a").exists()
 
@@ -510,7 +574,12 @@ def test_the_command_learns_from_what_is_answered_and_keeps_the_model(tmp_path):
     with httpx.Client(base_url=service.address, timeout=60) as http:
         for _ in range(12):
             card = http.post("/next", json={"page": "one"}).json()
-            assert http.post("/answer", json={"id": card["id"], "label": gold_of(card["text"])}).status_code == 200
+            assert (
+                http.post(
+                    "/answer", json={"id": card["id"], "label": gold_of(card["text"])}
+                ).status_code
+                == 200
+            )
         state = {"learnt": 0, "score": None}
         while state["learnt"] != 12 or state["score"] is None:
             state = http.get("/state").json()

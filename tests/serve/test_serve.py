@@ -1,4 +1,5 @@
-"""The service: shapes, answers equal to those of the tagger, batches, limits, access, models that change."""
+"""The service: shapes, answers equal to those of the tagger, batches, limits, access, models that
+change."""
 
 import asyncio
 import json
@@ -53,12 +54,17 @@ SENTENCE_KEYS = [
 
 @pytest.fixture(scope="session")
 def folder(tmp_path_factory):
-    place, corpus = tmp_path_factory.mktemp("models"), builtin_corpus(n_sentences=60, random_state=1)
+    place, corpus = (
+        tmp_path_factory.mktemp("models"),
+        builtin_corpus(n_sentences=60, random_state=1),
+    )
     words = corpus.column("word")
     CRF(max_iter=8, n_jobs=1).fit(words, corpus.y).save(place / "names.crf")
     LatentCRF(max_iter=3, n_jobs=1).fit(words[:20], corpus.y[:20]).save(place / "latent.crf")
     rows = [list(zip(*pair, strict=True)) for pair in zip(words, corpus.column("pos"), strict=True)]
-    CRF(max_iter=3, n_jobs=1, template="U:%x[0,0]\nU:%x[0,1]\nB").fit(rows[:20], corpus.y[:20]).save(place / "two.crf")
+    CRF(max_iter=3, n_jobs=1, template="U:%x[0,0]\nU:%x[0,1]\nB").fit(
+        rows[:20], corpus.y[:20]
+    ).save(place / "two.crf")
     return place
 
 
@@ -69,7 +75,9 @@ def tagger(folder):
 
 @pytest.fixture(scope="session")
 def client(folder):
-    models = Models([str(folder / "names.crf"), f"lat={folder / 'latent.crf'}", str(folder / "two.crf")])
+    models = Models(
+        [str(folder / "names.crf"), f"lat={folder / 'latent.crf'}", str(folder / "two.crf")]
+    )
     with TestClient(make_app(models, Limits(max_tokens=200, max_bytes=20_000))) as made:
         yield made
 
@@ -80,7 +88,7 @@ def asked(client, path="/tag", status=200, **body):
     return response.json()
 
 
-# -- labels -----------------------------------------------------------------------------------------------------------
+# -- labels ----------------------------------------------------------------------------------------
 
 
 def test_a_text_is_answered_as_the_tagger_answers(client, tagger):
@@ -93,20 +101,32 @@ def test_a_text_is_answered_as_the_tagger_answers(client, tagger):
     for sentence, decoding in zip(sentences, tagger.decode(words), strict=True):
         assert sentence["labels"] == decoding.labels
         assert sentence["log_probability"] == pytest.approx(decoding.log_probability, abs=1e-6)
-        assert sentence["probability"] == pytest.approx(math.exp(decoding.log_probability), abs=1e-6)
+        assert sentence["probability"] == pytest.approx(
+            math.exp(decoding.log_probability), abs=1e-6
+        )
         assert (sentence["exact"], sentence["gap"]) == (decoding.exact, decoding.gap)
         assert (sentence["document"], sentence["confidence"], sentence["states"]) == (0, None, [])
         assert sentence["text"] == TEXT[sentence["start"] : sentence["end"]]
-        assert all(TEXT[token["start"] : token["end"]] == token["text"] for token in sentence["tokens"])
+        assert all(
+            TEXT[token["start"] : token["end"]] == token["text"] for token in sentence["tokens"]
+        )
     for sentence, spans in zip(sentences, tagger.predict_spans(words), strict=True):
-        assert [(s["first"], s["last"] + 1, s["label"]) for s in sentence["spans"]] == [tuple(s[:3]) for s in spans]
-        assert [s["probability"] for s in sentence["spans"]] == pytest.approx([s.probability for s in spans], abs=1e-6)
+        assert [(s["first"], s["last"] + 1, s["label"]) for s in sentence["spans"]] == [
+            tuple(s[:3]) for s in spans
+        ]
+        assert [s["probability"] for s in sentence["spans"]] == pytest.approx(
+            [s.probability for s in spans], abs=1e-6
+        )
     entities = tagger.predict_entities([TEXT])[0]
     spans = [span for sentence in sentences for span in sentence["spans"]]
-    assert [(s["start"], s["end"], s["label"], s["text"]) for s in spans] == [tuple(e[:4]) for e in entities]
+    assert [(s["start"], s["end"], s["label"], s["text"]) for s in spans] == [
+        tuple(e[:4]) for e in entities
+    ]
     for sentence, ranked in zip(sentences, tagger.predict_nbest(words, 3), strict=True):
         assert [row["labels"] for row in sentence["nbest"]] == [labels for labels, _ in ranked]
-        assert [row["probability"] for row in sentence["nbest"]] == pytest.approx([p for _, p in ranked], abs=1e-6)
+        assert [row["probability"] for row in sentence["nbest"]] == pytest.approx(
+            [p for _, p in ranked], abs=1e-6
+        )
         assert sentence["nbest"][0]["spans"] == sentence["spans"]
     for sentence, rows in zip(sentences, tagger.predict_marginals(words), strict=True):
         assert [pytest.approx(row, abs=1e-6) for row in rows] == sentence["marginals"]
@@ -128,12 +148,16 @@ def test_several_texts_and_tokens(client, tagger):
 
 def test_latent_states_decoders_rules_and_columns(client, folder):
     latent, words = load(folder / "latent.crf"), [["She", "ran"]]
-    (sentence,) = asked(client, model="lat", tokens=words, states=True, decoder="viterbi")["sentences"]
+    (sentence,) = asked(client, model="lat", tokens=words, states=True, decoder="viterbi")[
+        "sentences"
+    ]
     assert sentence["states"] == [
         pytest.approx(row, abs=1e-6) for row in latent.predict_marginals(words, latent=True)[0]
     ]
     assert sentence["labels"] == latent.decode(words, "viterbi")[0].labels
-    (sentence,) = asked(client, tokens=[["Mary", "saw", "her"]], rules=['at_most(0, "NP")'])["sentences"]
+    (sentence,) = asked(client, tokens=[["Mary", "saw", "her"]], rules=['at_most(0, "NP")'])[
+        "sentences"
+    ]
     assert sentence["spans"]
     assert "NP" not in [span["label"] for span in sentence["spans"]]
     row = [["She", "PRP"], ["ran", "VBD"]]
@@ -143,14 +167,23 @@ def test_latent_states_decoders_rules_and_columns(client, folder):
 
 def test_a_lone_surrogate_comes_back(client):
     response = client.post("/tag", content=b'{"tokens": [["\\ud800", "\xc3\xa9"]]}')
-    assert [token["text"] for token in json.loads(response.content)["sentences"][0]["tokens"]] == ["\ud800", "é"]
+    assert [token["text"] for token in json.loads(response.content)["sentences"][0]["tokens"]] == [
+        "\ud800",
+        "é",
+    ]
 
 
 def test_an_explanation_is_that_of_the_command(client, tagger):
     why = asked(client, "/explain", text=TEXT, sentence=1, token=1)
     corpus = Corpus.from_sequences([["She", "ran", "to", "London", "!"]])
     (facts,) = sentence_facts(tagger, corpus, 0, 1)["layers"][""]
-    more = {"model": "names", "sentence": 1, "words": ["She", "ran", "to", "London", "!"], "start": 26, "end": 29}
+    more = {
+        "model": "names",
+        "sentence": 1,
+        "words": ["She", "ran", "to", "London", "!"],
+        "start": 26,
+        "end": 29,
+    }
     assert why == json.loads(json.dumps(facts)) | more
     assert "start" not in asked(client, "/explain", tokens=[["She", "ran"]], token=0)
 
@@ -161,13 +194,29 @@ REFUSED = [
     ({"text": 3}, 400, "text: expected a text, got 3"),
     ({"texts": "a"}, 400, "texts: expected a list, got 'a'"),
     ({"texts": ["a", 1]}, 400, "texts[1]: expected a text, got 1"),
-    ({"tokens": [["a", 1]]}, 400, "tokens[0][1]: expected a word, or a list of a word and further columns, got 1"),
-    ({"tokens": [["a", ["b", "c"]]]}, 400, "tokens[0][1]: the model reads a word at each token, got 2"),
+    (
+        {"tokens": [["a", 1]]},
+        400,
+        "tokens[0][1]: expected a word, or a list of a word and further columns, got 1",
+    ),
+    (
+        {"tokens": [["a", ["b", "c"]]]},
+        400,
+        "tokens[0][1]: the model reads a word at each token, got 2",
+    ),
     ({"text": "a", "nbest": 101}, 400, "nbest: expected a whole number from 1 to 100, got 101"),
     ({"text": "a", "nbest": True}, 400, "nbest: expected a whole number from 1 to 100, got True"),
     ({"text": "a", "marginal": True}, 400, "unknown key 'marginal'; did you mean 'marginals'?"),
-    ({"text": "a", "decoder": "x"}, 400, "decoder: expected one of viterbi, marginal, ldi, exact, mbr, got 'x'"),
-    ({"text": "a", "rules": ["at_most(", "x"]}, 400, "rule 'at_most(': expected a rule as in Python with labels"),
+    (
+        {"text": "a", "decoder": "x"},
+        400,
+        "decoder: expected one of viterbi, marginal, ldi, exact, mbr, got 'x'",
+    ),
+    (
+        {"text": "a", "rules": ["at_most(", "x"]},
+        400,
+        "rule 'at_most(': expected a rule as in Python with labels",
+    ),
     ({"text": "a", "rules": ["once"], "states": True}, 400, "states: not together with rules"),
     ({"text": "a", "model": "two"}, 400, "text: the model reads 2 columns"),
     ({"text": "a", "model": "nix"}, 404, "model: no model 'nix', expected one of names, lat, two"),
@@ -186,13 +235,25 @@ def test_refusals_are_one_line(client, body, status, line):
 def test_further_refusals(client):
     for content in (b"x", b"", b"[" * 5000, b"\xff"):
         assert client.post("/tag", content=content).json() == {"error": "the body is not JSON"}
-    assert client.post("/tag", content=b"[]").json() == {"error": "expected a JSON object, got a list of 0"}
-    pieces = client.post("/tag", content=(b" " * 1000 for _ in range(30)))  # of no length that is known before
+    assert client.post("/tag", content=b"[]").json() == {
+        "error": "expected a JSON object, got a list of 0"
+    }
+    # of no length that is known before
+    pieces = client.post("/tag", content=(b" " * 1000 for _ in range(30)))
     assert (pieces.status_code, pieces.json()["error"][:11]) == (413, "the body is")
     assert asked(client, "/explain", 400, text="a")["error"].startswith("token: missing")
-    assert asked(client, "/explain", 400, text="a", token=1)["error"] == "token: expected one from 0 to 0, got 1"
-    assert "sentence: expected" in asked(client, "/explain", 400, text="a", token=0, sentence=2)["error"]
-    assert (client.get("/nix").status_code, client.get("/nix").json()) == (404, {"error": "not found"})
+    assert (
+        asked(client, "/explain", 400, text="a", token=1)["error"]
+        == "token: expected one from 0 to 0, got 1"
+    )
+    assert (
+        "sentence: expected"
+        in asked(client, "/explain", 400, text="a", token=0, sentence=2)["error"]
+    )
+    assert (client.get("/nix").status_code, client.get("/nix").json()) == (
+        404,
+        {"error": "not found"},
+    )
     assert client.get("/tag").status_code == 405
     assert client.get("/static/../app.py").status_code == 404
     assert client.get("/docs").status_code == 404
@@ -206,10 +267,13 @@ def test_mistakes_of_ours_show_nothing(folder, monkeypatch):
     app = make_app(Models([str(folder / "names.crf")]))
     with TestClient(app, raise_server_exceptions=False) as client:
         response = client.post("/tag", json={"text": "a"})
-    assert (response.status_code, response.json()) == (500, {"error": "unexpected error, a mistake of ours"})
+    assert (response.status_code, response.json()) == (
+        500,
+        {"error": "unexpected error, a mistake of ours"},
+    )
 
 
-# -- batches ----------------------------------------------------------------------------------------------------------
+# -- batches ---------------------------------------------------------------------------------------
 
 
 def answered(worker, questions):
@@ -227,7 +291,10 @@ def answered(worker, questions):
 
 
 def test_requests_that_wait_are_answered_together_and_in_order(folder):
-    served, corpus = Served("names", str(folder / "names.crf"), 1), builtin_corpus(n_sentences=40, random_state=3)
+    served, corpus = (
+        Served("names", str(folder / "names.crf"), 1),
+        builtin_corpus(n_sentences=40, random_state=3),
+    )
     words = corpus.column("word")
     kinds = [Options(), Options(nbest=2), Options(marginals=True, spans=False)]
     questions = [(Asked(None, words[n : n + 1 + n % 3]), kinds[n % 3]) for n in range(30)]
@@ -248,9 +315,17 @@ def test_requests_that_wait_are_answered_together_and_in_order(folder):
 
 def test_a_bad_request_spoils_no_other(folder):
     served = Served("names", str(folder / "names.crf"), 1)
-    good, long, wrong = Asked(["She ran."], None), Asked(["a " * 50], None), Asked(None, [[["a", "b"]]])
-    questions = [(each, Options()) for each in (good, long, wrong, good)] + [(good, Options(decoder="x"))]
-    first, large, columns, last, decoder = answered(Worker(served, Limits(max_tokens=20), Counts()), questions)
+    good, long, wrong = (
+        Asked(["She ran."], None),
+        Asked(["a " * 50], None),
+        Asked(None, [[["a", "b"]]]),
+    )
+    questions = [(each, Options()) for each in (good, long, wrong, good)] + [
+        (good, Options(decoder="x"))
+    ]
+    first, large, columns, last, decoder = answered(
+        Worker(served, Limits(max_tokens=20), Counts()), questions
+    )
     assert first == last
     assert first[0]["labels"]
     assert large.status == 413
@@ -269,21 +344,29 @@ def test_time_and_the_number_of_waiting_requests_are_limited(folder, monkeypatch
     assert (late.value.status, full.value.status) == (503, 503)
 
 
-# -- models, health, metrics ------------------------------------------------------------------------------------------
+# -- models, health, metrics -----------------------------------------------------------------------
 
 
 def test_models_and_health(client):
     answer = client.get("/models").json()
     assert answer["default"] == "names"
     names, latent, two = answer["models"]
-    assert (names["name"], names["kind"], names["probabilities"], names["latent"]) == ("names", "CRF", True, False)
+    assert (names["name"], names["kind"], names["probabilities"], names["latent"]) == (
+        "names",
+        "CRF",
+        True,
+        False,
+    )
     assert (latent["name"], latent["kind"], latent["latent"]) == ("lat", "LatentCRF", True)
     assert names["columns"] == ["word"]
     assert len(two["columns"]) == 2
     assert "B-NP" in names["labels"]
     assert names["decoder"] in names["decoders"]
     health = client.get("/health").json()
-    assert (health["status"], [each["name"] for each in health["models"]]) == ("ok", ["names", "lat", "two"])
+    assert (health["status"], [each["name"] for each in health["models"]]) == (
+        "ok",
+        ["names", "lat", "two"],
+    )
     assert [each["problem"] for each in health["models"]] == [None] * 3
 
 
@@ -294,7 +377,8 @@ def test_metrics_are_those_of_prometheus(folder):
         client.get("/secret")
         text = client.get("/metrics").text
     line = re.compile(
-        r'(?:# (?:HELP|TYPE) \w+ .+)|(?:(\w+)(\{\w+="[^"]*"(?:,\w+="[^"]*")*\})? (\d+(?:\.\d+)?(?:e-\d+)?))'
+        r'(?:# (?:HELP|TYPE) \w+ .+)|(?:(\w+)(\{\w+="[^"]*"(?:,\w+="[^"]*")*\})? '
+        r"(\d+(?:\.\d+)?(?:e-\d+)?))"
     )
     values = {}
     for each in text.splitlines():
@@ -352,7 +436,7 @@ def test_files_are_watched_in_the_background(folder, tmp_path):
             labels = asked(client, tokens=[["The", "dog"]])["sentences"][0]["labels"]
 
 
-# -- access, the page, Label Studio -----------------------------------------------------------------------------------
+# -- access, the page, Label Studio ----------------------------------------------------------------
 
 
 def test_a_token_opens_all_but_health_and_the_page_needs_none(folder):
@@ -367,9 +451,17 @@ def test_a_token_opens_all_but_health_and_the_page_needs_none(folder):
             assert (response.status_code, list(response.json())) == (401, ["error"])
             assert client.get("/metrics", headers=headers).status_code == 401
         assert (
-            client.post("/tag", json={"text": "a"}, headers={"authorization": "Bearer open sesame"}).status_code == 200
+            client.post(
+                "/tag", json={"text": "a"}, headers={"authorization": "Bearer open sesame"}
+            ).status_code
+            == 200
         )
-        assert client.post("/tag", json={"text": "a"}, auth=("label-studio", "open sesame")).status_code == 200
+        assert (
+            client.post(
+                "/tag", json={"text": "a"}, auth=("label-studio", "open sesame")
+            ).status_code
+            == 200
+        )
         assert client.get("/health").status_code == client.get("/").status_code == 200
 
 
@@ -379,26 +471,48 @@ def test_the_page_and_the_document(client):
     assert client.get("/static/index.html").text == page.text
     document = client.get("/openapi.json").json()
     assert {"/tag", "/explain", "/models", "/health", "/metrics"} <= document["paths"].keys()
-    schema = document["paths"]["/tag"]["post"]["requestBody"]["content"]["application/json"]["schema"]
-    assert {"model", "text", "texts", "tokens", "nbest", "marginals", "spans", "states"} <= schema["properties"].keys()
-    answer = document["paths"]["/tag"]["post"]["responses"]["200"]["content"]["application/json"]["schema"]
+    schema = document["paths"]["/tag"]["post"]["requestBody"]["content"]["application/json"][
+        "schema"
+    ]
+    assert {"model", "text", "texts", "tokens", "nbest", "marginals", "spans", "states"} <= schema[
+        "properties"
+    ].keys()
+    answer = document["paths"]["/tag"]["post"]["responses"]["200"]["content"]["application/json"][
+        "schema"
+    ]
     assert answer["properties"]["sentences"]["items"]["required"] == SENTENCE_KEYS
 
 
 def test_label_studio(client, tagger):
     assert (
-        client.post("/setup", json={"project": "1", "schema": "<View/>"}).json()["model_version"].startswith("names ")
+        client.post("/setup", json={"project": "1", "schema": "<View/>"})
+        .json()["model_version"]
+        .startswith("names ")
     )
     text = "\U0001f600 The old man saw Mary."
-    config = '<View><Labels name="ner" toName="t"><Label value="NP"/></Labels><Text name="t" value="$body"/></View>'
-    body = {"tasks": [{"id": 1, "data": {"body": text}}, {"id": 2, "data": {"body": ""}}], "label_config": config}
-    answer = asked(client, "/predict", **body, project="1.2", params={"login": None, "password": None, "context": None})
+    config = (
+        '<View><Labels name="ner" toName="t"><Label value="NP"/></Labels><Text name="t" '
+        'value="$body"/></View>'
+    )
+    body = {
+        "tasks": [{"id": 1, "data": {"body": text}}, {"id": 2, "data": {"body": ""}}],
+        "label_config": config,
+    }
+    answer = asked(
+        client,
+        "/predict",
+        **body,
+        project="1.2",
+        params={"login": None, "password": None, "context": None},
+    )
     first, empty = answer["results"]
     assert answer["model_version"] == first["model_version"]
     assert (empty["result"], empty["score"]) == ([], 1.0)
     assert first["model_version"].startswith("names ")
     entities = tagger.predict_entities([text])[0]
-    assert [each["value"]["text"] for each in first["result"]] == [entity.text for entity in entities]
+    assert [each["value"]["text"] for each in first["result"]] == [
+        entity.text for entity in entities
+    ]
     for each, entity in zip(first["result"], entities, strict=True):
         assert (each["from_name"], each["to_name"], each["type"]) == ("ner", "t", "labels")
         assert each["value"]["labels"] == [entity.type]
@@ -406,11 +520,12 @@ def test_label_studio(client, tagger):
     assert asked(client, "/predict", tasks=[{"data": {"text": "She ran."}}])["results"][0]["result"]
     assert asked(client, "/predict", 400, tasks=3) == {"error": "tasks: expected a list of tasks"}
     assert (
-        asked(client, "/predict", 400, tasks=[{"data": {"text": 3}}])["error"] == "tasks[0].data.text: expected a text"
+        asked(client, "/predict", 400, tasks=[{"data": {"text": 3}}])["error"]
+        == "tasks[0].data.text: expected a text"
     )
 
 
-# -- the command ------------------------------------------------------------------------------------------------------
+# -- the command -----------------------------------------------------------------------------------
 
 
 def test_the_command_refuses_in_one_line(run, folder, tmp_path, monkeypatch):
@@ -421,7 +536,11 @@ def test_the_command_refuses_in_one_line(run, folder, tmp_path, monkeypatch):
     assert (code, "another model is called 'names'" in error) == (2, True)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         code, _, error = run("serve", names, "--port", taken.getsockname()[1])
-    assert (code, "cannot listen there: address already in use" in error, error.count("\n")) == (2, True, 1)
+    assert (code, "cannot listen there: address already in use" in error, error.count("\n")) == (
+        2,
+        True,
+        1,
+    )
     code, _, error = run("serve", names, "--token", "")
     assert (code, error[:20]) == (2, "labelwright: --token")
     monkeypatch.setattr(application.importlib.util, "find_spec", lambda name: None)
@@ -444,7 +563,15 @@ def test_another_host_without_a_token_is_warned_of(run, folder, monkeypatch):
 @pytest.mark.skipif(os.name == "nt", reason="signals")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_the_service(folder, number):
-    command = [sys.executable, "-m", "labelwright", "serve", str(folder / "names.crf"), "--port", "0"]
+    command = [
+        sys.executable,
+        "-m",
+        "labelwright",
+        "serve",
+        str(folder / "names.crf"),
+        "--port",
+        "0",
+    ]
     environment = os.environ | {"LABELWRIGHT_ENGINE": "numpy"}
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
     try:

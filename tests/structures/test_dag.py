@@ -1,4 +1,5 @@
-"""Sums, best paths, covariances and samples of small random graphs against enumeration of all their paths."""
+"""Sums, best paths, covariances and samples of small random graphs against enumeration of all their
+paths."""
 
 import itertools
 from collections import Counter
@@ -30,13 +31,19 @@ from labelwright.structures.lattice import posterior, posterior_arcs
 
 
 class Enumerated:
-    """All paths of a graph (tuples of arcs), those that are not forbidden with their scores, the best first."""
+    """All paths of a graph (tuples of arcs), those that are not forbidden with their scores, the
+    best first."""
 
     def __init__(self, graph, scores):
         leaving = {}
         for arc, node in enumerate(graph.source.tolist()):
             leaving.setdefault(node, []).append(arc)
-        ways = [(arc,) for node in leaving for arc in leaving[node] if node not in set(graph.target.tolist())]
+        ways = [
+            (arc,)
+            for node in leaving
+            for arc in leaving[node]
+            if node not in set(graph.target.tolist())
+        ]
         self.all = []
         while ways:
             way = ways.pop()
@@ -77,12 +84,16 @@ class Drawn:
         return iter((self.graph, self.scores))
 
     def __repr__(self):
-        return f"Drawn({self.graph.source.tolist()}, {self.graph.target.tolist()}, {self.scores.tolist()})"
+        return (
+            f"Drawn({self.graph.source.tolist()}, {self.graph.target.tolist()}, "
+            f"{self.scores.tolist()})"
+        )
 
 
 @st.composite
 def drawn(draw, largest=1e3):
-    """Graphs with parallel arcs, several sources and sinks, nodes without arcs, forbidden arcs, scores of any size."""
+    """Graphs with parallel arcs, several sources and sinks, nodes without arcs, forbidden arcs,
+    scores of any size."""
     n_nodes = draw(st.integers(2, 7))
     random = np.random.default_rng(draw(st.integers(0, 100_000)))
     names = random.permutation(n_nodes)  # topological order is not that of the numbers
@@ -99,11 +110,13 @@ def drawn(draw, largest=1e3):
 
 
 NOTHING = Drawn(dag([], []), np.empty(0))
-STUCK = Drawn(dag([0, 1, 0], [1, 2, 2]), np.array([0.0, -np.inf, -np.inf]))  # a forbidden arc makes no sink of node 1
-APART = Drawn(dag([0, 2], [1, 3]), np.array([0.0, -800.0]))  # the second path is too small for a float
+# a forbidden arc makes no sink of node 1
+STUCK = Drawn(dag([0, 1, 0], [1, 2, 2]), np.array([0.0, -np.inf, -np.inf]))
+# the second path is too small for a float
+APART = Drawn(dag([0, 2], [1, 3]), np.array([0.0, -800.0]))
 
 
-# --- sums -------------------------------------------------------------------------------------------------------------
+# --- sums -----------------------------------------------------------------------------------------
 
 
 @many
@@ -123,7 +136,9 @@ def test_log_space_gives_the_same_sums(case):
     graph, scores = case
     scratch, arcs = np.empty((3, graph.n_nodes)), np.empty(len(scores))
     ends = graph.sources, graph.sinks
-    log_z = kernels.posteriors_in_log_space(graph.source, graph.target, scores, *ends, *scratch, arcs)
+    log_z = kernels.posteriors_in_log_space(
+        graph.source, graph.target, scores, *ends, *scratch, arcs
+    )
     assert log_z == pytest.approx(sums(*case).log_z, abs=1e-13 * case.size)
     np.testing.assert_allclose(arcs, sums(*case).arcs, atol=1e-12 * case.size)
 
@@ -158,7 +173,7 @@ def test_a_small_entropy_keeps_its_digits():
     assert entropy(dag([0, 0], [1, 1]), [1000.0, 960.0]) == pytest.approx(expected, rel=1e-9)
 
 
-# --- best paths -------------------------------------------------------------------------------------------------------
+# --- best paths -----------------------------------------------------------------------------------
 
 
 def is_path(graph, arcs):
@@ -195,7 +210,7 @@ def test_the_best_paths_come_in_order(case, n):
         assert case.scores[path].sum() == pytest.approx(score, abs=1e-13 * case.size)
 
 
-# --- covariances ------------------------------------------------------------------------------------------------------
+# --- covariances ----------------------------------------------------------------------------------
 
 
 @many
@@ -217,7 +232,7 @@ def test_what_all_paths_gain_has_no_covariance():
     np.testing.assert_allclose(cov, 0.0, atol=1e-7)
 
 
-# --- samples ----------------------------------------------------------------------------------------------------------
+# --- samples --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -241,7 +256,9 @@ def test_samples_are_as_frequent_as_they_are_probable(source, target, scores):
 
 def test_the_seed_decides_the_sample():
     graph, scores = dag([0, 0, 1, 1], [1, 1, 2, 2]), [0.0, 0.1, 0.2, 0.3]
-    first, again, other = (np.array(sample(graph, scores, 50, random_state=seed)) for seed in (1, 1, 2))
+    first, again, other = (
+        np.array(sample(graph, scores, 50, random_state=seed)) for seed in (1, 1, 2)
+    )
     assert (first == again).all()
     assert (first != other).any()
 
@@ -262,13 +279,16 @@ class Zeros:
 
 def test_nothing_is_drawn_behind_an_arc_whose_continuations_underflow(monkeypatch):
     graph = dag([0, 0, 1, 2], [1, 2, 3, 3])
-    monkeypatch.setattr("labelwright.structures.dag._possible", lambda graph, scores: np.array([5e-324, 1.0, 0.0, 1.0]))
+    monkeypatch.setattr(
+        "labelwright.structures.dag._possible",
+        lambda graph, scores: np.array([5e-324, 1.0, 0.0, 1.0]),
+    )
     monkeypatch.setattr(np.random, "default_rng", lambda seed: Zeros)
     with pytest.raises(OptionError, match="too far apart"):
         sample(graph, np.zeros(4), 1)
 
 
-# --- chains -----------------------------------------------------------------------------------------------------------
+# --- chains ---------------------------------------------------------------------------------------
 
 
 @many
@@ -281,7 +301,11 @@ def test_a_chain_is_a_graph(case):
     assert found.log_z == pytest.approx(truth.log_z, abs=case.digits)
     T, Q = lattice.node.shape
     nodes, arcs = np.zeros((T + 1, Q)), np.zeros((T, case.graph.n_arcs))
-    np.add.at(nodes, (chain.token[chain.node >= 0], chain.node[chain.node >= 0]), found.arcs[chain.node >= 0])
+    np.add.at(
+        nodes,
+        (chain.token[chain.node >= 0], chain.node[chain.node >= 0]),
+        found.arcs[chain.node >= 0],
+    )
     np.testing.assert_allclose(nodes[:T], truth.nodes, atol=case.digits)
     own = chain.arc >= 0
     np.add.at(arcs, (chain.token[own], chain.arc[own]), found.arcs[own])
@@ -298,7 +322,7 @@ def test_a_chain_is_a_graph(case):
         assert gap < case.digits or (codes == best).all()
 
 
-# --- order and errors -------------------------------------------------------------------------------------------------
+# --- order and errors -----------------------------------------------------------------------------
 
 
 @many
@@ -343,17 +367,32 @@ def test_a_cycle_is_named(seed):
         (([0, 1], [1, 2], 2), r"^target: arc 1: expected a node of 0 to 1, got 2$"),
         (([0], [0, 1]), r"^arcs: 1 sources, but 2 targets$"),
         (([0.5], [1]), r"^source: expected a list of whole numbers, got float64 of shape \(1,\)$"),
-        (([[0]], [[1]]), r"^source: expected a list of whole numbers, got int64 of shape \(1, 1\)$"),
+        (
+            ([[0]], [[1]]),
+            r"^source: expected a list of whole numbers, got int64 of shape \(1, 1\)$",
+        ),
         (([0], [1], 0), r"^source: arc 0: there are no nodes, got 0$"),
-        (([1, 0], [2, 1]), r"^arcs: arc 1 leads into node 1 but comes after arc 0, .*`ordered` sorts them\)$"),
-        (([0, 3, 5], [3, 5, 3]), r"^arcs: there is a cycle, 3 -> 5 -> 3; expected a graph without cycles$"),
+        (
+            ([1, 0], [2, 1]),
+            r"^arcs: arc 1 leads into node 1 but comes after arc 0, .*`ordered` sorts them\)$",
+        ),
+        (
+            ([0, 3, 5], [3, 5, 3]),
+            r"^arcs: there is a cycle, 3 -> 5 -> 3; expected a graph without cycles$",
+        ),
         (([0, 1], [1, 1]), r"^arcs: there is a cycle, 1 -> 1; expected a graph without cycles$"),
         (([0], [1], "3"), r"^n_nodes: expected a whole number, 0 to 2,147,483,647, got '3'$"),
         (([0], [1], -1), r"^n_nodes: expected a whole number, 0 to 2,147,483,647, got -1$"),
         (([], [], -1), r"^n_nodes: expected a whole number, 0 to 2,147,483,647, got -1$"),
         (([0], [1], 2.5), r"^n_nodes: expected a whole number, 0 to 2,147,483,647, got 2.5$"),
-        (([0], [1], 2**31), r"^n_nodes: expected a whole number, 0 to 2,147,483,647, got 2147483648$"),
-        (([0], [2**40]), r"^arcs: expected nodes below 2,147,483,647, got 1099511627776; number them from 0 on$"),
+        (
+            ([0], [1], 2**31),
+            r"^n_nodes: expected a whole number, 0 to 2,147,483,647, got 2147483648$",
+        ),
+        (
+            ([0], [2**40]),
+            r"^arcs: expected nodes below 2,147,483,647, got 1099511627776; number them from 0 on$",
+        ),
         ((["a"], [1]), r"^source: expected a list of whole numbers, got <U1 of shape \(1,\)$"),
         (([0], [[1], [1, 2]]), r"^target: expected a list of numbers, got rows of unequal length$"),
     ],
@@ -381,14 +420,20 @@ def test_questions_that_cannot_be_answered():
     assert labelwright.structures.dag.MOST == MOST
     for n in (0, 1.5, True, "3", MOST + 1, 10**12):
         for question in (best_paths, sample):
-            with pytest.raises(OptionError, match=r"^n: expected a whole number, 1 to 100,000, got "):
+            with pytest.raises(
+                OptionError, match=r"^n: expected a whole number, 1 to 100,000, got "
+            ):
                 question(graph, [0.0, 0.0], n)
     for question in (entropy, lambda *a: covariance(*a, [0.0, 0.0]), lambda *a: sample(*a, 3)):
-        with pytest.raises(OptionError, match=r"^scores: every path is forbidden, expected at least one$"):
+        with pytest.raises(
+            OptionError, match=r"^scores: every path is forbidden, expected at least one$"
+        ):
             question(graph, [0.0, -np.inf])
 
 
-@pytest.mark.parametrize("scores", [[1e308, 1e308], [-1e308, -1e308], [1e308, 1e308, -1e308, -1e308], [-9e307] * 20])
+@pytest.mark.parametrize(
+    "scores", [[1e308, 1e308], [-1e308, -1e308], [1e308, 1e308, -1e308, -1e308], [-9e307] * 20]
+)
 @pytest.mark.parametrize("beside", [False, True])
 def test_sums_that_no_float_holds_are_refused(scores, beside):
     step = list(range(len(scores)))
@@ -396,10 +441,20 @@ def test_sums_that_no_float_holds_are_refused(scores, beside):
     if beside:  # another way round
         source, target, scores = [*source, 0], [*target, len(step)], [*scores, 0.0]
     graph = dag(source, target)
-    for question in (sums, best_path, lambda *a: best_paths(*a, 2), entropy, lambda *a: sample(*a, 2)):
-        with pytest.raises(OptionError, match=r"^scores: they add up to more than a float holds, got sizes up to "):
+    for question in (
+        sums,
+        best_path,
+        lambda *a: best_paths(*a, 2),
+        entropy,
+        lambda *a: sample(*a, 2),
+    ):
+        with pytest.raises(
+            OptionError, match=r"^scores: they add up to more than a float holds, got sizes up to "
+        ):
             question(graph, scores)
-    with pytest.raises(OptionError, match=r"^gains: they add up to more than a float holds, got sizes up to "):
+    with pytest.raises(
+        OptionError, match=r"^gains: they add up to more than a float holds, got sizes up to "
+    ):
         covariance(graph, [0.0] * len(scores), scores)
 
 

@@ -1,5 +1,5 @@
-"""Probabilities from scores so large that float64 leaves few digits for what counts: they still add up to 1, and what
-all paths have in common changes nothing."""
+"""Probabilities from scores so large that float64 leaves few digits for what counts: they still add
+up to 1, and what all paths have in common changes nothing."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,13 @@ from labelwright.engine.choice import compiled, using
 from labelwright.errors import OptionError
 from labelwright.kernels import clamped, inference
 from labelwright.structures import dag
-from labelwright.structures.lattice import arcs_from, posterior, posterior_arcs, sample, span_probabilities
+from labelwright.structures.lattice import (
+    arcs_from,
+    posterior,
+    posterior_arcs,
+    sample,
+    span_probabilities,
+)
 from labelwright.structures.states import state_space
 
 T, LABELS, SIZES = 6, ("O", "B-X", "I-X"), (1, 2, 2)
@@ -33,7 +39,8 @@ def engine(request):
 
 
 def lattice_of(node, arc, order):
-    """A lattice with these scores of arcs; of order 2 they are those of the first and the last state of a triple."""
+    """A lattice with these scores of arcs; of order 2 they are those of the first and the last
+    state of a triple."""
     space = state_space(LABELS, SIZES, order)
     scores = Scores(node, arc)
     if order == 2:
@@ -42,18 +49,23 @@ def lattice_of(node, arc, order):
 
 
 def flows(lattice):
-    """P(node), and what goes out of each node before its token and into each node after it, from P(arc)."""
+    """P(node), and what goes out of each node before its token and into each node after it, from
+    P(arc)."""
     sums = posterior(lattice)
     arcs = posterior_arcs(lattice, sums)
     source, target = lattice.graph.ends
     Q = sums.nodes.shape[1]
-    out, into = (np.array([np.bincount(end, row, Q) for row in arcs[1:]]) for end in (source, target))
+    out, into = (
+        np.array([np.bincount(end, row, Q) for row in arcs[1:]]) for end in (source, target)
+    )
     return sums.nodes, out, into
 
 
 def scaled_log_z(lattice):
     """log Z without logarithms of sums; NaN where it takes them."""
-    return inference._scaled_messages(*lattice[:2], lattice.graph.blocks, *np.empty((2, *lattice.node.shape)))
+    return inference._scaled_messages(
+        *lattice[:2], lattice.graph.blocks, *np.empty((2, *lattice.node.shape))
+    )
 
 
 def spans_of(lattice, space):
@@ -63,7 +75,9 @@ def spans_of(lattice, space):
     found = np.zeros((T, T + 1))
     for begin in range(T):
         for end in range(begin + 1, T + 1):
-            (found[begin, end],) = span_probabilities(lattice, sums, np.array([[begin, end, 0]]), transitions)
+            (found[begin, end],) = span_probabilities(
+                lattice, sums, np.array([[begin, end, 0]]), transitions
+            )
     return found
 
 
@@ -97,12 +111,16 @@ def test_probabilities_add_up_to_one(engine, scale, order, by_token, drawn):
 @pytest.mark.parametrize("order", [1, 2])
 @pytest.mark.parametrize("scale", [0.0, *SCALES])
 @pytest.mark.parametrize("larger", ["nodes", "arcs"])
-def test_what_all_paths_have_in_common_changes_nothing(engine, larger, scale, order, by_token, late):
-    """The nodes of a token, or all arcs, get the same number; with `late`, a path that looks hopeless at first wins,
-    which takes logarithms."""
+def test_what_all_paths_have_in_common_changes_nothing(
+    engine, larger, scale, order, by_token, late
+):
+    """The nodes of a token, or all arcs, get the same number; with `late`, a path that looks
+    hopeless at first wins, which takes logarithms."""
     random = np.random.default_rng(order)
     node, arc = np.zeros((T, S)), np.zeros((T if by_token else 1, S, S))
-    (node if larger == "arcs" else arc)[:] = random.normal(size=arc.shape if larger == "nodes" else node.shape)
+    (node if larger == "arcs" else arc)[:] = random.normal(
+        size=arc.shape if larger == "nodes" else node.shape
+    )
     if late:
         if larger == "nodes":
             arc[:, :, 0] -= 2000.0
@@ -127,18 +145,24 @@ def test_what_all_paths_have_in_common_changes_nothing(engine, larger, scale, or
         sums, wanted = posterior(lattice), posterior_arcs(expected, posterior(expected))
         token, state = (x.ravel() for x in np.meshgrid(np.arange(1, T), np.arange(S)))
         places = lattice.graph.contexts.base[state][:, None] + np.arange(S)
-        np.testing.assert_allclose(arcs_from(lattice, sums, token, state), wanted[token[:, None], places], atol=1e-9)
+        np.testing.assert_allclose(
+            arcs_from(lattice, sums, token, state), wanted[token[:, None], places], atol=1e-9
+        )
 
 
 @pytest.mark.parametrize("order", [1, 2])
 @pytest.mark.parametrize("scale", SCALES)
 def test_latent_paths_of_a_labelling_add_up_to_one(engine, scale, order):
     random = np.random.default_rng(1)
-    node, arc, graph = lattice_of(*(random.integers(0, 2, shape) * scale for shape in ((T, S), (1, S, S))), order)[0]
+    node, arc, graph = lattice_of(
+        *(random.integers(0, 2, shape) * scale for shape in ((T, S), (1, S, S))), order
+    )[0]
     label = np.array([0, 1, 2, 2, 1, 2], np.int32)
     states = np.zeros((T, graph.most_in_context))
     pairs = np.zeros((T, graph.most_in_context, graph.most_targets))
-    assert np.isfinite(clamped.clamped_in_log_space(node, arc, graph.contexts, label, states, pairs))
+    assert np.isfinite(
+        clamped.clamped_in_log_space(node, arc, graph.contexts, label, states, pairs)
+    )
     np.testing.assert_allclose(states.sum(axis=1), 1, rtol=1e-9)
     np.testing.assert_allclose(pairs[1:].sum(axis=(1, 2)), 1, rtol=1e-9)
 
@@ -160,9 +184,13 @@ def test_sampling_says_that_there_is_no_path(engine):
 
 @pytest.mark.parametrize("scale", [1.0, 1e12, 1e19])
 def test_nearly_equal_paths_are_not_searched_all_at_once(engine, monkeypatch, scale):
-    """Scores are rounded differently at each token; the queue holds two suffixes for each token of the paths taken."""
+    """Scores are rounded differently at each token; the queue holds two suffixes for each token of
+    the paths taken."""
     random = np.random.default_rng(0)
-    node, arc = random.uniform(0, scale, (30, 1)).repeat(S, axis=1), np.full((1, S, S), random.uniform(0, scale))
+    node, arc = (
+        random.uniform(0, scale, (30, 1)).repeat(S, axis=1),
+        np.full((1, S, S), random.uniform(0, scale)),
+    )
     lattice, _ = lattice_of(node + random.normal(size=node.shape) * 1e-3, arc, 1)
     monkeypatch.setattr(paths_module, "doubled", lambda pool: pytest.fail("more than 184 suffixes"))
     paths, scores = best_paths(lattice, 2)

@@ -1,4 +1,5 @@
-"""Sums, best paths and spans of random lattices of both orders against enumeration of all their paths."""
+"""Sums, best paths and spans of random lattices of both orders against enumeration of all their
+paths."""
 
 import itertools
 
@@ -27,14 +28,16 @@ from labelwright.structures.lattice import (
 )
 from labelwright.structures.states import state_space
 
-# --- graphs -----------------------------------------------------------------------------------------------------------
+# --- graphs ---------------------------------------------------------------------------------------
 
 
 @st.composite
 def spaces(draw):
     """Spaces of both orders, of order 2 with and without pairs that are not there."""
     sizes = draw(st.lists(st.integers(1, 3), min_size=1, max_size=4))
-    space = state_space([f"l{i}" for i in range(len(sizes))], sizes, draw(st.sampled_from([1, 2, 2])))
+    space = state_space(
+        [f"l{i}" for i in range(len(sizes))], sizes, draw(st.sampled_from([1, 2, 2]))
+    )
     if space.graph.order == 2 and draw(st.booleans()):
         random, L = np.random.default_rng(draw(st.integers(0, 1000))), len(sizes)
         start, arc = random.random(L) < 0.6, random.random((L, L)) < 0.6
@@ -45,7 +48,11 @@ def spaces(draw):
 
 def followers(graph, q):
     """The nodes to which an arc leads from node q."""
-    return list(range(graph.n_nodes)) if graph.order == 1 else np.flatnonzero(graph.previous == graph.state[q]).tolist()
+    return (
+        list(range(graph.n_nodes))
+        if graph.order == 1
+        else np.flatnonzero(graph.previous == graph.state[q]).tolist()
+    )
 
 
 @given(spaces())
@@ -56,7 +63,9 @@ def test_nodes_and_arcs_are_those_of_the_space(space):
         assert nodes == [(-1, s) for s in range(space.n_states)]
     else:
         pairs = [tuple(pair) for pair in np.argwhere(space.arc).tolist()]
-        assert sorted(nodes) == sorted([(-1, s) for s in np.flatnonzero(space.start).tolist()] + pairs)
+        assert sorted(nodes) == sorted(
+            [(-1, s) for s in np.flatnonzero(space.start).tolist()] + pairs
+        )
     np.testing.assert_array_equal(graph.label_of_node, space.label_of[graph.state])
     # Every arc has one number, both in the blocks and from its source.
     blocks, found = graph.blocks, {}
@@ -86,13 +95,17 @@ def test_contexts_are_what_a_labelling_leaves_open(space):
     assert sorted(q for nodes in members.values() for q in nodes) == list(range(graph.n_nodes))
     most = 0
     for y in range(L):
-        opening = {q for q in range(graph.n_nodes) if graph.label_of_node[q] == y and graph.previous[q] < 0}
+        opening = {
+            q for q in range(graph.n_nodes) if graph.label_of_node[q] == y and graph.previous[q] < 0
+        }
         assert members.get(int(contexts.opening[y]), set()) == opening
         for c, nodes in members.items():
             reached = {k for q in nodes for k in followers(graph, q) if graph.label_of_node[k] == y}
             assert members.get(int(contexts.following[c, y]), set()) == reached
             for q in nodes:
-                mine = range(contexts.cut[contexts.block[q], y], contexts.cut[contexts.block[q], y + 1])
+                mine = range(
+                    contexts.cut[contexts.block[q], y], contexts.cut[contexts.block[q], y + 1]
+                )
                 assert list(mine) == [k for k in followers(graph, q) if graph.label_of_node[k] == y]
                 slots = contexts.slot[list(mine)]
                 assert (np.diff(slots) == 1).all()
@@ -103,15 +116,18 @@ def test_contexts_are_what_a_labelling_leaves_open(space):
 def test_arcs_are_counted_and_too_many_triples_are_refused(monkeypatch):
     labels = ["O", "B-X", "I-X"]
     assert [state_space(labels, order=order).graph.n_arcs for order in (1, 2)] == [9, 36]
-    # O and B-X may be first or after all three, I-X after two: (3 + 1) * 2 + (3 + 1) * 3 + 2 * 3 arcs.
+    # O and B-X may be first or after all three, I-X after two: (3 + 1) * 2 + (3 + 1) * 3 + 2 * 3
+    # arcs.
     assert state_space(labels, order=2, scheme="iob2").graph.n_arcs == 26
     monkeypatch.setattr(states, "MAX_ARCS", 26)
-    with pytest.raises(OptionError, match=r"^3 states make 27 triples of states, more than 26; .* or order 1$"):
+    with pytest.raises(
+        OptionError, match=r"^3 states make 27 triples of states, more than 26; .* or order 1$"
+    ):
         state_space(labels, order=2)
     assert state_space(labels).n_states == 3
 
 
-# --- sums -------------------------------------------------------------------------------------------------------------
+# --- sums -----------------------------------------------------------------------------------------
 
 
 @many
@@ -134,7 +150,7 @@ def test_log_z_and_probabilities_of_nodes_arcs_states_and_labels(case):
         np.testing.assert_allclose(found, expected, atol=1e-10 + 10 * digits)
 
 
-# --- paths ------------------------------------------------------------------------------------------------------------
+# --- paths ----------------------------------------------------------------------------------------
 
 
 @many
@@ -149,7 +165,9 @@ def test_n_best(case, n):
     np.testing.assert_allclose(scores, truth.scores[: len(scores)], atol=digits, rtol=0)
     if len(nodes):
         paths = oracles.states_of(nodes, case.graph)
-        np.testing.assert_allclose(oracles.path_scores(case.scores, paths), scores, atol=digits, rtol=0)
+        np.testing.assert_allclose(
+            oracles.path_scores(case.scores, paths), scores, atol=digits, rtol=0
+        )
         p = np.exp(scores - posterior(case.lattice).log_z)
         np.testing.assert_allclose(p, truth.p[: len(p)], atol=1e-10 + 10 * digits)
 
@@ -157,7 +175,9 @@ def test_n_best(case, n):
 @pytest.mark.parametrize("order", [1, 2])
 def test_n_best_of_a_long_flat_lattice_is_quick(order):
     S = 20
-    scores = Scores(np.zeros((2000, S)), np.zeros((1, S, S)), np.zeros((1, S, S, S)) if order == 2 else None)
+    scores = Scores(
+        np.zeros((2000, S)), np.zeros((1, S, S)), np.zeros((1, S, S, S)) if order == 2 else None
+    )
     case = Case(scores, state_space([f"l{i}" for i in range(S)], 1, order))
     nodes, found = best_paths(case.lattice, 30)
     assert len({tuple(p) for p in oracles.states_of(nodes, case.graph)}) == 30
@@ -179,12 +199,15 @@ def label_sets(draw):
 @given(cases(labels=label_sets(), most_latent=2, max_tokens=4, max_paths=5000))
 @examples(LATE64)
 def test_span_probabilities(case):
-    """P(span) is the total probability of the labellings that have it, for every span that exists."""
+    """P(span) is the total probability of the labellings that have it, for every span that
+    exists."""
     truth = case.truth
     assume(truth.possible)
     for y in truth.labellings[:: max(1, len(truth.labellings) // 20)]:
         weight = truth.weights[truth.at(y)]
-        assert labelling_weight(case.lattice, y.astype(np.int32)) == pytest.approx(weight, abs=case.digits)
+        assert labelling_weight(case.lattice, y.astype(np.int32)) == pytest.approx(
+            weight, abs=case.digits
+        )
     labels = case.space.labels
     table, spans = boundaries(labels), truth.spans(labels)
     sums = posterior(case.lattice)
@@ -195,19 +218,24 @@ def test_span_probabilities(case):
             assert p == pytest.approx(spans[begin, end, kind], abs=1e-10 + 1e-12 * case.size)
 
 
-# --- one order and the other ------------------------------------------------------------------------------------------
+# --- one order and the other ----------------------------------------------------------------------
 
 
 def same_answers(one, other, digits, n=20):
-    """Two lattices that mean the same: log Z, marginals of states and labels, the best paths and their scores."""
+    """Two lattices that mean the same: log Z, marginals of states and labels, the best paths and
+    their scores."""
     a, b = posterior(one.lattice), posterior(other.lattice)
     if a.log_z == -np.inf:
         assert b.log_z == -np.inf
         return
     assert a.log_z == pytest.approx(b.log_z, abs=digits)
     for marginals in (state_marginals, label_marginals):
-        np.testing.assert_allclose(marginals(a.nodes, one.graph), marginals(b.nodes, other.graph), atol=20 * digits)
-    np.testing.assert_allclose(best_paths(one.lattice, n)[1], best_paths(other.lattice, n)[1], atol=digits, rtol=0)
+        np.testing.assert_allclose(
+            marginals(a.nodes, one.graph), marginals(b.nodes, other.graph), atol=20 * digits
+        )
+    np.testing.assert_allclose(
+        best_paths(one.lattice, n)[1], best_paths(other.lattice, n)[1], atol=digits, rtol=0
+    )
 
 
 @many
@@ -215,7 +243,9 @@ def same_answers(one, other, digits, n=20):
 def test_without_triples_the_second_order_is_the_first(case):
     S = case.space.n_states
     space = state_space(case.space.labels, np.diff(case.space.first).tolist(), 2)
-    same_answers(case, Case(case.scores._replace(triple=np.zeros((1, S, S, S))), space), case.digits)
+    same_answers(
+        case, Case(case.scores._replace(triple=np.zeros((1, S, S, S))), space), case.digits
+    )
 
 
 @many
@@ -227,12 +257,17 @@ def test_pairs_that_are_not_built_are_pairs_that_are_forbidden(case):
     same_answers(case, whole, case.digits)
 
 
-SCHEMES = {"iob1": ["O", "I-X", "B-X", "I-Y", "B-Y"], "iob2": ["B-X", "I-X", "O", "B-Y"], "bioes": ["O", "B-X", "E-X"]}
+SCHEMES = {
+    "iob1": ["O", "I-X", "B-X", "I-Y", "B-Y"],
+    "iob2": ["B-X", "I-X", "O", "B-Y"],
+    "bioes": ["O", "B-X", "E-X"],
+}
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_a_scheme_leaves_out_what_it_forbids(scheme):
-    """A space with a scheme has no nodes for forbidden pairs; one constrained later keeps its graph."""
+    """A space with a scheme has no nodes for forbidden pairs; one constrained later keeps its
+    graph."""
     whole, built = state_space(SCHEMES[scheme], 2, 2), state_space(SCHEMES[scheme], 2, 2, scheme)
     later = whole.constrained(scheme)
     for name in ("start", "arc", "end"):
@@ -241,14 +276,16 @@ def test_a_scheme_leaves_out_what_it_forbids(scheme):
     assert built.graph.n_nodes == built.start.sum() + built.arc.sum() < whole.graph.n_nodes
 
 
-# --- covariances ------------------------------------------------------------------------------------------------------
+# --- covariances ----------------------------------------------------------------------------------
 
 
 def test_covariances_where_probabilities_are_almost_zero():
     """A probability below the least normal number has no finite inverse."""
     graph = state_space(["A", "B"]).graph
     node = np.array([[0.0, -720.0], [0.0, -1.0], [-740.0, 0.0]])
-    nodes, arcs = chain_covariance(Lattice(node, np.zeros((1, graph.n_arcs)), graph), node, np.zeros((3, graph.n_arcs)))
+    nodes, arcs = chain_covariance(
+        Lattice(node, np.zeros((1, graph.n_arcs)), graph), node, np.zeros((3, graph.n_arcs))
+    )
     p = np.exp(-1) / (1 + np.exp(-1))
     np.testing.assert_allclose(nodes, [[0, 0], [p * (1 - p), -p * (1 - p)], [0, 0]], atol=1e-12)
     assert np.isfinite(arcs).all()

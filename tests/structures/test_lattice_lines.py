@@ -7,7 +7,10 @@ import pytest
 from labelwright import read_lattices
 from labelwright.errors import CorpusError
 
-LINE = '{"arcs": [[0, 1, "w", {"a": 1.5}], [1, 2, "w", ["b"]]], "path": [0, [1, 2, "w"]], "text": "ab"}\n'
+LINE = (
+    '{"arcs": [[0, 1, "w", {"a": 1.5}], [1, 2, "w", ["b"]]], "path": [0, [1, 2, "w"]], "text": '
+    '"ab"}\n'
+)
 
 
 def test_a_file_of_lattices(tmp_path):
@@ -24,9 +27,18 @@ def test_a_file_of_lattices(tmp_path):
         ("", "a.jsonl: no lattices, expected one JSON object per line"),
         (LINE + "{}", 'a.jsonl:2: expected a list of arcs, as in "arcs"'),
         (LINE + '{"arcs": [[1, 0, "w"]]}', "a.jsonl:2: arc 0 leads from node 1 to node 0"),
-        (LINE + f'{{"arcs": [[0, {1 << 63}, "w"]]}}', "a.jsonl:2: arc 0: expected nodes below 2,147,483,647"),
-        ('{"arcs": [[0, 1, "w"]]}', 'a.jsonl:1: expected the true path, numbers of arcs, as in "path"'),
-        ('{"arcs": [[0, 1, "w"]], "n_nodes": "x", "path": []}', "a.jsonl:1: n_nodes: expected a whole number above 1"),
+        (
+            LINE + f'{{"arcs": [[0, {1 << 63}, "w"]]}}',
+            "a.jsonl:2: arc 0: expected nodes below 2,147,483,647",
+        ),
+        (
+            '{"arcs": [[0, 1, "w"]]}',
+            'a.jsonl:1: expected the true path, numbers of arcs, as in "path"',
+        ),
+        (
+            '{"arcs": [[0, 1, "w"]], "n_nodes": "x", "path": []}',
+            "a.jsonl:1: n_nodes: expected a whole number above 1",
+        ),
         ("[1]", "a.jsonl:1: expected one JSON object per line, got an array"),
     ],
 )

@@ -2,7 +2,14 @@
 
 import numpy as np
 
-from labelwright.structures.supervision import COMPLETE, PARTIAL, PLAIN, UNLABELLED, Supervision, kinds_of
+from labelwright.structures.supervision import (
+    COMPLETE,
+    PARTIAL,
+    PLAIN,
+    UNLABELLED,
+    Supervision,
+    kinds_of,
+)
 
 
 def test_kinds_of_sentences():
@@ -15,4 +22,7 @@ def test_kinds_of_sentences():
 
 def test_what_codes_allow():
     sets = np.array([[1, 0, 1]], np.bool_)
-    assert Supervision(sets).allowed(3).tolist() == [*np.eye(3, dtype=bool).tolist(), [True, False, True]]
+    assert Supervision(sets).allowed(3).tolist() == [
+        *np.eye(3, dtype=bool).tolist(),
+        [True, False, True],
+    ]

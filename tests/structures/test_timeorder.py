@@ -1,4 +1,5 @@
-"""Sums and best paths of batches in time order, against enumeration and against the sentence-by-sentence kernels."""
+"""Sums and best paths of batches in time order, against enumeration and against the
+sentence-by-sentence kernels."""
 
 import numpy as np
 import pytest
@@ -14,7 +15,11 @@ from labelwright.structures.states import first_order, state_space
 lengths = st.lists(st.integers(0, 7), max_size=12)
 
 
-WAYS = {"by products": (0, 0), "by steps": (0, timeorder.STEP_ARCS), "by sentences": (common.NARROW, 0)}
+WAYS = {
+    "by products": (0, 0),
+    "by steps": (0, timeorder.STEP_ARCS),
+    "by sentences": (common.NARROW, 0),
+}
 
 
 @pytest.fixture(scope="module", autouse=True, params=WAYS.values(), ids=WAYS)
@@ -31,7 +36,7 @@ def single(case):
     return timeorder.plan(np.array([0, len(case.scores.node)]))
 
 
-# --- plans ------------------------------------------------------------------------------------------------------------
+# --- plans ----------------------------------------------------------------------------------------
 
 
 @given(lengths, st.integers(0, 5))
@@ -56,7 +61,7 @@ def test_a_plan_holds_every_token_once_and_step_by_step(sizes, first):
     ]
 
 
-# --- one sentence against enumeration ---------------------------------------------------------------------------------
+# --- one sentence against enumeration -------------------------------------------------------------
 
 
 @many
@@ -75,8 +80,9 @@ def test_posteriors_by_enumeration(case):
 
 
 def forward_backward(psi, E, graph, plan):
-    """As training does it: log Z [N] less the maxima that psi and E lack (NaN: failed), the probabilities of nodes
-    [T, Q], and the counts of arcs, by row or (where one row of E serves all) summed [1|T, A]."""
+    """As training does it: log Z [N] less the maxima that psi and E lack (NaN: failed), the
+    probabilities of nodes [T, Q], and the counts of arcs, by row or (where one row of E serves all)
+    summed [1|T, A]."""
     products, arcs = timeorder.Products(graph), E.copy()
     sums = timeorder.messages(psi, arcs, products, plan, count=True)
     if len(E) == 1:
@@ -91,7 +97,8 @@ def forward_backward(psi, E, graph, plan):
 @given(cases(), st.integers(0, 5))
 @examples([*LATE64, *LATE32], 3)
 def test_scaled_sums_are_right_or_say_so(dtype, case, padding):
-    """The sums of training are those of enumeration, or NaN where the sentence must be done in log space."""
+    """The sums of training are those of enumeration, or NaN where the sentence must be done in log
+    space."""
     truth, graph = case.paths, case.graph
     assume(truth.log_z > -np.inf)
     if graph.order == 1:
@@ -110,10 +117,12 @@ def test_scaled_sums_are_right_or_say_so(dtype, case, padding):
     maxima = top.sum() + (arc_top[0] * (truth.T - 1) if len(arc) == 1 else arc_top[1:].sum())
     assert log_z[0] + maxima == pytest.approx(truth.log_z, abs=digits)
     np.testing.assert_allclose(nodes, truth.nodes(graph), atol=digits)
-    np.testing.assert_allclose(arcs.sum(axis=0), truth.arcs(graph).sum(axis=0), atol=truth.T * digits)
+    np.testing.assert_allclose(
+        arcs.sum(axis=0), truth.arcs(graph).sum(axis=0), atol=truth.T * digits
+    )
 
 
-# --- batches against one sentence after the other ---------------------------------------------------------------------
+# --- batches against one sentence after the other -------------------------------------------------
 
 
 class Batch:
@@ -146,7 +155,13 @@ class Batch:
         row = np.argsort(self.plan.token)
         for n, (a, b) in enumerate(zip(self.offsets[:-1], self.offsets[1:], strict=True)):
             if b > a:
-                yield n, row[a:b], Lattice(self.node[a:b], self.arc[a:b] if self.by_token else self.arc, self.graph)
+                yield (
+                    n,
+                    row[a:b],
+                    Lattice(
+                        self.node[a:b], self.arc[a:b] if self.by_token else self.arc, self.graph
+                    ),
+                )
 
 
 @st.composite
@@ -159,7 +174,10 @@ def batches(draw, most_latent=2):
         start, arc = random.random(L) < 0.7, random.random((L, L)) < 0.7
         start[0] = arc[0, 0] = True
         space = without(space, start, arc)
-    scale, forbidden = draw(st.sampled_from([1.0, 10.0, 300.0])), draw(st.sampled_from([0.0, 0.1, 0.4]))
+    scale, forbidden = (
+        draw(st.sampled_from([1.0, 10.0, 300.0])),
+        draw(st.sampled_from([0.0, 0.1, 0.4])),
+    )
     return Batch(space, draw(lengths), draw(st.booleans()), scale, forbidden, seed)
 
 
@@ -175,15 +193,19 @@ def test_posteriors_of_a_batch(batch):
         np.testing.assert_allclose(nodes[rows], truth.nodes, atol=1e-10)
         if truth.log_z > -np.inf:
             reached = truth.nodes > 1e-9
-            first = reached.argmax(axis=1)[:, None]  # `ahead` is known but for a constant of the token
-            found, true = (x - np.take_along_axis(x, first, axis=1) for x in (ahead[rows], truth.ahead))
+            # `ahead` is known but for a constant of the token
+            first = reached.argmax(axis=1)[:, None]
+            found, true = (
+                x - np.take_along_axis(x, first, axis=1) for x in (ahead[rows], truth.ahead)
+            )
             np.testing.assert_allclose(found[reached], true[reached], rtol=1e-12, atol=1e-9)
 
 
 @many
 @given(batches(), st.integers(0, 100))
 def test_clamped_sums_are_sums_with_forbidden_states(batch, seed):
-    """With psi = 0 for the nodes of other labels, the sums are those over the paths of one labelling."""
+    """With psi = 0 for the nodes of other labels, the sums are those over the paths of one
+    labelling."""
     node, arc = batch.in_time_order
     assume(np.isfinite(arc).any(axis=1).all())
     labels = np.random.default_rng(seed).integers(0, batch.space.n_labels, len(node))
@@ -206,7 +228,10 @@ def test_expected_arcs_of_a_batch(batch):
     node, arc = batch.in_time_order
     assume(np.isfinite(arc).any(axis=1).all())
     assume(np.isfinite(node).any(axis=1).all())
-    psi, E = np.exp(node - node.max(axis=1, initial=-1e9)[:, None]), np.exp(arc - arc.max(axis=1)[:, None])
+    psi, E = (
+        np.exp(node - node.max(axis=1, initial=-1e9)[:, None]),
+        np.exp(arc - arc.max(axis=1)[:, None]),
+    )
     log_z, nodes, arcs = forward_backward(psi, E, batch.graph, batch.plan)
     total = np.zeros(batch.graph.n_arcs)
     for n, rows, lattice in batch.sentences():
@@ -225,4 +250,6 @@ def test_an_empty_batch():
     for offsets in ([0], [0, 0, 0]):
         plan = timeorder.plan(np.array(offsets))
         node, arc = np.empty((0, 2)), np.zeros((1, 4))
-        assert timeorder.posteriors(node, arc, space.graph, plan).log_z.tolist() == [0.0] * (len(offsets) - 1)
+        assert timeorder.posteriors(node, arc, space.graph, plan).log_z.tolist() == [0.0] * (
+            len(offsets) - 1
+        )

@@ -1,4 +1,5 @@
-"""Lattices that the tests of sums, paths and decoders share: drawn ones of both orders, and some that are hard."""
+"""Lattices that the tests of sums, paths and decoders share: drawn ones of both orders, and some
+that are hard."""
 
 import numpy as np
 import oracles
@@ -29,7 +30,10 @@ class Case:
         return iter((self.lattice, self.space))
 
     def __repr__(self):
-        return f"Case({self.scores}, labels={self.space.labels}, first={self.space.first}, arc={self.space.arc})"
+        return (
+            f"Case({self.scores}, labels={self.space.labels}, first={self.space.first}, "
+            f"arc={self.space.arc})"
+        )
 
     @property
     def graph(self):
@@ -66,8 +70,9 @@ def cases(
     most_latent=3,
     orders=(1, 2),
 ):
-    """Lattices of every kind: real, tied or flat scores of any size, with and without forbidden entries, arcs for each
-    token or for all, the same or different numbers of states, and of order 2 with pairs that the graph lacks."""
+    """Lattices of every kind: real, tied or flat scores of any size, with and without forbidden
+    entries, arcs for each token or for all, the same or different numbers of states, and of order 2
+    with pairs that the graph lacks."""
     names = draw(labels)
     L, order = len(names), draw(st.sampled_from(orders))
     one = st.integers(1, most_latent)
@@ -81,7 +86,9 @@ def cases(
     by_token = draw(st.tuples(st.booleans(), st.booleans()))
     missing = draw(st.sampled_from([0.0, 0.0, 0.3]))
     random = np.random.default_rng(draw(st.integers(0, 10_000)))
-    shapes = [(T, S), (T if by_token[0] else 1, S, S), (T if by_token[1] else 1, S, S, S)][: order + 1]
+    shapes = [(T, S), (T if by_token[0] else 1, S, S), (T if by_token[1] else 1, S, S, S)][
+        : order + 1
+    ]
     if kind == "real":
         found = [random.normal(size=shape) * scale for shape in shapes]
     elif kind == "tied":
@@ -101,20 +108,23 @@ def cases(
 
 
 def without(space, start, arc):
-    """A space of order 2 with only those first labels [L] and pairs of labels [L, L]: the graph lacks the others."""
+    """A space of order 2 with only those first labels [L] and pairs of labels [L, L]: the graph
+    lacks the others."""
     of = space.label_of
     return assembled(space.labels, space.first, start[of], arc[np.ix_(of, of)], space.end, 2)
 
 
-# --- what looks hopeless and is not -----------------------------------------------------------------------------------
+# --- what looks hopeless and is not ---------------------------------------------------------------
 
 
 def _all_orders(node, transitions, labels, sizes):
-    """These node scores [T, S] where only some transitions [S, S] are possible: by the arcs of order 1, by those of
-    order 2, by the triples of order 2; with arcs for all tokens and for each."""
+    """These node scores [T, S] where only some transitions [S, S] are possible: by the arcs of
+    order 1, by those of order 2, by the triples of order 2; with arcs for all tokens and for
+    each."""
     T, S = node.shape
     arc = np.where(transitions, 0.0, -np.inf)[None]  # [1, S, S]
-    triple = np.where(transitions[:, :, None] & transitions[None, :, :], 0.0, -np.inf)[None]  # [1, S, S, S]
+    # [1, S, S, S]
+    triple = np.where(transitions[:, :, None] & transitions[None, :, :], 0.0, -np.inf)[None]
     space = state_space(labels, sizes, 2)
     found = []
     for n in (1, T):
@@ -125,7 +135,8 @@ def _all_orders(node, transitions, labels, sizes):
 
 
 def _late(low, tokens, lost):
-    """Two latent paths of label A that never meet: the one that looks lost at first is the better one in the end."""
+    """Two latent paths of label A that never meet: the one that looks lost at first is the better
+    one in the end."""
     node = np.zeros((tokens, 3))
     node[:lost, 1] = low
     node[lost:, 0] = low
@@ -139,13 +150,20 @@ def _apart(low, tokens):
     return _all_orders(node, np.kron(np.eye(2), np.ones((2, 2))) > 0, ["A", "B"], [2, 2])
 
 
-# What is too small for scaled numbers at one token must not be lost: it may win later, or be the second best.
+# What is too small for scaled numbers at one token must not be lost: it may win later, or be the
+# second best.
 VANISHING = [
-    *_late(-290.0, 7, 3), *_late(-790.0, 3, 1), *_late(-400.0, 5, 2), *_apart(-250.0, 5), *_apart(-90.0, 6)
-]  # fmt: skip
+    *_late(-290.0, 7, 3),
+    *_late(-790.0, 3, 1),
+    *_late(-400.0, 5, 2),
+    *_apart(-250.0, 5),
+    *_apart(-90.0, 6),
+]
 
 # The same with one state for each label, for numbers of 64 and of 32 bits.
-LATE64 = _all_orders(np.array([[0.0, -800.0], [-500.0, 0.0], [-500.0, 0.0]]), np.eye(2) > 0, ["O", "B-X"], 1)
+LATE64 = _all_orders(
+    np.array([[0.0, -800.0], [-500.0, 0.0], [-500.0, 0.0]]), np.eye(2) > 0, ["O", "B-X"], 1
+)
 LATE32 = _all_orders(np.array([[0.0, -100.0], *[[-40.0, 0.0]] * 3]), np.eye(2) > 0, ["O", "B-X"], 1)
 
 

@@ -24,7 +24,11 @@ def interrupted_at_once(monitor: Any) -> Any:
 
 def process(*arguments: object, **options: object) -> "subprocess.Popen[bytes]":
     """Start a command as a process of its own."""
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | options
+    pipes = {
+        "stdin": subprocess.PIPE,
+        "stdout": subprocess.PIPE,
+        "stderr": subprocess.PIPE,
+    } | options
     return subprocess.Popen([*COMMAND, *map(str, arguments)], **pipes)  # type: ignore[call-overload]
 
 
@@ -39,7 +43,8 @@ def one_line(error: str, *parts: str) -> None:
 
 
 def refused(result: tuple[int, str, str], *parts: str) -> str:
-    """A command has printed nothing but one line, which says why and holds all parts; this line without its begin."""
+    """A command has printed nothing but one line, which says why and holds all parts; this line
+    without its begin."""
     code, out, error = result
     assert (code, out) == (2, ""), error
     one_line(error, *parts)

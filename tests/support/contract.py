@@ -1,7 +1,7 @@
 """What every tagger promises, as checks of one tagger each.
 
-`tests/taggers/test_contract.py` runs CHECKS over all taggers of the registry.  A tagger of another package runs them
-over `Case(name, make)`.
+`tests/taggers/test_contract.py` runs CHECKS over all taggers of the registry.  A tagger of another
+package runs them over `Case(name, make)`.
 """
 
 import pickle
@@ -17,7 +17,13 @@ from sklearn.base import clone
 from sklearn.model_selection import cross_val_score
 
 import labelwright
-from labelwright.errors import CorpusError, LabelwrightError, NotFittedError, OptionError, TemplateError
+from labelwright.errors import (
+    CorpusError,
+    LabelwrightError,
+    NotFittedError,
+    OptionError,
+    TemplateError,
+)
 from taggers import NEW, QUESTIONS, Case, answered, answers, ask, layers
 
 # Values that a setting of this name must refuse, in whatever tagger it is.
@@ -89,7 +95,7 @@ def _plain(value: Any) -> Any:
     return float(value).hex() if isinstance(value, float | np.floating) else str(value)
 
 
-# -- settings ----------------------------------------------------------------------------------------------------------
+# -- settings --------------------------------------------------------------------------------------
 
 
 def constructor_only_stores(case: Case, folder: Path) -> None:
@@ -121,7 +127,9 @@ def settings_are_read_and_changed_by_name(case: Case, folder: Path) -> None:
     one_line(error)
     if settings:
         name = max(settings, key=len)
-        with pytest.raises(OptionError, match=rf"no parameter '{name}s', expected .*; did you mean '{name}'\?$"):
+        with pytest.raises(
+            OptionError, match=rf"no parameter '{name}s', expected .*; did you mean '{name}'\?$"
+        ):
             tagger.set_params(**{f"{name}s": 1})
 
 
@@ -161,7 +169,7 @@ def bad_settings_are_refused_in_one_line(case: Case, folder: Path) -> None:
                 one_line(error)
 
 
-# -- copies ------------------------------------------------------------------------------------------------------------
+# -- copies ----------------------------------------------------------------------------------------
 
 
 def pickles_answer_alike(case: Case, folder: Path) -> None:
@@ -198,7 +206,8 @@ def threads_change_nothing(case: Case, folder: Path) -> None:
     two = case.make().set_params(n_jobs=2).fit(case.X, case.y)
     assert same(answers(case, two, NEW), answers(case, case.trained, NEW))
     predicted = layers(two.predict(NEW))
-    for layer, batch in layers(two.scored(NEW)).items():  # a batch outlives the threads that scored it
+    # a batch outlives the threads that scored it
+    for layer, batch in layers(two.scored(NEW)).items():
         records = batch.decode(two._outputs[layer]._checked_decoder(None))
         assert [record.labels for record in records] == predicted[layer]
 
@@ -208,7 +217,7 @@ def a_second_fit_gives_the_same_tagger(case: Case, folder: Path) -> None:
     assert same(answers(case, tagger.fit(case.X, case.y), NEW), answers(case, case.trained, NEW))
 
 
-# -- sentences ---------------------------------------------------------------------------------------------------------
+# -- sentences -------------------------------------------------------------------------------------
 
 
 def empty_sentences_have_empty_answers(case: Case, folder: Path) -> None:
@@ -218,12 +227,16 @@ def empty_sentences_have_empty_answers(case: Case, folder: Path) -> None:
         for layer, (empty, answer, last) in among.items():
             assert same(answer, alone[layer][0]), question
             assert same(empty, last), question
-        assert all(len(answer) == 0 for answer in layers(ask(case.trained, question, [])).values()), question
+        assert all(
+            len(answer) == 0 for answer in layers(ask(case.trained, question, [])).values()
+        ), question
     for labellings in layers(case.trained.predict([[]])).values():
         assert labellings == [[]]
     for decoder in getattr(case.trained, "decoders", ()):
         (record,) = case.trained.decode([[]], decoder)
-        assert (record.labels, record.score, record.exact, record.gap) == ([], 0.0, True, 0.0), decoder
+        assert (record.labels, record.score, record.exact, record.gap) == ([], 0.0, True, 0.0), (
+            decoder
+        )
 
 
 def empty_sentences_in_training_teach_nothing(case: Case, folder: Path) -> None:
@@ -244,13 +257,16 @@ def sentences_may_have_one_token(case: Case, folder: Path) -> None:
 
 
 def sentences_are_answered_one_by_one_alike(case: Case, folder: Path) -> None:
-    for labels, n in [(layers(case.trained.predict([sentence])), n) for n, sentence in enumerate(NEW)]:
+    for labels, n in [
+        (layers(case.trained.predict([sentence])), n) for n, sentence in enumerate(NEW)
+    ]:
         for layer, together in layers(case.trained.predict(NEW)).items():
             assert labels[layer] == [together[n]]
 
 
 def encoded_once_answers_all(case: Case, folder: Path) -> None:
-    """Where the tagger encodes (a cascade does not: what a layer reads depends on the one below)."""
+    """Where the tagger encodes (a cascade does not: what a layer reads depends on the one
+    below)."""
     if isinstance(case.y, dict):
         with pytest.raises(OptionError, match=r"^encode: "):
             case.trained.encode(NEW)
@@ -258,7 +274,9 @@ def encoded_once_answers_all(case: Case, folder: Path) -> None:
     data = case.trained.encode(NEW)
     assert len(data) == len(NEW)
     for question in answered(case):
-        assert same(ask(case.trained, question, NEW, data), ask(case.trained, question, NEW)), question
+        assert same(ask(case.trained, question, NEW, data), ask(case.trained, question, NEW)), (
+            question
+        )
     with pytest.raises(OptionError) as error:
         case.make().fit(case.X[:16], _some(case, slice(0, 16))).predict(data)
     one_line(error)
@@ -270,12 +288,14 @@ def warming_up_changes_no_answer(case: Case, folder: Path) -> None:
     assert same(answers(case, case.trained, NEW), before)
 
 
-# -- answers -----------------------------------------------------------------------------------------------------------
+# -- answers ---------------------------------------------------------------------------------------
 
 
 def untrained_taggers_say_so(case: Case, folder: Path) -> None:
     tagger = case.make()
-    asked: dict[str, Callable[[], Any]] = {question: _asking(tagger, question) for question in answered(case)}
+    asked: dict[str, Callable[[], Any]] = {
+        question: _asking(tagger, question) for question in answered(case)
+    }
     asked |= {"score": lambda: tagger.score(case.X, case.y), "classes_": lambda: tagger.classes_}
     asked |= {"warm_up": tagger.warm_up, "encode": lambda: tagger.encode(NEW)}
     for question, call in asked.items():
@@ -315,7 +335,9 @@ def records_agree_with_predictions(case: Case, folder: Path) -> None:
         for record in records:
             assert np.isfinite(record.score)
             assert record.gap is None or (record.gap == 0) == record.exact
-            assert (record.log_probability is None) == ("probability" not in case.trained._outputs[layer].can)
+            assert (record.log_probability is None) == (
+                "probability" not in case.trained._outputs[layer].can
+            )
 
 
 def probabilities_add_up_to_one(case: Case, folder: Path) -> None:
@@ -335,9 +357,14 @@ def probabilities_add_up_to_one(case: Case, folder: Path) -> None:
     for layer, sentences in ranked.items():
         best = [labellings[0][0] for labellings in sentences]
         expected = [record.log_probability for record in records[layer]]
-        for X, y, wanted in ((NEW, best, expected), (NEW[:1], [["no such label"] * len(NEW[0])], [-np.inf])):
+        for X, y, wanted in (
+            (NEW, best, expected),
+            (NEW[:1], [["no such label"] * len(NEW[0])], [-np.inf]),
+        ):
             given = {layer: y} if layer else y
-            assert layers(tagger.sequence_log_probabilities(X, given)) == {layer: pytest.approx(wanted)}
+            assert layers(tagger.sequence_log_probabilities(X, given)) == {
+                layer: pytest.approx(wanted)
+            }
 
 
 def refusals_agree_with_what_it_can(case: Case, folder: Path) -> None:
@@ -410,7 +437,11 @@ def _asking(tagger: Any, question: str) -> Callable[[], Any]:
 
 def _some(case: Case, part: slice) -> Any:
     """The labels of some sentences."""
-    return {name: labels[part] for name, labels in case.y.items()} if isinstance(case.y, dict) else case.y[part]
+    return (
+        {name: labels[part] for name, labels in case.y.items()}
+        if isinstance(case.y, dict)
+        else case.y[part]
+    )
 
 
 CHECKS: list[Callable[[Case, Path], None]] = [
@@ -439,4 +470,6 @@ CHECKS: list[Callable[[Case, Path], None]] = [
     data_that_do_not_fit_are_refused_in_one_line,
     scikit_learn_validates_it,
 ]
-WHAT_IT_CAN = CHECKS[CHECKS.index(empty_sentences_have_empty_answers) : CHECKS.index(scikit_learn_validates_it)]
+WHAT_IT_CAN = CHECKS[
+    CHECKS.index(empty_sentences_have_empty_answers) : CHECKS.index(scikit_learn_validates_it)
+]

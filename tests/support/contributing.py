@@ -1,4 +1,5 @@
-"""The worked examples of CONTRIBUTING.md: what they add to the source, and the commands that they run."""
+"""The worked examples of CONTRIBUTING.md: what they add to the source, and the commands that they
+run."""
 
 import re
 from pathlib import Path
@@ -12,7 +13,8 @@ BLOCK = re.compile(r"^```(python|diff|sh)\n(?:# (src/\S+)\n)?(.*?)^```$", re.M |
 def changed(text: str, diff: str) -> str:
     """A text with the lines of a diff, whose last line may be only the beginning of one."""
     old, new = (
-        "\n".join(line[1:] for line in diff.splitlines() if line[:1] in kept) for kept in (("-", " "), ("+", " "))
+        "\n".join(line[1:] for line in diff.splitlines() if line[:1] in kept)
+        for kept in (("-", " "), ("+", " "))
     )
     assert text.count(old) == 1, f"not once in the file:\n{old}"
     return text.replace(old, new)

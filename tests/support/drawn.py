@@ -1,7 +1,7 @@
 """How many examples property tests draw.
 
-An ordinary run draws a fifth of the number that a test names, LABELWRIGHT_TESTS=all that number, the same every time;
-LABELWRIGHT_TESTS=nightly ten times as many, and new ones in every run.
+An ordinary run draws a fifth of the number that a test names, LABELWRIGHT_TESTS=all that number,
+the same every time; LABELWRIGHT_TESTS=nightly ten times as many, and new ones in every run.
 """
 
 import os
@@ -27,6 +27,11 @@ def load_profile() -> None:
     """Set what holds for all property tests of this run."""
     nightly = RUN == "nightly"
     settings.register_profile(
-        "labelwright", max_examples=n_drawn(100), derandomize=not nightly, deadline=None, database=None, print_blob=True
+        "labelwright",
+        max_examples=n_drawn(100),
+        derandomize=not nightly,
+        deadline=None,
+        database=None,
+        print_blob=True,
     )
     settings.load_profile("labelwright")

@@ -27,7 +27,9 @@ def some_rules(draw, labels, T):
     label, place, n = st.sampled_from(sorted(labels)), st.integers(-T, T - 1), st.integers(0, 3)
     coefficient = st.sampled_from([-2, -1, -0.5, 0.25, 1, 3])
     single = st.one_of(label, label.map("!{}".format), label.map("({} | . .)".format), st.just("."))
-    item = st.one_of(single, st.builds("{}{}".format, single, st.sampled_from("?*+")), st.just("..."))
+    item = st.one_of(
+        single, st.builds("{}{}".format, single, st.sampled_from("?*+")), st.just("...")
+    )
     pattern = st.builds(
         lambda first, items, last: " ".join([*first, *items, *last]),
         st.sampled_from([[], ["^"]]),
@@ -63,7 +65,9 @@ def some_rules(draw, labels, T):
         st.builds(lambda a: ~a, plain),
     )
     weight = st.sampled_from([0.1, 0.7, 2.0, 50.0])
-    return draw(st.lists(st.one_of(joined, st.builds(soft, joined, weight)), min_size=1, max_size=4))
+    return draw(
+        st.lists(st.one_of(joined, st.builds(soft, joined, weight)), min_size=1, max_size=4)
+    )
 
 
 @st.composite

@@ -20,7 +20,9 @@ def joint_problem(cascade, X, y, weights=None):
         passed, said = cascade._trained_passing(run, names[k], model, inputs[k], y[names[k]])
         versions.append(said)
         inputs.append(over(inputs[k], names[k], passed))
-    made = stacks(cascade.layers_, inputs, y, versions, cascade.shares or {}, Workers(1), np.float64, weights)
+    made = stacks(
+        cascade.layers_, inputs, y, versions, cascade.shares or {}, Workers(1), np.float64, weights
+    )
     sizes = [len(model.weights_) for model in models]
     return Joint(made, sizes), np.concatenate([model.weights_ for model in models])
 
@@ -35,7 +37,8 @@ def slope(problem, at, i, step=1e-5):
 
 
 def assert_slopes(problem, weights):
-    """The gradient near these weights is that of finite differences, for fifteen weights of each layer."""
+    """The gradient near these weights is that of finite differences, for fifteen weights of each
+    layer."""
     random = np.random.default_rng(0)
     at = weights + random.normal(0, 0.5, len(weights))
     gradient = np.empty_like(at)

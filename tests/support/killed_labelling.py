@@ -1,7 +1,8 @@
-"""A labelling service that is killed again and again while answers come: none may be lost, and none be there twice.
+"""A labelling service that is killed again and again while answers come: none may be lost, and none
+be there twice.
 
-Several clients send answers, correct them and take them back.  After each kill the file is read, the command is started
-again, and what was under way is sent once more, as the page does.
+Several clients send answers, correct them and take them back.  After each kill the file is read,
+the command is started again, and what was under way is sent once more, as the page does.
 """
 
 import json
@@ -20,7 +21,20 @@ import httpx
 from labelwright.serve.labelling import id_of
 
 CLIENTS = 3
-WORDS = ["Ada", "Alan", "Grace", "met", "saw", "left", "in", "London", "Paris", "Rome", "again", "today"]
+WORDS = [
+    "Ada",
+    "Alan",
+    "Grace",
+    "met",
+    "saw",
+    "left",
+    "in",
+    "London",
+    "Paris",
+    "Rome",
+    "again",
+    "today",
+]
 TYPES = ["PER", "LOC"]
 READY = re.compile(r"open (http://\S+)")
 
@@ -29,7 +43,17 @@ class Labelled:
     """A service in a process of its own."""
 
     def __init__(self, folder, *options):
-        command = [sys.executable, "-m", "labelwright", "annotate", "texts.txt", "-o", "answers.jsonl", "--port", "0"]
+        command = [
+            sys.executable,
+            "-m",
+            "labelwright",
+            "annotate",
+            "texts.txt",
+            "-o",
+            "answers.jsonl",
+            "--port",
+            "0",
+        ]
         command += ["--sentences", "lines", *options]
         self.process = subprocess.Popen(command, cwd=folder, stderr=subprocess.PIPE, text=True)
         self.said = [self.process.stderr.readline()]
@@ -46,7 +70,8 @@ class Labelled:
 
 
 class Client:
-    """Somebody who labels sentences of his own; what was acknowledged is kept, and what is under way."""
+    """Somebody who labels sentences of his own; what was acknowledged is kept, and what is under
+    way."""
 
     def __init__(self, seed, sentences):
         self.rng, self.sentences = random.Random(seed), sentences
@@ -71,14 +96,19 @@ class Client:
     def _body(self):
         answered = sorted(self.kept)
         is_old = answered and self.rng.random() < 0.3
-        id = self.rng.choice(answered if is_old else sorted(self.sentences.keys() - self.kept.keys()) or answered)
+        id = self.rng.choice(
+            answered if is_old else sorted(self.sentences.keys() - self.kept.keys()) or answered
+        )
         body = {"id": id} | ({"base": self.kept[id][0]} if id in self.kept else {})
         if id in self.kept and self.rng.random() < 0.3:
             return body  # taken back
         places = [match.span() for match in re.finditer(r"\w+", self.sentences[id])]
         chosen = sorted(self.rng.sample(places, self.rng.randint(0, 3)))
         unknown = [list(places[-1])] if places[-1] not in chosen and self.rng.random() < 0.2 else []
-        return body | {"label": [[a, b, self.rng.choice(TYPES)] for a, b in chosen], "unknown": unknown}
+        return body | {
+            "label": [[a, b, self.rng.choice(TYPES)] for a, b in chosen],
+            "unknown": unknown,
+        }
 
     def _note(self, tag):
         body, self.under_way = self.under_way, None
@@ -94,7 +124,9 @@ class Client:
             if self.under_way is not None and self.under_way["id"] == id:
                 possible.append(content_of(self.under_way))
             if written.get(id) not in possible:
-                self.mistakes.append(f"{self.sentences[id]}: expected {possible}, got {written.get(id)}")
+                self.mistakes.append(
+                    f"{self.sentences[id]}: expected {possible}, got {written.get(id)}"
+                )
 
 
 def content_of(record):
@@ -103,7 +135,8 @@ def content_of(record):
 
 
 def kill_and_go_on(folder, n_kills, seed=0, told=lambda line: None):
-    """Kill the service so many times; what went wrong, how many answers were acknowledged, and what was said."""
+    """Kill the service so many times; what went wrong, how many answers were acknowledged, and what
+    was said."""
     rng, said = random.Random(seed), Counter()
     texts = [" ".join([*rng.choices(WORDS, k=6), str(n)]) for n in range(30 * (n_kills + 10))]
     Path(folder, "texts.txt").write_text("\n".join(texts) + "\n")
@@ -113,7 +146,9 @@ def kill_and_go_on(folder, n_kills, seed=0, told=lambda line: None):
     clients = [Client(f"{seed} {k}", dict(list(by_id.items())[k::CLIENTS])) for k in range(CLIENTS)]
     mistakes = []
     for number in range(n_kills + 1):
-        threads = [threading.Thread(target=client.work, args=[service.address]) for client in clients]
+        threads = [
+            threading.Thread(target=client.work, args=[service.address]) for client in clients
+        ]
         for client, thread in zip(clients, threads, strict=True):
             client.has_reply.clear()
             thread.start()
@@ -131,7 +166,10 @@ def kill_and_go_on(folder, n_kills, seed=0, told=lambda line: None):
         written = {ids[record["text"]]: content_of(record) for record in records}
         for client in clients:
             client.check(written)
-        told(f"kill {number}: {len(records)} answers, {sum(len(client.mistakes) for client in clients)} mistakes")
+        told(
+            f"kill {number}: {len(records)} answers, "
+            f"{sum(len(client.mistakes) for client in clients)} mistakes"
+        )
         if number < n_kills:
             service = Labelled(folder)
     mistakes += [line for client in clients for line in client.mistakes]

@@ -1,7 +1,9 @@
-"""Training runs that are killed again and again, resumed until they are done, and compared with uninterrupted ones.
+"""Training runs that are killed again and again, resumed until they are done, and compared with
+uninterrupted ones.
 
-A run is a command of the command line in a child process.  A signal reaches it after a time, or at a system call of
-saving; both are drawn.  What it leaves must be usable: no half file, one line at most, the usual exit status.
+A run is a command of the command line in a child process.  A signal reaches it after a time, or at
+a system call of saving; both are drawn.  What it leaves must be usable: no half file, one line at
+most, the usual exit status.
 """
 
 import os
@@ -33,18 +35,23 @@ TAGGERS = {
     "crf-order2": ["--template", "tags", "--order", "2", "--iterations", "8"],
     "crf-pruned": ["--template", "layer", "--prune-labels", "0.99", "--iterations", "12"],
     "crf-sgd": ["--template", "tags", "--optimizer", "sgd", "--iterations", "8"],
-    "crf-sgd-average": ["--template", "tags", "--optimizer", "sgd", "--averaging", "avg", "--iterations", "8"],
-    "latent-crf": ["--model", "latent-crf", "--latent", "2", "--template", "tags", "--iterations", "12"],
-    "latent-crf-restarts": ["--model", "latent-crf", "--latent", "2", "--template", "tags", "--iterations", "6",
-                            "--restarts", "3", *DEV],
+    "crf-sgd-average": ["--template", "tags", "--optimizer", "sgd", "--averaging", "avg",
+                        "--iterations", "8"],
+    "latent-crf": ["--model", "latent-crf", "--latent", "2", "--template", "tags",
+                   "--iterations", "12"],
+    "latent-crf-restarts": ["--model", "latent-crf", "--latent", "2", "--template", "tags",
+                            "--iterations", "6", "--restarts", "3", *DEV],
     "perceptron": ["--model", "perceptron", "--template", "tags", "--iterations", "8", *DEV],
-    "perceptron-arow": ["--model", "perceptron", "--template", "tags", "--update", "arow", "--iterations", "8"],
-    "perceptron-batches": ["--model", "perceptron", "--template", "tags", "--update", "passive-aggressive",
-                           "--batch-size", "5", "--iterations", "8"],
-    "latent-perceptron": ["--model", "latent-perceptron", "--latent", "2", "--template", "tags", "--iterations", "6",
-                          "--restarts", "2"],
-    "latent-perceptron-likelihood": ["--model", "latent-perceptron", "--latent", "2", "--template", "layer",
-                                     "--start", "likelihood", "--iterations", "5"],
+    "perceptron-arow": ["--model", "perceptron", "--template", "tags", "--update", "arow",
+                        "--iterations", "8"],
+    "perceptron-batches": ["--model", "perceptron", "--template", "tags",
+                           "--update", "passive-aggressive", "--batch-size", "5",
+                           "--iterations", "8"],
+    "latent-perceptron": ["--model", "latent-perceptron", "--latent", "2", "--template", "tags",
+                          "--iterations", "6", "--restarts", "2"],
+    "latent-perceptron-likelihood": ["--model", "latent-perceptron", "--latent", "2",
+                                     "--template", "layer", "--start", "likelihood",
+                                     "--iterations", "5"],
     "semi-crf": ["--model", "semi-crf", "--template", "layer", "--iterations", "8"],
     "cascade-joint": ["--recipe", "joint.toml", *DEV],
     "cascade-jackknife": ["--recipe", "jackknife.toml"],
@@ -54,11 +61,19 @@ TAGGERS = {
 }  # fmt: skip
 RECIPES = {
     "joint": 'model = "cascade"\nmax_iter = 6\n{pos}max_iter = 6\n{chunk}max_iter = 6\n',
-    "jackknife": 'model = "cascade"\njackknife = true\nmax_iter = 5\n{pos}max_iter = 4\n{chunk}max_iter = 4\n',
-    "segments": 'model = "cascade"\npassing = "marginal"\n{pos}max_iter = 6\n{chunk}model = "semi-crf"\nmax_iter = 6\n',
-    "perceptrons": 'model = "cascade"\npassing = "best"\njackknife = true\n{pos}model = "perceptron"\nmax_iter = 3\n'
+    "jackknife": (
+        'model = "cascade"\njackknife = true\nmax_iter = 5\n{pos}max_iter = 4\n'
+        '{chunk}max_iter = 4\n'
+    ),
+    "segments": (
+        'model = "cascade"\npassing = "marginal"\n{pos}max_iter = 6\n{chunk}model = "semi-crf"\n'
+        'max_iter = 6\n'
+    ),
+    "perceptrons": 'model = "cascade"\npassing = "best"\njackknife = true\n'
+                   '{pos}model = "perceptron"\nmax_iter = 3\n'
     '{chunk}model = "latent-perceptron"\nn_latent = 2\nmax_iter = 4\n',
-    "latent": 'model = "cascade"\nmax_iter = 4\n{pos}model = "latent-crf"\nn_latent = 2\nn_restarts = 2\nmax_iter = 4\n'
+    "latent": 'model = "cascade"\nmax_iter = 4\n{pos}model = "latent-crf"\nn_latent = 2\n'
+              'n_restarts = 2\nmax_iter = 4\n'
     '{chunk}model = "latent-crf"\nn_latent = 2\nmax_iter = 4\n',
 }  # fmt: skip
 LAST = 0.98  # of the time of an uninterrupted run: signals come before
@@ -83,7 +98,8 @@ class Killing:
     def __init__(self, folder, seed, n_sentences=24):
         self.folder, self.random = Path(folder), random.Random(seed)
         self.outcome = Outcome()
-        self.known = {}  # tensors of the uninterrupted run, its seconds and its system calls, by tagger
+        # tensors of the uninterrupted run, its seconds and its system calls, by tagger
+        self.known = {}
         corpus = builtin_corpus(n_sentences + 8, random_state=3, columns=["word", "pos", "chunk"])
         write_columns(corpus.take(slice(0, n_sentences)), self.folder / "train.txt")
         write_columns(corpus.take(slice(n_sentences, n_sentences + 8)), self.folder / "dev.txt")
@@ -91,24 +107,43 @@ class Killing:
         (self.folder / "layer").write_text(LAYER)
         (self.folder / "upper").write_text(UPPER)
         templates = {"pos": self.folder / "layer", "chunk": self.folder / "upper"}
-        layers = {name: f'[[layers]]\nname = "{name}"\ntemplate = "{file}"\n' for name, file in templates.items()}
+        layers = {
+            name: f'[[layers]]\nname = "{name}"\ntemplate = "{file}"\n'
+            for name, file in templates.items()
+        }
         for name, recipe in RECIPES.items():
             (self.folder / f"{name}.toml").write_text(recipe.format(**layers))
 
     def arguments(self, tagger, resume=False):
         named = {"tags", "layer", "dev.txt"} | {f"{name}.toml" for name in RECIPES}
         options = [str(self.folder / word) if word in named else word for word in TAGGERS[tagger]]
-        options += ["--columns", "word,pos,chunk", "--threads", "1", "--checkpoint-every", "0", "-q"]
+        options += [
+            "--columns",
+            "word,pos,chunk",
+            "--threads",
+            "1",
+            "--checkpoint-every",
+            "0",
+            "-q",
+        ]
         options += ["--seed", "1"]
         target = ["-o", str(self.folder / "model")]
-        return ["train", str(self.folder / "train.txt"), *target, *options, *(["--resume"] if resume else [])]
+        return [
+            "train",
+            str(self.folder / "train.txt"),
+            *target,
+            *options,
+            *(["--resume"] if resume else []),
+        ]
 
     def uninterrupted(self, tagger):
-        """The tensors of an undisturbed run, how long it takes, and how many system calls of saving it makes."""
+        """The tensors of an undisturbed run, how long it takes, and how many system calls of saving
+        it makes."""
         if tagger not in self.known:
             disk = failing_disk.FailingDisk(0, None)
             with failing_disk.installed(disk):
-                status = main(self.arguments(tagger))  # here, so that children inherit compiled code
+                # here, so that children inherit compiled code
+                status = main(self.arguments(tagger))
             assert status == 0, tagger
             begun = time.monotonic()
             assert main(self.arguments(tagger)) == 0
@@ -118,7 +153,10 @@ class Killing:
         return self.known[tagger]
 
     def tensors(self):
-        return {name: array.tobytes() for name, array in modelfile.read(self.folder / "model")[0].items()}
+        return {
+            name: array.tobytes()
+            for name, array in modelfile.read(self.folder / "model")[0].items()
+        }
 
     def child(self, tagger, resume, call=0, sent=None):
         """Start a run; at its system call number `call` it sends itself a signal."""
@@ -132,11 +170,17 @@ class Killing:
             return child
         try:
             for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-                signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+                signal.signal(
+                    number,
+                    signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL,
+                )
             log = os.open(self.folder / "log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
             os.dup2(log, 1)
             os.dup2(log, 2)
-            sys.stdout, sys.stderr = os.fdopen(1, "w", closefd=False), os.fdopen(2, "w", closefd=False)
+            sys.stdout, sys.stderr = (
+                os.fdopen(1, "w", closefd=False),
+                os.fdopen(2, "w", closefd=False),
+            )
             disk = failing_disk.FailingDisk(call, lambda name: os.kill(os.getpid(), sent))
             with failing_disk.installed(disk):
                 status = main(self.arguments(tagger, resume))
@@ -173,7 +217,8 @@ class Killing:
         expected = {-sent} if sent == signal.SIGKILL else {128 + sent, -sent}
         if status not in expected:
             self.mistake(f"{tagger}: exit status {status} after {sent.name}: {log[-300:]}")
-        lines = [line for line in log.splitlines() if "dev.txt: " not in line]  # so few sentences lack some labels
+        # so few sentences lack some labels
+        lines = [line for line in log.splitlines() if "dev.txt: " not in line]
         if len(lines) > 1 or "Traceback" in log:
             self.mistake(f"{tagger}: more than a line after {sent.name}: {log[-300:]!r}")
         model = self.folder / "model"
@@ -195,7 +240,10 @@ class Killing:
             resume = True
         status = os.waitstatus_to_exitcode(os.waitpid(self.child(tagger, resume=True), 0)[1])
         if status != 0:
-            self.mistake(f"{tagger}: exit status {status} of the last run: {(self.folder / 'log').read_text()[-300:]}")
+            self.mistake(
+                f"{tagger}: exit status {status} of the last run: "
+                f"{(self.folder / 'log').read_text()[-300:]}"
+            )
         elif self.tensors() != tensors:
             self.mistake(f"{tagger}: other weights than the uninterrupted run")
         left = [path.name for path in self.folder.iterdir() if "model." in path.name]
@@ -212,7 +260,10 @@ class Killing:
         while done < n:
             for tagger in self.random.sample(taggers, len(taggers)):
                 done += self.run(tagger, min(self.random.randint(1, 4), n - done))
-                told(f"{done} kills, {self.outcome.runs} runs, {len(self.outcome.mistakes)} mistakes: {tagger}")
+                told(
+                    f"{done} kills, {self.outcome.runs} runs, {len(self.outcome.mistakes)} "
+                    f"mistakes: {tagger}"
+                )
                 if done >= n:
                     break
         return self.outcome

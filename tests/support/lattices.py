@@ -14,7 +14,8 @@ NAMES = ["u", "v", "w", "x"]
 
 @st.composite
 def lattices(draw, n_labels=3, most_nodes=5, most_arcs=9):
-    """A lattice with a path from node to node, further arcs in any order (parallel ones, too), and values."""
+    """A lattice with a path from node to node, further arcs in any order (parallel ones, too), and
+    values."""
     n_nodes = draw(st.integers(2, most_nodes))
     pairs = [(v, v + 1) for v in range(n_nodes - 1)]
     sources = draw(st.lists(st.integers(0, n_nodes - 2), max_size=most_arcs))
@@ -37,10 +38,18 @@ def random_lattices(n, seed, n_labels=3, most_nodes=7, most_arcs=12):
         for u in rng.integers(0, n_nodes - 1, int(rng.integers(most_arcs))).tolist():
             pairs.append((u, int(rng.integers(u + 1, n_nodes))))
         arcs = [
-            (u, v, LABELS[rng.integers(n_labels)], {name: float(rng.choice([1.0, 1.0, 2.0, -0.5])) for name in NAMES
-             if rng.random() < 0.4})
+            (
+                u,
+                v,
+                LABELS[rng.integers(n_labels)],
+                {
+                    name: float(rng.choice([1.0, 1.0, 2.0, -0.5]))
+                    for name in NAMES
+                    if rng.random() < 0.4
+                },
+            )
             for u, v in pairs
-        ]  # fmt: skip
+        ]
         X.append(FeatureLattice([arcs[i] for i in rng.permutation(len(arcs))]))
         paths = all_paths(X[-1])
         y.append(list(paths[rng.integers(len(paths))]))
@@ -54,7 +63,9 @@ def all_paths(lattice):
         way, node = ways.pop()
         if node == lattice.n_nodes - 1:
             paths.append(way)
-        ways += [((*way, i), arc.target) for i, arc in enumerate(lattice.arcs) if arc.source == node]
+        ways += [
+            ((*way, i), arc.target) for i, arc in enumerate(lattice.arcs) if arc.source == node
+        ]
     return paths
 
 
@@ -63,18 +74,29 @@ class Enumerated:
 
     def __init__(self, model, lattice):
         weights = {(feature, label): weight for feature, label, weight in model.state_features_}
-        pairs = {(source, target): weight for source, target, weight, _ in model.transition_features_}
+        pairs = {
+            (source, target): weight for source, target, weight, _ in model.transition_features_
+        }
         scored = []
         for path in all_paths(lattice):
             arcs = [lattice.arcs[i] for i in path]
             total = 0.0
             for arc in arcs:
-                values = arc.features if isinstance(arc.features, dict) else dict.fromkeys(arc.features, 1.0)
-                total += sum(weights.get((name, arc.label), 0.0) * value for name, value in values.items())
+                values = (
+                    arc.features
+                    if isinstance(arc.features, dict)
+                    else dict.fromkeys(arc.features, 1.0)
+                )
+                total += sum(
+                    weights.get((name, arc.label), 0.0) * value for name, value in values.items()
+                )
             total += sum(pairs.get((a.label, b.label), 0.0) for a, b in pairwise(arcs))
             scored.append((total, path))
         scored.sort(key=lambda pair: -pair[0])
-        self.scores, self.paths = np.array([score for score, _ in scored]), [path for _, path in scored]
+        self.scores, self.paths = (
+            np.array([score for score, _ in scored]),
+            [path for _, path in scored],
+        )
         self.log_z = oracles.log_sum(self.scores)
         self.p = np.exp(self.scores - self.log_z)
         self.arcs = np.zeros(len(lattice))

@@ -1,6 +1,8 @@
-"""Memory-based learning as its definition reads: every instance is measured for every query, and nothing is clever.
+"""Memory-based learning as its definition reads: every instance is measured for every query, and
+nothing is clever.
 
-One twin of MemoryBased and of TiMBL; distances are summed over columns in the order of gain ratio / number of values.
+One twin of MemoryBased and of TiMBL; distances are summed over columns in the order of gain ratio /
+number of values.
 """
 
 import math
@@ -10,7 +12,8 @@ from typing import Any, NamedTuple
 EPSILON = 2.0**-52  # distances and votes that differ by less are equal
 BINS = 20
 
-Groups = list[tuple[float, Counter]]  # distances, the nearest first, and how often each class is found there
+# distances, the nearest first, and how often each class is found there
+Groups = list[tuple[float, Counter]]
 
 
 class Found(NamedTuple):
@@ -28,7 +31,7 @@ class Found(NamedTuple):
         return {label: vote / total for label, vote in self.votes.items()}
 
 
-# -- weights of columns -----------------------------------------------------------------------------------------------
+# -- weights of columns ----------------------------------------------------------------------------
 
 
 def entropy(counts):
@@ -37,7 +40,8 @@ def entropy(counts):
 
 
 def bins(numbers):
-    """The bin of each number: the distinct numbers in order, cut into 20 parts of as equal sizes as can be."""
+    """The bin of each number: the distinct numbers in order, cut into 20 parts of as equal sizes as
+    can be."""
     distinct = sorted(set(numbers))
     size, larger = divmod(len(distinct), BINS)
     place = [b for b in range(BINS) for _ in range(size + (b < larger))]
@@ -46,23 +50,34 @@ def bins(numbers):
 
 def weight(column, y, name):
     """One feature weight of a column of values."""
-    n, of_class, of_value, together = len(y), Counter(y), Counter(column), Counter(zip(column, y, strict=True))
+    n, of_class, of_value, together = (
+        len(y),
+        Counter(y),
+        Counter(column),
+        Counter(zip(column, y, strict=True)),
+    )
     if name == "none":
         return 1.0
     if name in ("information-gain", "gain-ratio"):
-        within = sum(m / n * entropy([together[v, c] for c in of_class]) for v, m in of_value.items())
+        within = sum(
+            m / n * entropy([together[v, c] for c in of_class]) for v, m in of_value.items()
+        )
         gain, bits = entropy(of_class.values()) - within, entropy(of_value.values())
         if name == "information-gain":
             return gain
         return gain / bits if bits else 0.0
-    chi = sum((together[v, c] - a * b / n) ** 2 / (a * b / n) for v, a in of_value.items() for c, b in of_class.items())
+    chi = sum(
+        (together[v, c] - a * b / n) ** 2 / (a * b / n)
+        for v, a in of_value.items()
+        for c, b in of_class.items()
+    )
     freedom = min(len(of_class), len(of_value)) - 1
     if name == "chi-squared":
         return chi
     return chi / (n * freedom) if freedom else 0.0
 
 
-# -- votes ------------------------------------------------------------------------------------------------------------
+# -- votes -----------------------------------------------------------------------------------------
 
 
 def grouped(measured) -> Groups:
@@ -76,7 +91,8 @@ def grouped(measured) -> Groups:
 
 
 def count(groups, k, votes, decay=(1.0, 1.0)):
-    """The votes of each class at the k nearest distances; those that decay are taken over the nearest one's."""
+    """The votes of each class at the k nearest distances; those that decay are taken over the
+    nearest one's."""
     nearest, farthest = groups[0][0], groups[:k][-1][0]
     total = Counter()
     for d, classes in groups[:k]:
@@ -94,14 +110,16 @@ def count(groups, k, votes, decay=(1.0, 1.0)):
 
 
 def best(votes, frequency):
-    """All classes that have most votes, then that one of them which is more frequent, or was seen first."""
+    """All classes that have most votes, then that one of them which is more frequent, or was seen
+    first."""
     most = max(votes.values())
     tied = [label for label in frequency if label in votes and most - votes[label] < EPSILON]
     return tied, max(tied, key=lambda label: frequency[label])  # the first of equals
 
 
 def decide(groups, k, votes, decay, frequency):
-    """The k nearest distances vote; a tie asks one more distance, and if that does not help, frequency decides."""
+    """The k nearest distances vote; a tie asks one more distance, and if that does not help,
+    frequency decides."""
     here = count(groups, k, votes, decay)
     tied, label = best(here, frequency)
     if len(tied) > 1 and len(groups) > k:
@@ -112,17 +130,26 @@ def decide(groups, k, votes, decay, frequency):
     return Found(label, here, groups[0][0], tied, min(k, len(groups)))
 
 
-# -- the learner ------------------------------------------------------------------------------------------------------
+# -- the learner -----------------------------------------------------------------------------------
 
 
 class Twin:
     """The words are those of MemoryBased."""
 
     def __init__(
-        self, X, y, k=1, metric="overlap", mvdm_threshold=1, weights="gain-ratio", votes="none", decay=(1.0, 1.0),
+        self,
+        X,
+        y,
+        k=1,
+        metric="overlap",
+        mvdm_threshold=1,
+        weights="gain-ratio",
+        votes="none",
+        decay=(1.0, 1.0),
         algorithm="ib1",
-    ):  # fmt: skip
-        self.X, self.y, self.k, self.votes, self.decay, self.threshold = X, y, k, votes, decay, mvdm_threshold
+    ):
+        self.X, self.y, self.k = X, y, k
+        self.votes, self.decay, self.threshold = votes, decay, mvdm_threshold
         self.algorithm = algorithm
         self.columns = list(zip(*X, strict=True))
         F = len(self.columns)
@@ -130,7 +157,9 @@ class Twin:
         self.frequency = Counter(y)  # in order of first appearance
         counted = [bins(list(map(float, c))) if m == "numeric" else c for c, m in self._pairs()]
         named = isinstance(weights, str)
-        self.weights = [weight(column, y, weights) for column in counted] if named else list(weights)
+        self.weights = (
+            [weight(column, y, weights) for column in counted] if named else list(weights)
+        )
         telling = [
             weight(column, y, "gain-ratio") / len(set(own))
             for column, (own, _) in zip(counted, self._pairs(), strict=True)
@@ -168,7 +197,9 @@ class Twin:
         return total
 
     def groups(self, query):
-        return grouped((self.distance(query, row), label) for row, label in zip(self.X, self.y, strict=True))
+        return grouped(
+            (self.distance(query, row), label) for row, label in zip(self.X, self.y, strict=True)
+        )
 
     def classify(self, query):
         if self.algorithm == "igtree":
@@ -176,10 +207,15 @@ class Twin:
         return decide(self.groups(query), self.k, self.votes, self.decay, self.frequency)
 
     def _descend(self, query):
-        """IGTree: follow the query's values as long as an exception to what is known so far lies ahead."""
+        """IGTree: follow the query's values as long as an exception to what is known so far lies
+        ahead."""
         rows, level = list(range(len(self.y))), 0
         while level < len(self.tree_order):
-            below = [n for n in rows if self.X[n][self.tree_order[level]] == query[self.tree_order[level]]]
+            below = [
+                n
+                for n in rows
+                if self.X[n][self.tree_order[level]] == query[self.tree_order[level]]
+            ]
             if not below or not self._kept(below, level + 1, self._class(rows)):
                 break
             rows, level = below, level + 1
@@ -190,7 +226,8 @@ class Twin:
         return best(Counter(self.y[n] for n in rows), self.frequency)[1]
 
     def _kept(self, rows, level, above):
-        """A node stays in the tree if its class is not that of the node above, or if a node below it stays."""
+        """A node stays in the tree if its class is not that of the node above, or if a node below
+        it stays."""
         own = self._class(rows)
         if own != above or level == len(self.tree_order):
             return own != above

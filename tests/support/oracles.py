@@ -1,4 +1,5 @@
-"""Slow twins of the fast algorithms: they enumerate every path, and build every feature as a string."""
+"""Slow twins of the fast algorithms: they enumerate every path, and build every feature as a
+string."""
 
 import itertools
 import math
@@ -12,15 +13,17 @@ from numpy.typing import NDArray
 from labelwright.corpus.spans import spans_of
 from labelwright.structures.lattice import Lattice
 
-# --- lattices ---------------------------------------------------------------------------------------------------------
+# --- lattices -------------------------------------------------------------------------------------
 
 
 class Scores(NamedTuple):
-    """Scores of states and of transitions: what a lattice means, however its nodes and arcs are numbered."""
+    """Scores of states and of transitions: what a lattice means, however its nodes and arcs are
+    numbered."""
 
     node: NDArray  # [T, S]
     arc: NDArray  # [T|1, S, S]     into every token but the first
-    triple: NDArray | None = None  # [T|1, S, S, S]  into every token but the first two; None: first order
+    # [T|1, S, S, S]  into every token but the first two; None: first order
+    triple: NDArray | None = None
 
     @property
     def order(self):
@@ -28,11 +31,13 @@ class Scores(NamedTuple):
 
     @property
     def largest(self):
-        """The sum of the largest finite scores of each kind, which decides how many digits are left."""
+        """The sum of the largest finite scores of each kind, which decides how many digits are
+        left."""
         return sum(np.abs(x[np.isfinite(x)]).max(initial=0) for x in self if x is not None)
 
     def lattice(self, graph):
-        """The lattice on a graph (whose rows may be padded): a pair that the graph lacks must be forbidden."""
+        """The lattice on a graph (whose rows may be padded): a pair that the graph lacks must be
+        forbidden."""
         T, S = self.node.shape
         node = np.full((T, len(graph.origin)), -np.inf)  # [T, Q]
         base = graph.contexts.base
@@ -143,7 +148,8 @@ class Enumerated:
 
 
 class Labellings:
-    """All labellings of a latent lattice: log weights summed over every one of their latent paths, and probabilities.
+    """All labellings of a latent lattice: log weights summed over every one of their latent paths,
+    and probabilities.
 
     Label l owns the states first[l]:first[l+1]."""
 
@@ -173,7 +179,9 @@ class Labellings:
     def states(self):
         """P(s at t), [T, S]."""
         p = np.exp(self.path_scores - self.log_z)
-        return np.stack([p.sum(axis=tuple(u for u in range(self.T) if u != t)) for t in range(self.T)])
+        return np.stack(
+            [p.sum(axis=tuple(u for u in range(self.T) if u != t)) for t in range(self.T)]
+        )
 
     def labels(self):
         """P(label at t), [T, L]."""
@@ -188,7 +196,7 @@ class Labellings:
         return found
 
 
-# --- features as strings ----------------------------------------------------------------------------------------------
+# --- features as strings --------------------------------------------------------------------------
 
 _CELL = re.compile(r"%(\w+)\[(@?)([+-]?\d+),(\d+)(?:,(\d+))?\]")
 _READ = {
@@ -201,7 +209,8 @@ _READ = {
 
 
 def expand(line, sentence, t):
-    """The string that a template line makes at token t of a sentence of column tuples, as CRF++ does."""
+    """The string that a template line makes at token t of a sentence of column tuples, as CRF++
+    does."""
 
     def cell(found):
         function, absolute, row, column, argument = found.groups()
@@ -219,7 +228,8 @@ def expand(line, sentence, t):
 
 
 def template_features(lines, X):
-    """{"state": [[feature, ...] per token], "edge": ..., "triple": ...} of every sentence, all tokens in one list."""
+    """{"state": [[feature, ...] per token], "edge": ..., "triple": ...} of every sentence, all
+    tokens in one list."""
     feeds = {"state": "U*", "edge": "B*", "triple": "T"}
     return {
         kind: [
@@ -231,7 +241,7 @@ def template_features(lines, X):
     }
 
 
-# --- the CRF by its definition ----------------------------------------------------------------------------------------
+# --- the CRF by its definition --------------------------------------------------------------------
 
 
 def labelling_score(sentence, labelling, weights):
@@ -250,35 +260,46 @@ def labelling_score(sentence, labelling, weights):
 
 
 def crf_loss(X, sets, states, weights, of_sentences=None, of_tokens=None, allowed=None):
-    """sum_n v_n (log sum_p exp(score(p) + sum over wrong labels of log w_t) - log sum of exp(score(p)) over the paths p
-    whose labels are all in the sets of their tokens), by enumeration.
+    """sum_n v_n (log sum_p exp(score(p) + sum over wrong labels of log w_t) - log sum of
+    exp(score(p)) over the paths p whose labels are all in the sets of their tokens), by
+    enumeration.
 
-    X: sentences of tokens, each {"state": {feature: value}, "edge": {feature: value}, "triple": {feature: value}};
-    states: labels, or (label, number) of every latent state; weights: {(feature, state): w, (feature, state, state): w,
-    (feature, state, state, state): w}, with None in place of the feature where a plain pair or triple has a weight;
-    allowed(labels) says which labellings exist."""
+    X: sentences of tokens, each {"state": {feature: value}, "edge": {feature: value}, "triple":
+    {feature: value}}; states: labels, or (label, number) of every latent state; weights: {(feature,
+    state): w, (feature, state, state): w, (feature, state, state, state): w}, with None in place of
+    the feature where a plain pair or triple has a weight; allowed(labels) says which labellings
+    exist."""
     loss, at = 0.0, 0
     for n, (sentence, right) in enumerate(zip(X, sets, strict=True)):
-        cost = [0.0] * len(sentence) if of_tokens is None else np.log(of_tokens[at : at + len(sentence)]).tolist()
+        cost = (
+            [0.0] * len(sentence)
+            if of_tokens is None
+            else np.log(of_tokens[at : at + len(sentence)]).tolist()
+        )
         at += len(sentence)
         every, agreeing = [], []
         for path in itertools.product(states, repeat=len(sentence)):
             labelling = tuple(state[0] if isinstance(state, tuple) else state for state in path)
             if allowed is None or allowed(labelling):
                 score = labelling_score(sentence, path, weights)
-                wrong = [label not in labels for label, labels in zip(labelling, right, strict=True)]
+                wrong = [
+                    label not in labels for label, labels in zip(labelling, right, strict=True)
+                ]
                 every.append(score + sum(c for c, w in zip(cost, wrong, strict=True) if w))
                 if not any(wrong):
                     agreeing.append(score)
-        loss += (1.0 if of_sentences is None else of_sentences[n]) * (log_sum(every) - log_sum(agreeing))
+        loss += (1.0 if of_sentences is None else of_sentences[n]) * (
+            log_sum(every) - log_sum(agreeing)
+        )
     return loss
 
 
-# --- perceptrons by their definition ----------------------------------------------------------------------------------
+# --- perceptrons by their definition --------------------------------------------------------------
 
 
 def path_features(sentence, path):
-    """How often a path of states (or labels) has each feature; keys and sentences as in crf_loss."""
+    """How often a path of states (or labels) has each feature; keys and sentences as in
+    crf_loss."""
     found = Counter()
     for t, token in enumerate(sentence):
         for reach, kind in enumerate(("state", "edge", "triple")):
@@ -292,9 +313,11 @@ def path_features(sentence, path):
 
 
 class Choices:
-    """All paths of one sentence as rows: what they count of each weight, and how many of their labels are wrong.
+    """All paths of one sentence as rows: what they count of each weight, and how many of their
+    labels are wrong.
 
-    names: what each weight belongs to, as keys of path_features; a feature without a weight does not count."""
+    names: what each weight belongs to, as keys of path_features; a feature without a weight does
+    not count."""
 
     def __init__(self, sentence, gold, states, label_of, names, allowed=None):
         column = {name: i for i, name in enumerate(names)}
@@ -311,8 +334,8 @@ class Choices:
         self.counts, self.wrong = np.array(rows), np.array(wrong)  # [N, W], [N]
 
     def update(self, weights, variances, rule):
-        """Weights and variances after this sentence, and whether its best path was wrong (paper 003, figure 1); with a
-        limit the step is only as long as the margin needs."""
+        """Weights and variances after this sentence, and whether its best path was wrong (paper
+        003, figure 1); with a limit the step is only as long as the margin needs."""
         scores = self.counts @ weights
         best = int(np.argmax(scores + rule.decoded * self.wrong))
         if self.wrong[best] == 0:
@@ -320,7 +343,8 @@ class Choices:
         gold = int(np.argmax(np.where(self.wrong == 0, scores, -np.inf)))
         x = self.counts[gold] - self.counts[best]
         missing = max(0.0, rule.margin * self.wrong[best] ** rule.power - x @ weights)
-        if rule.variance is not None:  # AROW with a diagonal inverse of the covariance matrix (figure 1)
+        # AROW with a diagonal inverse of the covariance matrix (figure 1)
+        if rule.variance is not None:
             beta = 1 / (x @ (variances * x) + rule.damping)
             weights = weights + missing * beta * variances * x
             return weights, 1 / (1 / variances + x**2 / rule.damping), True
@@ -338,7 +362,9 @@ class Choices:
         passive = rule.limit is not None and rule.augmented and rule.variance is None
         if passive and (self.wrong[best] == 0).any():
             return True  # a step of nothing
-        return (self.counts[best] == self.counts[best[0]]).all() and len(set((self.wrong[best] == 0).tolist())) == 1
+        return (self.counts[best] == self.counts[best[0]]).all() and len(
+            set((self.wrong[best] == 0).tolist())
+        ) == 1
 
 
 class Rule(NamedTuple):
@@ -369,8 +395,9 @@ class Pass(NamedTuple):
 
 
 def perceptron(choices, orders, start, averaging="none", reset_every=1, rule=Rule(), margins=None):  # noqa: B008
-    """Each pass as figure 1 of paper 003 has it, nothing clever done; with `mavg`, pass q begins from the mean of all
-    weights before it when q % reset_every is 0.  Each pass may have a margin of its own."""
+    """Each pass as figure 1 of paper 003 has it, nothing clever done; with `mavg`, pass q begins
+    from the mean of all weights before it when q % reset_every is 0.  Each pass may have a margin
+    of its own."""
     weights, every, passes, clear = start.astype(np.float64), [], [], True
     variances = np.full(len(weights), rule.variance or 1.0)
     for q, order in enumerate(orders, 1):
@@ -387,7 +414,7 @@ def perceptron(choices, orders, start, averaging="none", reset_every=1, rule=Rul
     return passes
 
 
-# --- spans ------------------------------------------------------------------------------------------------------------
+# --- spans ----------------------------------------------------------------------------------------
 
 
 def spans_by_hand(labels):

@@ -1,4 +1,5 @@
-"""Models over patterns by their definition: observations as texts, weights by observation, labellings enumerated."""
+"""Models over patterns by their definition: observations as texts, weights by observation,
+labellings enumerated."""
 
 import itertools
 import math
@@ -11,7 +12,8 @@ CELL = re.compile(r'%([a-zA-Z])\[(@?)(-?[0-9]+),0(?:,"([^"]*)")?\]')
 
 
 class PatternModel(NamedTuple):
-    """Patterns over one column, and the weights of observations: of labels, then of pairs of labels."""
+    """Patterns over one column, and the weights of observations: of labels, then of pairs of
+    labels."""
 
     patterns: list[str]
     labels: list[str]
@@ -30,7 +32,8 @@ class PatternModel(NamedTuple):
             value = f"{self.mark}{outside:+}"[:3].encode() + (b"#" if far else b"%d" % abs(outside))
         if function in "tT":
             return b"true" if regex.encode() in value else b"false"
-        value = value[:1] if function in "mM" else value  # "^.?" is the only regular expression of these
+        # "^.?" is the only regular expression of these
+        value = value[:1] if function in "mM" else value
         return value.lower() if function.isupper() else value
 
     def observations(self, sentence, t):
@@ -79,7 +82,10 @@ def as_wapiti(model):
     used = [(i, w) for i, w in enumerate(weights) if w]
     parts = [b"#mdl#2#%d\n#rdr#%d/0/0\n" % (len(used), len(model.patterns))]
     parts += [netstring(pattern.encode()) for pattern in model.patterns]
-    parts += [b"#qrk#%d\n" % len(model.labels), *(netstring(label.encode()) for label in model.labels)]
+    parts += [
+        b"#qrk#%d\n" % len(model.labels),
+        *(netstring(label.encode()) for label in model.labels),
+    ]
     parts += [b"#qrk#%d\n" % len(model.weights), *map(netstring, model.weights)]
     parts += [f"{i}={float(w).hex()}\n".encode() for i, w in used]
     return b"".join(parts)

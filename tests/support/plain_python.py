@@ -7,7 +7,8 @@ import sys
 
 
 def answers_both_ways(program, *arguments):
-    """Run a program that prints {"compiled", "answers"} both ways; its answers, flattened: (compiled, plain)."""
+    """Run a program that prints {"compiled", "answers"} both ways; its answers, flattened:
+    (compiled, plain)."""
     found = {}
     for engine in ("compiled", "numpy"):
         done = subprocess.run(

@@ -56,7 +56,11 @@ def dicts(n_sentences, seed, longest=4):
     X, y = words(n_sentences, seed, longest)
     random = np.random.default_rng(seed + 1)
     weighted = [
-        [{"w": w, "x": float(np.float32(random.normal())), "first": t == 0} for t, w in enumerate(s)] for s in X
+        [
+            {"w": w, "x": float(np.float32(random.normal())), "first": t == 0}
+            for t, w in enumerate(s)
+        ]
+        for s in X
     ]
     return weighted, y
 
@@ -84,7 +88,9 @@ class Problem:
         self.X, self.y, self.scheme, self.dtype = X, y, scheme, dtype
         self.tokens = as_tokens(X, template) if isinstance(X[0][0], str) else dict_tokens(X)
         self.extractor, self.incidences, self.offsets = learn(X, template, 1)
-        self.gold = np.array([label if isinstance(label, int) else index[label] for s in y for label in s], np.int32)
+        self.gold = np.array(
+            [label if isinstance(label, int) else index[label] for s in y for label in s], np.int32
+        )
         self.space = state_space(self.labels, sizes, order, scheme)
         n = self.extractor.n_features
         inputs = self.incidences, n, self.gold, self.offsets, self.space, cells
@@ -92,12 +98,21 @@ class Problem:
         self.workers = Workers(n_jobs)
         model = self.space, self.parameters, self.workers
         self.objective = LogLikelihood(
-            self.incidences, n, self.offsets, self.gold, *model, dtype=dtype, supervision=supervision
+            self.incidences,
+            n,
+            self.offsets,
+            self.gold,
+            *model,
+            dtype=dtype,
+            supervision=supervision,
         )
         self.states = self.labels
         if sizes != 1:
             numbers = np.arange(self.space.n_states) - self.space.first[self.space.label_of]
-            self.states = [(self.labels[i], k) for i, k in zip(self.space.label_of, numbers.tolist(), strict=True)]
+            self.states = [
+                (self.labels[i], k)
+                for i, k in zip(self.space.label_of, numbers.tolist(), strict=True)
+            ]
 
     def __call__(self, weights):
         gradient = np.empty(len(weights), self.dtype)
@@ -107,7 +122,14 @@ class Problem:
     @property
     def model(self):
         """What Passes takes first."""
-        return self.incidences, self.offsets, self.gold, self.supervision, self.space, self.parameters
+        return (
+            self.incidences,
+            self.offsets,
+            self.gold,
+            self.supervision,
+            self.space,
+            self.parameters,
+        )
 
     def names(self):
         return self._names
@@ -125,9 +147,14 @@ class Problem:
             return not validate([list(labelling)], self.scheme)
 
         labels_of = self.supervision.allowed(len(self.labels))
-        sets = [[{self.labels[k] for k in np.flatnonzero(labels_of[c])} for c in s] for s in self._codes()]
+        sets = [
+            [{self.labels[k] for k in np.flatnonzero(labels_of[c])} for c in s]
+            for s in self._codes()
+        ]
         weights_of = self.supervision.of_sentences, self.supervision.of_tokens
-        return oracles.crf_loss(self.tokens, sets, self.states, named, *weights_of, allowed if self.scheme else None)
+        return oracles.crf_loss(
+            self.tokens, sets, self.states, named, *weights_of, allowed if self.scheme else None
+        )
 
     def _codes(self):
         return [self.gold[a:b].tolist() for a, b in itertools.pairwise(self.offsets.tolist())]
@@ -137,7 +164,9 @@ class Problem:
 
     def choices(self):
         """All paths of every sentence, as the perceptron of the oracles looks at them."""
-        label_of = dict(zip(self.states, (self.labels[i] for i in self.space.label_of), strict=True))
+        label_of = dict(
+            zip(self.states, (self.labels[i] for i in self.space.label_of), strict=True)
+        )
 
         def allowed(labelling):
             return not validate([labelling], self.scheme)
@@ -150,7 +179,8 @@ class Problem:
 
 
 def names_of(parameters, extractor, states):
-    """What each weight belongs to, in the order of the weight vector: (feature or None, state, ...)."""
+    """What each weight belongs to, in the order of the weight vector: (feature or None, state,
+    ...)."""
     found = []
     for kind, cells in parameters.cells.items():
         shape = (len(states),) * (REACH[kind] + 1)
@@ -163,8 +193,8 @@ def names_of(parameters, extractor, states):
 
 
 class Truth:
-    """Every path of states of a sentence that the restrictions leave, with its probability: by the definition of the
-    model, from its weights and features as strings."""
+    """Every path of states of a sentence that the restrictions leave, with its probability: by the
+    definition of the model, from its weights and features as strings."""
 
     def __init__(self, model, sentence, forced=None, scheme=None):
         space = model._space
@@ -172,7 +202,10 @@ class Truth:
         (tokens,) = as_tokens([sentence], model._extractor.header()["template"]["text"])
         names = names_of(model._parameters, model._extractor, states)
         weights = dict(zip(names, model.weights_.tolist(), strict=True))
-        wanted = [None if f is None else [f] if isinstance(f, str) else f for f in forced or [None] * len(sentence)]
+        wanted = [
+            None if f is None else [f] if isinstance(f, str) else f
+            for f in forced or [None] * len(sentence)
+        ]
         schemes = {scheme, model.scheme_ if model.constraints else None} - {None}
         paths, projected, scores = [], [], []
         for path in itertools.product(states, repeat=len(sentence)):
@@ -183,7 +216,8 @@ class Truth:
                 paths.append(path)
                 projected.append(y)
                 scores.append(oracles.labelling_score(tokens, path, weights))
-        self.paths, self.scores, self.projected = np.array(paths), np.array(scores), projected  # [N, T], [N], [N]
+        # [N, T], [N], [N]
+        self.paths, self.scores, self.projected = np.array(paths), np.array(scores), projected
         self.p = np.exp(np.array(scores) - oracles.log_sum(scores))  # [N]
         self.labellings = {}
         for y, p in zip(projected, self.p.tolist(), strict=True):
@@ -192,12 +226,15 @@ class Truth:
     def by_best_path(self):
         """{labelling: score of its best path}, the best first."""
         found = {}
-        for y, score in sorted(zip(self.projected, self.scores.tolist(), strict=True), key=lambda pair: -pair[1]):
+        for y, score in sorted(
+            zip(self.projected, self.scores.tolist(), strict=True), key=lambda pair: -pair[1]
+        ):
             found.setdefault(y, score)
         return found
 
     def tempered(self, temperature):
-        """{labelling: log probability} if scores divided by the temperature were log-probabilities."""
+        """{labelling: log probability} if scores divided by the temperature were
+        log-probabilities."""
         log_z, found = oracles.log_sum(self.scores / temperature), {}
         for y, score in zip(self.projected, self.scores / temperature, strict=True):
             found.setdefault(y, []).append(score)
@@ -222,7 +259,11 @@ def as_tokens(X, template):
 def dict_tokens(X):
     def token(features):
         first = {"first": 1.0} if features["first"] else {}
-        return {"state": {f"w={features['w']}": 1.0, "x": features["x"], **first}, "edge": {}, "triple": {}}
+        return {
+            "state": {f"w={features['w']}": 1.0, "x": features["x"], **first},
+            "edge": {},
+            "triple": {},
+        }
 
     return [[token(features) for features in sentence] for sentence in X]
 

@@ -1,4 +1,5 @@
-"""A few sentences with segments, and all segmentations of a sentence with their scores, one by one."""
+"""A few sentences with segments, and all segmentations of a sentence with their scores, one by
+one."""
 
 import itertools
 from collections import Counter
@@ -33,7 +34,13 @@ def labelled(scheme):
 
 def random_model(scheme, **settings):
     """A segment model with weights that are far from any optimum."""
-    settings |= {"template": TEMPLATE, "dictionaries": DICTIONARIES, "cells": "all", "max_iter": 1, "n_jobs": 1}
+    settings |= {
+        "template": TEMPLATE,
+        "dictionaries": DICTIONARIES,
+        "cells": "all",
+        "max_iter": 1,
+        "n_jobs": 1,
+    }
     model = SemiCRF(**settings).fit(X, labelled(scheme))
     assert model.scheme_ == scheme
     model.weights_ = np.random.default_rng(1).normal(size=len(model.weights_)).astype(np.float32)
@@ -41,7 +48,8 @@ def random_model(scheme, **settings):
 
 
 class Enumerated:
-    """All segmentations of one sentence, by the names of features: labellings with their scores and probabilities."""
+    """All segmentations of one sentence, by the names of features: labellings with their scores and
+    probabilities."""
 
     def __init__(self, model, sentence, permitted=None):
         space, self.scheme, self.T = model.segments_, model.scheme_, len(sentence)
@@ -50,19 +58,31 @@ class Enumerated:
         weights = {}
         for kind, cells in model._parameters.cells.items():
             feature = np.repeat(np.arange(len(cells.ptr) - 1), np.diff(cells.ptr))
-            for f, column, w in zip(feature, cells.column, model.weights_[parts[kind]], strict=True):
+            for f, column, w in zip(
+                feature, cells.column, model.weights_[parts[kind]], strict=True
+            ):
                 weights[kind, model._extractor.name(f), columns[kind][column]] = float(w)
         transitions = model.weights_[parts["transitions"]].reshape(len(names), len(names))
-        weights |= {(a, b): float(transitions[i, j]) for i, a in enumerate(names) for j, b in enumerate(names)}
+        weights |= {
+            (a, b): float(transitions[i, j])
+            for i, a in enumerate(names)
+            for j, b in enumerate(names)
+        }
         tokens = as_tokens([sentence], TEMPLATE)[0]
-        lists = {name: {" ".join(p) if isinstance(p, list) else p for p in own} for name, own in DICTIONARIES.items()}
+        lists = {
+            name: {" ".join(p) if isinstance(p, list) else p for p in own}
+            for name, own in DICTIONARIES.items()
+        }
         found = {}
 
         def of_segment(start, end, kind):
             total, places = 0.0, "S" if end - start == 1 else "B" + "I" * (end - start - 2) + "E"
             for t, place in zip(range(start, end), places, strict=True):
                 role = "O" if self.scheme and kind == "O" else f"{place}-{kind}"
-                total += sum(weights.get(("state", name, role), 0.0) * n for name, n in tokens[t]["state"].items())
+                total += sum(
+                    weights.get(("state", name, role), 0.0) * n
+                    for name, n in tokens[t]["state"].items()
+                )
             text = " ".join(sentence[start:end])
             features = [f"length={end - start}", f"text={text}"]
             features += [f"dictionary={name}" for name, phrases in lists.items() if text in phrases]
@@ -76,7 +96,9 @@ class Enumerated:
                 total += known[segment] + weights[before, segment[2]]
                 before = segment[2]
             labels = self.written(own)
-            if permitted is None or all(p is None or y in p for y, p in zip(labels, permitted, strict=True)):
+            if permitted is None or all(
+                p is None or y in p for y, p in zip(labels, permitted, strict=True)
+            ):
                 assert labels not in found  # one labelling is one segmentation
                 found[labels] = total, own
         self.labels = sorted(found, key=lambda y: -found[y][0])
@@ -91,7 +113,9 @@ class Enumerated:
         for end in range(start + 1, min(self.T, start + space.max_length) + 1):
             for kind in space.types:
                 outside = self.scheme is not None and kind == "O"
-                if (outside and end > start + 1) or (kind == before and not outside and self.scheme in (None, "io")):
+                if (outside and end > start + 1) or (
+                    kind == before and not outside and self.scheme in (None, "io")
+                ):
                     continue
                 for rest in self.segmentations(end, kind, space):
                     yield [(start, end, kind), *rest]

@@ -1,6 +1,7 @@
-"""Small trained models of every kind, by the public interface alone: what the tests of model files store and load.
+"""Small trained models of every kind, by the public interface alone: what the tests of model files
+store and load.
 
-python tests/support/small_models.py FOLDER        write their files and the labels that they predict
+python tests/support/small_models.py FOLDER    write their files and the labels that they predict
 """
 
 import json
@@ -9,7 +10,16 @@ from pathlib import Path
 
 import numpy as np
 
-from labelwright import CRF, Cascade, LatentCRF, LatentPerceptron, MemoryBased, MemoryTagger, Perceptron, SemiCRF
+from labelwright import (
+    CRF,
+    Cascade,
+    LatentCRF,
+    LatentPerceptron,
+    MemoryBased,
+    MemoryTagger,
+    Perceptron,
+    SemiCRF,
+)
 from labelwright.corpus.generated import builtin_corpus
 
 TEMPLATE = "U1:%x[-1,0]\nU2:%x[0,0]\nU3:%x[1,0]\nU4:%suffix[0,0,2]\n*5:%shape[0,0]\nB"
@@ -19,7 +29,7 @@ LISTS = {"people": ["John Smith", "Ada Lovelace"], "places": ["Paris"]}
 SHORT = {"n_jobs": 1, "max_iter": 8}
 N, ASKED = 12, 6  # sentences to learn from, and to ask about
 
-# -- data: (X, y) of so many sentences -----------------------------------------------------------------------------
+# -- data: (X, y) of so many sentences -------------------------------------------------------------
 
 
 def words(seed, n, label="entity"):
@@ -29,18 +39,27 @@ def words(seed, n, label="entity"):
 
 def tagged(seed, n):
     made = builtin_corpus(n, random_state=seed)
-    X = [list(zip(*pair, strict=True)) for pair in zip(made.column("word"), made.column("pos"), strict=True)]
+    X = [
+        list(zip(*pair, strict=True))
+        for pair in zip(made.column("word"), made.column("pos"), strict=True)
+    ]
     return X, made.column("chunk")
 
 
 def dicts(seed, n):
     X, y = words(seed, n)
-    return [[{"word": word, "length": float(len(word)), "title": word.istitle()} for word in x] for x in X], y
+    return [
+        [{"word": word, "length": float(len(word)), "title": word.istitle()} for word in x]
+        for x in X
+    ], y
 
 
 def arrays(seed, n):
     X, y = words(seed, n)
-    return [np.array([[len(word), word.istitle(), word[-1] == "s"] for word in x], np.float32) for x in X], y
+    return [
+        np.array([[len(word), word.istitle(), word[-1] == "s"] for word in x], np.float32)
+        for x in X
+    ], y
 
 
 def layers(seed, n):
@@ -50,14 +69,18 @@ def layers(seed, n):
 
 def rows(seed, n):
     X, y = tagged(seed, n)
-    return [[*row, len(row[0])] for x in X for row in x], [label for labels in y for label in labels]
+    return [[*row, len(row[0])] for x in X for row in x], [
+        label for labels in y for label in labels
+    ]
 
 
-# -- models, untrained, with their data ----------------------------------------------------------------------------
+# -- models, untrained, with their data ------------------------------------------------------------
 
 
 def cascade(second, **settings):
-    return Cascade([("pos", CRF(WORDS, **SHORT)), ("entity", second)], n_jobs=1, max_iter=3, **settings)
+    return Cascade(
+        [("pos", CRF(WORDS, **SHORT)), ("entity", second)], n_jobs=1, max_iter=3, **settings
+    )
 
 
 MODELS = {
@@ -68,10 +91,19 @@ MODELS = {
     "crf-order2": (lambda: CRF(f"{TEMPLATE}\nT6:%x[0,0]", order=2, **SHORT), words),
     "latent-crf": (lambda: LatentCRF(2, TEMPLATE, random_state=0, **SHORT), words),
     "perceptron": (lambda: Perceptron(TEMPLATE, max_iter=5, n_jobs=1), words),
-    "latent-perceptron": (lambda: LatentPerceptron(2, WORDS, max_iter=5, random_state=0, n_jobs=1), words),
+    "latent-perceptron": (
+        lambda: LatentPerceptron(2, WORDS, max_iter=5, random_state=0, n_jobs=1),
+        words,
+    ),
     "semi-crf": (lambda: SemiCRF(WORDS, dictionaries=LISTS, **SHORT), words),
-    "cascade": (lambda: cascade(CRF(f"{WORDS}\nUe:%each[0,1]\nUy:%y[0]", **SHORT), lexicon="pos"), layers),
-    "cascade-segments": (lambda: cascade(SemiCRF(f"{WORDS}\nUy:%y[0]", **SHORT), passing="marginal"), layers),
+    "cascade": (
+        lambda: cascade(CRF(f"{WORDS}\nUe:%each[0,1]\nUy:%y[0]", **SHORT), lexicon="pos"),
+        layers,
+    ),
+    "cascade-segments": (
+        lambda: cascade(SemiCRF(f"{WORDS}\nUy:%y[0]", **SHORT), passing="marginal"),
+        layers,
+    ),
     "memory-based": (lambda: MemoryBased(3, ["mvdm", "overlap", "numeric"], n_jobs=1), rows),
     "memory": (lambda: MemoryTagger(2, "jeffrey", template=TAGS, n_jobs=1), tagged),
     "memory-dicts": (lambda: MemoryTagger(ngram=1, n_jobs=1), dicts),

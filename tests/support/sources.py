@@ -32,7 +32,10 @@ def tree_of(file: Path) -> ast.Module:
 def executed(node: ast.AST) -> Iterator[ast.AST]:
     """All nodes below this one, except what stands under `if TYPE_CHECKING`."""
     for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.If) and ast.unparse(child.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING"):
+        if isinstance(child, ast.If) and ast.unparse(child.test) in (
+            "TYPE_CHECKING",
+            "typing.TYPE_CHECKING",
+        ):
             for other in child.orelse:
                 yield other
                 yield from executed(other)
@@ -67,13 +70,15 @@ def files_imported(file: Path) -> set[str]:
 
 
 def _home(name: str) -> str:
-    """The module that a name is imported from; names of the package itself are those of the file that has them."""
+    """The module that a name is imported from; names of the package itself are those of the file
+    that has them."""
     module, _, last = name.rpartition(".")
     return labelwright._HOMES.get(last, module) if module == "labelwright" else module
 
 
 def circles(graph: Mapping[str, set[str]]) -> list[list[str]]:
-    """Groups of more than one module that all reach each other (strongly connected components, by Tarjan 1972)."""
+    """Groups of more than one module that all reach each other (strongly connected components, by
+    Tarjan 1972)."""
     number: dict[str, int] = {}
     lowest: dict[str, int] = {}
     stack: list[str] = []
@@ -101,14 +106,17 @@ def circles(graph: Mapping[str, set[str]]) -> list[list[str]]:
 
 
 def tests_of_kind(file: Path, classes: set[str], names: set[str]) -> Iterator[str]:
-    """Expressions that ask which tagger an object is: by class, class name, registered name or what it learnt."""
+    """Expressions that ask which tagger an object is: by class, class name, registered name or what
+    it learnt."""
     for node in ast.walk(tree_of(file)):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and len(node.args) > 1:
             asked = node.args[1]
             inside = {part.id for part in ast.walk(asked) if isinstance(part, ast.Name)}
             inside |= {part.attr for part in ast.walk(asked) if isinstance(part, ast.Attribute)}
             by_class = node.func.id in ("isinstance", "issubclass") and inside & classes
-            by_attribute = node.func.id in ("hasattr", "getattr") and isinstance(asked, ast.Constant)
+            by_attribute = node.func.id in ("hasattr", "getattr") and isinstance(
+                asked, ast.Constant
+            )
             if by_class or (by_attribute and _is_learnt(asked.value)):
                 yield ast.unparse(node)
         elif isinstance(node, ast.Compare):
@@ -124,4 +132,8 @@ def _is_learnt(attribute: object) -> bool:
 
 
 def _texts(node: ast.AST) -> Iterator[str]:
-    return (part.value for part in ast.walk(node) if isinstance(part, ast.Constant) and isinstance(part.value, str))
+    return (
+        part.value
+        for part in ast.walk(node)
+        if isinstance(part, ast.Constant) and isinstance(part.value, str)
+    )

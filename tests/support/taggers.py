@@ -1,4 +1,5 @@
-"""One small tagger of every kind, with the few sentences that it learns from and the questions it can be asked."""
+"""One small tagger of every kind, with the few sentences that it learns from and the questions it
+can be asked."""
 
 import inspect
 from collections.abc import Callable, Mapping
@@ -22,7 +23,9 @@ QUICK = {"max_iter": 4, "n_jobs": 1, "random_state": 0}
 
 
 def make_cascade() -> Cascade:
-    return Cascade([("pos", CRF(LOWER, max_iter=4)), ("chunk", CRF(UPPER, max_iter=4))], passing="marginal")
+    return Cascade(
+        [("pos", CRF(LOWER, max_iter=4)), ("chunk", CRF(UPPER, max_iter=4))], passing="marginal"
+    )
 
 
 def make_ngram() -> NgramTagger:
@@ -45,13 +48,19 @@ def make_lattice() -> LatticeTagger:
 
 
 # Taggers whose constructor needs something.
-MAKERS: dict[str, Callable[[], Any]] = {"cascade": make_cascade, "ngram": make_ngram, "lattice": make_lattice}
+MAKERS: dict[str, Callable[[], Any]] = {
+    "cascade": make_cascade,
+    "ngram": make_ngram,
+    "lattice": make_lattice,
+}
 
 
 def small_tagger(name: str) -> Any:
     """An untrained tagger of the registry that trains in no time."""
     tagger = MAKERS.get(name, lambda: model_class(name)())()
-    return tagger.set_params(**{key: value for key, value in QUICK.items() if key in tagger.get_params(deep=False)})
+    return tagger.set_params(
+        **{key: value for key, value in QUICK.items() if key in tagger.get_params(deep=False)}
+    )
 
 
 class Case:
@@ -80,7 +89,8 @@ def capabilities(tagger: Any) -> frozenset[str]:
         return frozenset(tagger.can)
     signs = {
         "n-best": hasattr(tagger, "predict_nbest"),
-        "probability": hasattr(tagger, "predict_marginals") and getattr(tagger, "_probabilistic", True),
+        "probability": hasattr(tagger, "predict_marginals")
+        and getattr(tagger, "_probabilistic", True),
         "confidence": hasattr(tagger, "predict_confidences"),
         "forced": "forced" in inspect.signature(tagger.decode).parameters,
         "neighbours": hasattr(tagger, "neighbours"),
@@ -110,7 +120,8 @@ def given(tagger: Any, about: Any) -> Any:
     return {"chunk": about} if isinstance(tagger, Cascade) else about
 
 
-# Every public question: what a tagger must be able to do for it, and how it is asked about sentences.
+# Every public question: what a tagger must be able to do for it, and how it is asked about
+# sentences.
 QUESTIONS: dict[str, tuple[str | None, Callable[[Any, Any, list[Any]], Any]]] = {
     "predict": (None, lambda tagger, data, X: tagger.predict(data)),
     "decode": (None, lambda tagger, data, X: tagger.decode(data)),
@@ -123,10 +134,13 @@ QUESTIONS: dict[str, tuple[str | None, Callable[[Any, Any, list[Any]], Any]]] = 
     ),
     "sequence_log_probabilities": (
         "probability",
-        lambda tagger, data, X: tagger.sequence_log_probabilities(data, given(tagger, [["O"] * len(x) for x in X])),
+        lambda tagger, data, X: tagger.sequence_log_probabilities(
+            data, given(tagger, [["O"] * len(x) for x in X])
+        ),
     ),
     "sample": ("probability", lambda tagger, data, X: tagger.sample(data, 3, random_state=1)),
-    "neighbours": ("neighbours", lambda tagger, data, X: tagger.neighbours(X)),  # of tokens: not of encoded data
+    # of tokens: not of encoded data
+    "neighbours": ("neighbours", lambda tagger, data, X: tagger.neighbours(X)),
     "explain": ("explanation", lambda tagger, data, X: layered([tagger.explain(x) for x in X])),
 }
 

@@ -1,12 +1,16 @@
-"""Asking Debian's `timbl`, the reference of memory-based learning: write its files, run it, read its answers, and say
-why they differ from ours where they do.
+"""Asking Debian's `timbl`, the reference of memory-based learning: write its files, run it, read
+its answers, and say why they differ from ours where they do.
 
-TiMBL 6.5 has habits that we do not share; `explain` knows them, and nothing else counts as an explanation:
-    inverse linear     Once a query has asked for the (k+1)th distance, the farthest distance of all later ones is a
-                       sentinel, so their first votes are equal.  The same where fewer than k distances exist.
-    vanished           Exponential decay is not taken over the nearest vote: far from everything all votes are below
-                       2.2e-16, which TiMBL takes for ties and prints as an empty distribution.
-    rounding           Distances or votes that are equal by arithmetic are not where sums are rounded, or the other way.
+TiMBL 6.5 has habits that we do not share; `explain` knows them, and nothing else counts as an
+explanation:
+    inverse linear  Once a query has asked for the (k+1)th distance, the farthest distance of all
+                    later ones is a sentinel, so their first votes are equal.  The same where fewer
+                    than k distances exist.
+    vanished        Exponential decay is not taken over the nearest vote: far from everything all
+                    votes are below 2.2e-16, which TiMBL takes for ties and prints as an empty
+                    distribution.
+    rounding        Distances or votes that are equal by arithmetic are not where sums are rounded,
+                    or the other way.
 """
 
 import math
@@ -27,8 +31,20 @@ from labelwright.parallel import Workers
 
 COMMAND = shutil.which("timbl")
 METRICS = {"overlap": "O", "mvdm": "M", "jeffrey": "J", "jensen-shannon": "S", "numeric": "N"}
-WEIGHTS = {"none": "0", "gain-ratio": "1", "information-gain": "2", "chi-squared": "3", "shared-variance": "4"}
-GIVEN = {"none": "nw", "gain-ratio": "gr", "information-gain": "ig", "chi-squared": "x2", "shared-variance": "sv"}
+WEIGHTS = {
+    "none": "0",
+    "gain-ratio": "1",
+    "information-gain": "2",
+    "chi-squared": "3",
+    "shared-variance": "4",
+}
+GIVEN = {
+    "none": "nw",
+    "gain-ratio": "gr",
+    "information-gain": "ig",
+    "chi-squared": "x2",
+    "shared-variance": "sv",
+}
 VOTES = {"none": "Z", "inverse-distance": "ID", "inverse-linear": "IL", "exponential-decay": "ED"}
 ALGORITHMS = {"ib1": ["-a0"], "igtree": ["-a1", "+D"]}
 DISTRIBUTION = re.compile(r" (\S+) \{(.*)\}\s*(\S+)$")
@@ -61,13 +77,17 @@ class Run(NamedTuple):
 
 
 def windows(corpus: Any, reach: int = 3, ngram: int = 3) -> tuple[list[list[str]], list[str]]:
-    """One instance for each token of a corpus: the values of all its columns around the token, and as its class the
-    labels of a few tokens around it."""
+    """One instance for each token of a corpus: the values of all its columns around the token, and
+    as its class the labels of a few tokens around it."""
     rows, labels, beside = [], [], ngram // 2
-    for *inputs, own in zip(*(corpus.column(name) for name in (*corpus.input_names, corpus.label)), strict=True):
+    for *inputs, own in zip(
+        *(corpus.column(name) for name in (*corpus.input_names, corpus.label)), strict=True
+    ):
         padded = [["_"] * reach + column + ["_"] * reach for column in (*inputs, own)]
         for t in range(len(own)):
-            rows.append([value for column in padded[:-1] for value in column[t : t + 2 * reach + 1]])
+            rows.append(
+                [value for column in padded[:-1] for value in column[t : t + 2 * reach + 1]]
+            )
             labels.append("|".join(padded[-1][t + reach - beside : t + reach + beside + 1]))
     return rows, labels
 
@@ -75,7 +95,9 @@ def windows(corpus: Any, reach: int = 3, ngram: int = 3) -> tuple[list[list[str]
 def write(path: Path, rows: Sequence[Sequence[Any]], labels: Sequence[str]) -> Path:
     """Write instances as TiMBL's columns: values and a class, none of which may hold spaces."""
     with path.open("w", encoding="utf-8") as file:
-        file.writelines(f"{' '.join(map(str, row))} {label}\n" for row, label in zip(rows, labels, strict=True))
+        file.writelines(
+            f"{' '.join(map(str, row))} {label}\n" for row, label in zip(rows, labels, strict=True)
+        )
     return path
 
 
@@ -87,18 +109,33 @@ def metric_words(metric: str | Sequence[str]) -> str:
     for place, name in enumerate(metric, start=1):
         if name != metric[0]:
             others.setdefault(name, []).append(str(place))
-    return ":".join([f"-m{METRICS[metric[0]]}", *(METRICS[name] + ",".join(places) for name, places in others.items())])
+    return ":".join(
+        [
+            f"-m{METRICS[metric[0]]}",
+            *(METRICS[name] + ",".join(places) for name, places in others.items()),
+        ]
+    )
 
 
 def ask(
-    train: Path, test: Path, k: int = 1, metric: str | Sequence[str] = "overlap", mvdm_threshold: int = 1,
-    weights: str = "gain-ratio", votes: str = "none", decay: tuple[float, float] = (1.0, 1.0), algorithm: str = "ib1",
-    clones: int = 1, given: Sequence[float] | None = None,
-) -> Run:  # fmt: skip
-    """Let TiMBL classify the instances of one file by those of another; the words are those of MemoryBased.
+    train: Path,
+    test: Path,
+    k: int = 1,
+    metric: str | Sequence[str] = "overlap",
+    mvdm_threshold: int = 1,
+    weights: str = "gain-ratio",
+    votes: str = "none",
+    decay: tuple[float, float] = (1.0, 1.0),
+    algorithm: str = "ib1",
+    clones: int = 1,
+    given: Sequence[float] | None = None,
+) -> Run:
+    """Let TiMBL classify the instances of one file by those of another; the words are those of
+    MemoryBased.
 
-    `given` are weights to take in place of TiMBL's own, which may differ from ours in the last digit: enough to make
-    one distance of two that are equal, or two of one.  It then sums columns in the order of these weights."""
+    `given` are weights to take in place of TiMBL's own, which may differ from ours in the last
+    digit: enough to make one distance of two that are equal, or two of one.  It then sums columns
+    in the order of these weights."""
     vote = VOTES[votes] + (f":{decay[0]}:{decay[1]}" if votes == "exponential-decay" else "")
     with tempfile.TemporaryDirectory() as place:
         target, weight = Path(place, "out"), WEIGHTS[weights]
@@ -107,13 +144,16 @@ def ask(
             Path(place, "weights").write_text(f"# {GIVEN[weights]}\n# Fea.\tWeight\n{rows}#\n")
             weight = f"{Path(place, 'weights')}:{GIVEN[weights]}"
         command = [
-            COMMAND or "timbl", *ALGORITHMS[algorithm], "-F", "Columns", "-f", str(train), "-t", str(test), "-o",
-            str(target), "-k", str(k), metric_words(metric), "-w", weight, f"-d{vote}", f"-L{mvdm_threshold}",
+            COMMAND or "timbl", *ALGORITHMS[algorithm], "-F", "Columns",
+            "-f", str(train), "-t", str(test), "-o", str(target),
+            "-k", str(k), metric_words(metric), "-w", weight, f"-d{vote}", f"-L{mvdm_threshold}",
             "+v", "db+di", *([f"--clones={clones}"] if clones > 1 else []),
         ]  # fmt: skip
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode or not target.exists():
-            raise RuntimeError(f"{' '.join(command)}: {(done.stderr or done.stdout).strip()[-500:]}")
+            raise RuntimeError(
+                f"{' '.join(command)}: {(done.stderr or done.stdout).strip()[-500:]}"
+            )
         answers = [_answer(line) for line in target.read_text(encoding="utf-8").splitlines()]
     return Run(answers, float(SECONDS.findall(done.stdout + done.stderr)[-1]))
 
@@ -127,7 +167,7 @@ def _answer(line: str) -> Answer:
     return Answer(found[1], {label.strip(): float(vote) for label, vote in pairs}, float(found[3]))
 
 
-# -- differences ------------------------------------------------------------------------------------------------------
+# -- differences -----------------------------------------------------------------------------------
 
 
 def same(answer: Answer, label: str, votes: dict[str, float], tolerance: float = TOLERANCE) -> bool:
@@ -149,9 +189,14 @@ class Reading(NamedTuple):
 
 
 def reading(
-    groups: Groups, k: int, votes: str, decay: tuple[float, float], frequency: Counter, stale: bool = False,
+    groups: Groups,
+    k: int,
+    votes: str,
+    decay: tuple[float, float],
+    frequency: Counter,
+    stale: bool = False,
     slack: float = 0.0,
-) -> Reading:  # fmt: skip
+) -> Reading:
     """TiMBL's answer from all distances and their classes, its habits included."""
     here = _counted(groups, k, votes, decay, stale)
     label, tie = _best_target(here, frequency, slack)
@@ -163,7 +208,9 @@ def reading(
     return Reading(label, here, tie)
 
 
-def _counted(groups: Groups, k: int, votes: str, decay: tuple[float, float], stale: bool) -> Counter:
+def _counted(
+    groups: Groups, k: int, votes: str, decay: tuple[float, float], stale: bool
+) -> Counter:
     if votes == "inverse-linear" and (stale or len(groups) < k):
         return count(groups, k, "none")
     if votes != "exponential-decay":
@@ -177,7 +224,8 @@ def _counted(groups: Groups, k: int, votes: str, decay: tuple[float, float], sta
 
 
 def _best_target(votes: Counter, frequency: Counter, slack: float) -> tuple[str, bool]:
-    """The class that TiMBL takes, looking at classes in the order of their first appearance; and whether it ties."""
+    """The class that TiMBL takes, looking at classes in the order of their first appearance; and
+    whether it ties."""
     best, most, tie = None, 0.0, False
     for label in frequency:
         if label not in votes:
@@ -214,13 +262,18 @@ class Nearby(NamedTuple):
         return found
 
     def atoms(self) -> Iterator[tuple[float, str, tuple[Any, ...]]]:
-        """For each instance its distance, its class, and how it differs from the query: what differs alike is equally
-        far, whatever the rounding."""
+        """For each instance its distance, its class, and how it differs from the query: what
+        differs alike is equally far, whatever the rounding."""
         model = self.model
         metrics = model._metrics(len(self.query))
         for i, d in zip(self.instances.tolist(), self.distance.tolist(), strict=True):
-            row = [known[c] for known, c in zip(model.data_.values, model.data_.codes[i], strict=True)]
-            differs = (v == q if m == "overlap" else v for q, v, m in zip(self.query, row, metrics, strict=True))
+            row = [
+                known[c] for known, c in zip(model.data_.values, model.data_.codes[i], strict=True)
+            ]
+            differs = (
+                v == q if m == "overlap" else v
+                for q, v, m in zip(self.query, row, metrics, strict=True)
+            )
             yield d, model.seen_[model.targets_[i]], tuple(differs)
 
 
@@ -232,7 +285,8 @@ def near_to(model: Any, query: Sequence[Any], more: int = 8) -> Nearby:
 
 
 def groupings(near: Nearby, k: int) -> Iterator[Groups]:
-    """All ways in which rounding may have parted, or put together, distances that are equal but for rounding."""
+    """All ways in which rounding may have parted, or put together, distances that are equal but for
+    rounding."""
     clusters: list[dict[tuple[Any, ...], Counter]] = []
     distances: list[float] = []
     for d, label, differs in near.atoms():
@@ -241,7 +295,8 @@ def groupings(near: Nearby, k: int) -> Iterator[Groups]:
             distances.append(d)
         clusters[-1].setdefault(differs, Counter())[label] += 1
     ways = [
-        list(_arranged(list(c.values()))) if len(c) <= 4 else [[sum(c.values(), Counter())]] for c in clusters[: k + 2]
+        list(_arranged(list(c.values()))) if len(c) <= 4 else [[sum(c.values(), Counter())]]
+        for c in clusters[: k + 2]
     ]
     ways += [[[sum(cluster.values(), Counter())]] for cluster in clusters[k + 2 :]]
     for chosen in islice(product(*ways), 2_000):
@@ -283,7 +338,10 @@ def differences(model: Any, queries: Sequence[Sequence[Any]], run: Run) -> list[
     for n, (query, theirs) in enumerate(zip(queries, run.answers, strict=True)):
         own = slice(found.ptr[n], found.ptr[n + 1])
         label = model.seen_[found.best[n]]
-        votes = {model.seen_[c]: v for c, v in zip(found.classes[own], found.votes[own].tolist(), strict=True)}
+        votes = {
+            model.seen_[c]: v
+            for c, v in zip(found.classes[own], found.votes[own].tolist(), strict=True)
+        }
         equal = same(theirs, label, votes) and math.isclose(
             theirs.distance, found.distance[n], rel_tol=1e-9, abs_tol=1e-9
         )
@@ -294,7 +352,12 @@ def differences(model: Any, queries: Sequence[Sequence[Any]], run: Run) -> list[
         near, how = near_to(model, query), (model.k, model.votes, model.decay, frequency)
         if not equal:
             why = explain(theirs, near, *how, stale)
-            if not why and linear and explain(theirs, near, *how, True) and any(_may_ask(x, *how) for x in before):
+            if (
+                not why
+                and linear
+                and explain(theirs, near, *how, True)
+                and any(_may_ask(x, *how) for x in before)
+            ):
                 why, stale = "rounding", True
             different.append(Difference(n, theirs, label, votes, why))
         if linear:
@@ -303,7 +366,9 @@ def differences(model: Any, queries: Sequence[Sequence[Any]], run: Run) -> list[
     return different
 
 
-def _may_ask(near: Nearby, k: int, votes: str, decay: tuple[float, float], frequency: Counter) -> bool:
+def _may_ask(
+    near: Nearby, k: int, votes: str, decay: tuple[float, float], frequency: Counter
+) -> bool:
     """Whether rounding may have made TiMBL ask for one more distance."""
     return any(
         reading(groups, k, votes, decay, frequency, slack=slack).asked
@@ -324,8 +389,13 @@ def explain(
     """Why TiMBL's answer is not ours: one of its habits, or None."""
 
     def told(read: Reading) -> bool:
-        shown = {label: vote for label, vote in read.votes.items() if vote >= EPSILON}  # what TiMBL prints
-        return same(answer, read.label, shown) if shown else answer.label == read.label and not answer.votes
+        # what TiMBL prints
+        shown = {label: vote for label, vote in read.votes.items() if vote >= EPSILON}
+        return (
+            same(answer, read.label, shown)
+            if shown
+            else answer.label == read.label and not answer.votes
+        )
 
     if told(reading(near.groups(), k, votes, decay, frequency, stale)):
         return {"inverse-linear": "inverse linear", "exponential-decay": "vanished"}.get(votes)

@@ -13,7 +13,13 @@ class Told(Estimator):
     seen: list = []  # noqa: RUF012
 
     def __init__(self, right=1.0, grows=0.0, refuse_from=None, name="", n_jobs=None):
-        self.right, self.grows, self.refuse_from, self.name, self.n_jobs = right, grows, refuse_from, name, n_jobs
+        self.right, self.grows, self.refuse_from, self.name, self.n_jobs = (
+            right,
+            grows,
+            refuse_from,
+            name,
+            n_jobs,
+        )
 
     def fit(self, X, y):
         if self.refuse_from is not None and len(X) >= self.refuse_from:

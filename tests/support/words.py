@@ -1,4 +1,5 @@
-"""Made-up words without spaces: sentences of characters, their lattices, and labels of two layers."""
+"""Made-up words without spaces: sentences of characters, their lattices, and labels of two
+layers."""
 
 import numpy as np
 
@@ -17,7 +18,16 @@ def all_words(sentence):
     text = text_of(sentence)
     return FeatureLattice(
         [
-            (a, b, "word", {"text": "".join(text[a:b]), "length": b - a, "next": text[b] if b < len(text) else "#"})
+            (
+                a,
+                b,
+                "word",
+                {
+                    "text": "".join(text[a:b]),
+                    "length": b - a,
+                    "next": text[b] if b < len(text) else "#",
+                },
+            )
             for a in range(len(text))
             for b in range(a + 1, min(len(text), a + 3) + 1)
         ]
@@ -41,7 +51,9 @@ def made_words(n, seed=0, most=4):
     X, words, tags = [], [], []
     for _ in range(n):
         sentence = [str(word) for word in random.choice(list(TAGS), random.integers(1, most + 1))]
-        places = [("B" if i == 0 else "I", TAGS[word]) for word in sentence for i in range(len(word))]
+        places = [
+            ("B" if i == 0 else "I", TAGS[word]) for word in sentence for i in range(len(word))
+        ]
         X.append(list("".join(sentence)))
         words.append([f"{place}-word" for place, _ in places])
         tags.append([f"{place}-{tag}" for place, tag in places])

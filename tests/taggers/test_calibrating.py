@@ -1,4 +1,5 @@
-"""Calibrated probabilities of every tagger that has any: by enumeration, on disk, in cascades, by cross-fitting."""
+"""Calibrated probabilities of every tagger that has any: by enumeration, on disk, in cascades, by
+cross-fitting."""
 
 import json
 import math
@@ -20,7 +21,11 @@ from labelwright.errors import CorpusError, ModelFileError, OptionError
 from labelwright.taggers import calibrating
 
 NEW = ["aa", "new", "b", "c"]
-SINGLE = [name for name, (make, _) in MODELS.items() if "probability" in make().can and "cascade" not in name]
+SINGLE = [
+    name
+    for name, (make, _) in MODELS.items()
+    if "probability" in make().can and "cascade" not in name
+]
 
 
 def with_temperature(model, temperature, **maps):
@@ -40,12 +45,13 @@ def fitted(entities):
     return CRF(n_jobs=1, max_iter=20, l2=0.01).fit(*entities[:2])
 
 
-# --- by enumeration ---------------------------------------------------------------------------------------------------
+# --- by enumeration -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", SINGLE)
 def test_questions_of_every_tagger_agree_with_its_n_best(name):
-    """Three labels of two tokens have few labellings: the list of all of them answers every question."""
+    """Three labels of two tokens have few labellings: the list of all of them answers every
+    question."""
     model, X = trained(name), MODELS[name][1](1, 40)[0]
     short = [x[:2] for x in X if len(x) > 1][:3]
     with_temperature(model, 1.7)
@@ -56,8 +62,13 @@ def test_questions_of_every_tagger_agree_with_its_n_best(name):
     sets = model.sequence_log_probabilities(short, [[None, {"O", f"B-{kinds[0]}"}]] * 3)
     for n, labellings in enumerate(everything):
         assert sum(p for _, p in labellings) == pytest.approx(1.0, abs=1e-6)
-        found = [({s[2] for s in spans_by_hand(y)}, {s[:2] for s in spans_by_hand(y)}, y, p) for y, p in labellings]
-        assert some[n] == pytest.approx(sum(p for k, _, _, p in found if k & set(kinds[:2])), abs=1e-6)
+        found = [
+            ({s[2] for s in spans_by_hand(y)}, {s[:2] for s in spans_by_hand(y)}, y, p)
+            for y, p in labellings
+        ]
+        assert some[n] == pytest.approx(
+            sum(p for k, _, _, p in found if k & set(kinds[:2])), abs=1e-6
+        )
         assert one[n][0].probability == pytest.approx(
             sum(p for k, places, _, p in found if (0, 2) in places and k & set(kinds[:2])), abs=1e-6
         )
@@ -75,7 +86,10 @@ def test_labels_without_chunks_occur_at_tokens():
 
 
 def test_many_labels_are_calibrated_among_their_candidates():
-    X, y = [["a", "b", "c"], ["b", "c"], ["c", "a"]] * 4, [["x", "y", "z"], ["y", "z"], ["z", "w"]] * 4
+    X, y = (
+        [["a", "b", "c"], ["b", "c"], ["c", "a"]] * 4,
+        [["x", "y", "z"], ["y", "z"], ["z", "w"]] * 4,
+    )
     model = CRF(prune_labels=0.9, n_jobs=1, max_iter=10).fit(X, y)
     assert model._trained.pruning is not None
     weights = {tuple(labels): p for labels, p in model.predict_nbest(X[:1], 64)[0]}
@@ -88,16 +102,19 @@ def test_many_labels_are_calibrated_among_their_candidates():
     assert marginals[1]["y"] == pytest.approx(held, abs=1e-6)
 
 
-# --- fitting ----------------------------------------------------------------------------------------------------------
+# --- fitting --------------------------------------------------------------------------------------
 
 
 def test_the_temperature_makes_held_out_labels_most_likely(fitted, entities):
     X, y = entities[2:]
     raw = fitted.uncalibrated()
-    known = np.isfinite(raw.sequence_log_probabilities(X, y))  # those with a label that is new say nothing
+    # those with a label that is new say nothing
+    known = np.isfinite(raw.sequence_log_probabilities(X, y))
 
     def likelihood(temperature):
-        return np.array(with_temperature(raw, temperature).sequence_log_probabilities(X, y))[known].sum()
+        return np.array(with_temperature(raw, temperature).sequence_log_probabilities(X, y))[
+            known
+        ].sum()
 
     likelihoods = {t: likelihood(t) for t in np.geomspace(0.3, 6, 40)}
     best = max(likelihoods, key=likelihoods.get)
@@ -131,7 +148,9 @@ def test_isotonic_maps_keep_the_order_and_are_distributions(fitted, entities):
     assert model.temperature_ == by_temperature.temperature_
     pairs = [
         (a.probability, b.probability)
-        for before, after in zip(by_temperature.predict_spans(X), model.predict_spans(X), strict=True)
+        for before, after in zip(
+            by_temperature.predict_spans(X), model.predict_spans(X), strict=True
+        )
         for a, b in zip(before, after, strict=True)
     ]
     said, mapped = np.array(sorted(pairs)).T
@@ -139,7 +158,12 @@ def test_isotonic_maps_keep_the_order_and_are_distributions(fitted, entities):
     for row in (row for rows in model.predict_marginals(X[:5]) for row in rows):
         assert sum(row.values()) == pytest.approx(1.0)
     assert model.predict_marginals(X[:1], forced=[["O"] * len(X[0])])[0][0]["O"] == 1.0
-    assert model.span_probabilities([["Ada"]], [[Span(0, 1, "PER")]], forced=[["B-PER"]])[0][0].probability == 1.0
+    assert (
+        model.span_probabilities([["Ada"]], [[Span(0, 1, "PER")]], forced=[["B-PER"]])[0][
+            0
+        ].probability
+        == 1.0
+    )
 
 
 def test_a_map_says_how_often_it_is_right():
@@ -149,7 +173,9 @@ def test_a_map_says_how_often_it_is_right():
     places = np.linspace(0.35, 0.95, 13)
     assert np.abs(fit(places) - places**2).max() < 0.06
     assert len(fit.said) == 50
-    assert MonotoneMap.fit(np.full(60, 0.7), np.arange(60) < 45)(np.array(0.7)) == pytest.approx(0.75, abs=0.01)
+    assert MonotoneMap.fit(np.full(60, 0.7), np.arange(60) < 45)(np.array(0.7)) == pytest.approx(
+        0.75, abs=0.01
+    )
 
 
 @pytest.mark.slow
@@ -163,8 +189,12 @@ def test_cross_fitting_uses_the_training_data_alone(entities):
     def likelihood(temperature):
         total = 0.0
         for a in range(0, 40, 10):
-            other = CRF(n_jobs=1, max_iter=20, l2=0.01).fit([*X[:a], *X[a + 10 :]], [*y[:a], *y[a + 10 :]])
-            p = with_temperature(other, temperature).sequence_log_probabilities(X[a : a + 10], y[a : a + 10])
+            other = CRF(n_jobs=1, max_iter=20, l2=0.01).fit(
+                [*X[:a], *X[a + 10 :]], [*y[:a], *y[a + 10 :]]
+            )
+            p = with_temperature(other, temperature).sequence_log_probabilities(
+                X[a : a + 10], y[a : a + 10]
+            )
             total += sum(filter(math.isfinite, p))
         return total
 
@@ -179,10 +209,13 @@ def test_cross_fitting_uses_the_training_data_alone(entities):
 def test_what_cannot_be_fitted_is_refused(fitted, entities):
     X, y = entities[2:]
     model = fitted.uncalibrated()
-    with pytest.raises(OptionError, match=r"^method: expected one of temperature, isotonic, got 'platt'$"):
+    with pytest.raises(
+        OptionError, match=r"^method: expected one of temperature, isotonic, got 'platt'$"
+    ):
         model.calibrate(X, y, method="platt")
     with pytest.raises(
-        OptionError, match=r"^calibrate: isotonic regression needs 50 entities of held-out sentences, got"
+        OptionError,
+        match=r"^calibrate: isotonic regression needs 50 entities of held-out sentences, got",
     ):
         model.calibrate(X[:2], y[:2], method="isotonic")
     with pytest.raises(CorpusError, match=r"^calibrate: y: sentence 0 has 1 labels"):
@@ -191,15 +224,20 @@ def test_what_cannot_be_fitted_is_refused(fitted, entities):
 
 
 def test_what_is_unknown_says_nothing(fitted, entities):
-    """Sentences without labels change nothing, in files (_) as in Python; of them alone, nothing is fitted."""
+    """Sentences without labels change nothing, in files (_) as in Python; of them alone, nothing is
+    fitted."""
     X, y = entities[2:]
     model = fitted.uncalibrated()
     known = model.calibrate(X, y).training_["calibration"]
     for unknown in (None, "_"):
-        more = model.calibrate([*X, *X[:5]], [*y, *([unknown] * len(x) for x in X[:5])]).training_["calibration"]
+        more = model.calibrate([*X, *X[:5]], [*y, *([unknown] * len(x) for x in X[:5])]).training_[
+            "calibration"
+        ]
         assert more["left_out"] == known["left_out"] | {"unknown": 5}
         assert {**more, "left_out": 0, "seconds": 0} == {**known, "left_out": 0, "seconds": 0}
-        with pytest.raises(OptionError, match=r"^calibrate: no held-out token has a label; label some of them$"):
+        with pytest.raises(
+            OptionError, match=r"^calibrate: no held-out token has a label; label some of them$"
+        ):
             model.uncalibrated().calibrate(X, [[unknown] * len(x) for x in X])
     n_impossible = int((~np.isfinite(model.sequence_log_probabilities(X, y))).sum())
     assert n_impossible > 0
@@ -208,13 +246,19 @@ def test_what_is_unknown_says_nothing(fitted, entities):
 
 
 def test_maps_are_fitted_on_what_is_known(fitted, entities):
-    """Open labels are no wrong ones: entities without an open label in or beside them shape the map."""
+    """Open labels are no wrong ones: entities without an open label in or beside them shape the
+    map."""
     X, y = entities[2:]
     model = fitted.uncalibrated()
     extra = ["and", "."]
-    some = [[*labels, "O", label] for labels, label in zip(y, [None, {"O", "B-PER"}] * len(y), strict=False)]
+    some = [
+        [*labels, "O", label]
+        for labels, label in zip(y, [None, {"O", "B-PER"}] * len(y), strict=False)
+    ]
     open_ended = model.calibrate([x + extra for x in X], some, method="isotonic")._calibration
-    whole = model.calibrate([x + extra for x in X], [[*labels, "O", "O"] for labels in y], method="isotonic")
+    whole = model.calibrate(
+        [x + extra for x in X], [[*labels, "O", "O"] for labels in y], method="isotonic"
+    )
     at = np.linspace(0.3, 1, 8)
     np.testing.assert_allclose(open_ended.span(at), whole._calibration.span(at), atol=0.02)
 
@@ -234,7 +278,9 @@ def test_saturated_probabilities_are_as_often_right_as_others_say():
     fit, saturated = MonotoneMap.fit(said, right), digits > 9
     assert fit(said[saturated]).mean() == pytest.approx(right[saturated].mean(), abs=0.005)
     assert fit(np.array([0.0, 1.0])).tolist() == [0.0, 1.0]
-    rows = np.array([[1.0, 1e-18, 2e-18], [1 - 1e-12, 1e-12, 0.0], [0.0, 1.0, 0.0], [0.34, 0.33, 0.33]])
+    rows = np.array(
+        [[1.0, 1e-18, 2e-18], [1 - 1e-12, 1e-12, 0.0], [0.0, 1.0, 0.0], [0.34, 0.33, 0.33]]
+    )
     mapped = Calibration(1.0, token=fit).token_probabilities(rows)
     assert mapped.sum(axis=1).tolist() == pytest.approx([1.0] * 4)
     assert mapped[:2, 0].tolist() == pytest.approx([right[saturated].mean()] * 2, abs=0.005)
@@ -254,7 +300,9 @@ def test_taggers_over_ngrams_have_confidences(name, inference, monkeypatch, tmp_
         naive_bayes = pytest.importorskip("sklearn.naive_bayes")
         model = NgramTagger(naive_bayes.MultinomialNB(), inference=inference, n_jobs=1)
     labels = model.fit(X, y).predict(X)
-    with pytest.raises(OptionError, match="r has scores, not probabilities; calibrate it on held-out data first"):
+    with pytest.raises(
+        OptionError, match="r has scores, not probabilities; calibrate it on held-out data first"
+    ):
         model.predict_confidences(X)
     new, gold = words(60, 6)
     assert not model._is_sure
@@ -268,9 +316,13 @@ def test_taggers_over_ngrams_have_confidences(name, inference, monkeypatch, tmp_
     true = [{span[:3] for span in spans_of(labels)} for labels in gold]
     right = [span[:3] in known for row, known in zip(spans, true, strict=True) for span in row]
     assert said.mean() == pytest.approx(np.mean(right), abs=0.05)
-    assert all(record.log_probability is None and 0 < record.confidence < 1 for record in model.decode(new))
+    assert all(
+        record.log_probability is None and 0 < record.confidence < 1 for record in model.decode(new)
+    )
     assert all(0 <= p <= 1 for p in model.occurrence_confidences(new, "X"))
-    with pytest.raises(OptionError, match=r"^span_probabilities: .* calibrate it and use span_confidences"):
+    with pytest.raises(
+        OptionError, match=r"^span_probabilities: .* calibrate it and use span_confidences"
+    ):
         model.span_probabilities(new, spans)
     assert sum(map(len, model.predict_confident(new, 0.0))) == sum(map(len, new))
     if name == "memory":
@@ -287,7 +339,9 @@ def test_taggers_over_ngrams_have_confidences(name, inference, monkeypatch, tmp_
 def test_a_model_that_learns_more_forgets_what_was_found_of_its_weights(name):
     make, data = MODELS[name]
     dev = data(3, 20)
-    model = make().set_params(max_iter=5).fit(*data(0, 20), dev=dev).calibrate(*dev).compressed(bits=16)
+    model = (
+        make().set_params(max_iter=5).fit(*data(0, 20), dev=dev).calibrate(*dev).compressed(bits=16)
+    )
     model.training_["columns"] = ["word", "label"]
     assert {"calibration", "best_dev", "best_iteration", "compressed"} <= set(model.training_)
     model.partial_fit(*data(1, 5))
@@ -297,7 +351,7 @@ def test_a_model_that_learns_more_forgets_what_was_found_of_its_weights(name):
     assert model.training_["sentences"] == 25
 
 
-# --- cascades and files -----------------------------------------------------------------------------------------------
+# --- cascades and files ---------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -329,7 +383,9 @@ def test_a_cascade_is_calibrated_layer_by_layer(layered, passing, tmp_path):
 
 def test_cross_fitting_of_a_cascade(layered):
     X, y, *_ = layered
-    model = Cascade([("pos", CRF(max_iter=3)), ("entity", CRF(max_iter=3))], passing="best", n_jobs=1).fit(X, y)
+    model = Cascade(
+        [("pos", CRF(max_iter=3)), ("entity", CRF(max_iter=3))], passing="best", n_jobs=1
+    ).fit(X, y)
     assert all(layer.temperature_ > 0 for layer in model.calibrate(X, y, folds=2).layers_.values())
     with pytest.raises(OptionError, match=r"^layer pos: method: expected one of"):
         model.calibrate(X, y, method="platt")
@@ -337,12 +393,20 @@ def test_cross_fitting_of_a_cascade(layered):
 
 def test_a_cascade_with_labels_that_are_known_in_part(layered):
     X, y, new, gold = layered
-    model = Cascade([("pos", CRF(max_iter=5)), ("entity", CRF(max_iter=5))], passing="best", n_jobs=1).fit(X, y)
-    some = gold | {"entity": [labels if n % 2 else ["_"] * len(labels) for n, labels in enumerate(gold["entity"])]}
+    model = Cascade(
+        [("pos", CRF(max_iter=5)), ("entity", CRF(max_iter=5))], passing="best", n_jobs=1
+    ).fit(X, y)
+    some = gold | {
+        "entity": [
+            labels if n % 2 else ["_"] * len(labels) for n, labels in enumerate(gold["entity"])
+        ]
+    }
     records = model.calibrate(new, some).training_["layers"]
     assert records["entity"]["calibration"]["left_out"]["unknown"] == 15
     assert records["pos"]["calibration"]["left_out"]["unknown"] == 0
-    with pytest.raises(OptionError, match=r"^layer entity: calibrate: no held-out token has a label"):
+    with pytest.raises(
+        OptionError, match=r"^layer entity: calibrate: no held-out token has a label"
+    ):
         model.calibrate(new, gold | {"entity": [["_"] * len(labels) for labels in gold["entity"]]})
 
 
@@ -351,7 +415,9 @@ def test_ctrl_c_in_a_fold_ends_cross_fitting(layered, kind, monkeypatch):
     """A copy whose training was cut short says nothing about the model."""
     X, y, *_ = layered
     layers = [("pos", CRF(max_iter=5)), ("entity", CRF(max_iter=5))]
-    model = CRF(max_iter=5, n_jobs=1) if kind == "crf" else Cascade(layers, passing="best", n_jobs=1)
+    model = (
+        CRF(max_iter=5, n_jobs=1) if kind == "crf" else Cascade(layers, passing="best", n_jobs=1)
+    )
     gold = y["entity"] if kind == "crf" else y
     model.fit(X, gold)
     fit = CRF.fit
@@ -405,7 +471,7 @@ def test_a_perceptron_has_confidences_that_something_occurs():
     assert model.occurrence_confidences([NEW], "X")[0] == pytest.approx(wanted, abs=1e-6)
 
 
-# --- what is probable enough ------------------------------------------------------------------------------------------
+# --- what is probable enough ----------------------------------------------------------------------
 
 
 def test_labels_without_doubtful_entities(fitted, entities):
@@ -422,5 +488,7 @@ def test_labels_without_doubtful_entities(fitted, entities):
 @pytest.mark.parametrize("make", [Perceptron, MemoryTagger])
 def test_without_probabilities_nothing_is_probable_enough(make):
     X, y = words(6, 1)
-    with pytest.raises(OptionError, match=r"^predict_confident: a \w+ has scores, not probabilities; "):
+    with pytest.raises(
+        OptionError, match=r"^predict_confident: a \w+ has scores, not probabilities; "
+    ):
         make(n_jobs=1).fit(X, y).predict_confident(X, 0.5)

@@ -7,7 +7,13 @@ from cascades import passed_up
 import labelwright
 from labelwright import CRF, Cascade, LatentCRF, Perceptron, SemiCRF
 from labelwright.corpus.table import Corpus
-from labelwright.errors import CorpusError, LabelwrightError, NotFittedError, OptionError, TemplateError
+from labelwright.errors import (
+    CorpusError,
+    LabelwrightError,
+    NotFittedError,
+    OptionError,
+    TemplateError,
+)
 
 X = [
     ["the", "dog", "barks"],
@@ -17,7 +23,14 @@ X = [
     ["birds"],
     ["the", "dogs", "sing"],
 ] * 2
-POS = [["D", "N", "V"], ["D", "N", "V", "R"], ["N", "V"], ["D", "J", "N", "V"], ["N"], ["D", "N", "V"]] * 2
+POS = [
+    ["D", "N", "V"],
+    ["D", "N", "V", "R"],
+    ["N", "V"],
+    ["D", "J", "N", "V"],
+    ["N"],
+    ["D", "N", "V"],
+] * 2
 CHUNK = [
     ["B-NP", "I-NP", "B-VP"],
     ["B-NP", "I-NP", "B-VP", "O"],
@@ -40,7 +53,10 @@ def test_every_way_of_passing_learns_its_training_data(passing):
     model = cascade(passing).fit(X, Y)
     assert model.predict(X) == Y
     found = model.predict(NEW)
-    assert {name: [len(s) for s in rows] for name, rows in found.items()} == {"pos": [3, 0, 2], "chunk": [3, 0, 2]}
+    assert {name: [len(s) for s in rows] for name, rows in found.items()} == {
+        "pos": [3, 0, 2],
+        "chunk": [3, 0, 2],
+    }
 
 
 def test_sentences_may_be_iterators():
@@ -70,7 +86,11 @@ def test_a_share_of_nothing_leaves_a_layer_to_the_one_above():
     def right(model):
         marginals = model.predict_marginals(X)["pos"]
         return np.mean(
-            [row[label] for s, y in zip(marginals, POS, strict=True) for row, label in zip(s, y, strict=True)]
+            [
+                row[label]
+                for s, y in zip(marginals, POS, strict=True)
+                for row, label in zip(s, y, strict=True)
+            ]
         )
 
     assert right(alone) < right(together)
@@ -78,7 +98,10 @@ def test_a_share_of_nothing_leaves_a_layer_to_the_one_above():
 
 def test_a_corpus_with_columns_named_like_the_layers():
     corpus = Corpus.from_sequences(
-        [[(w, p, c) for w, p, c in zip(*rows, strict=True)] for rows in zip(X, POS, CHUNK, strict=True)]
+        [
+            [(w, p, c) for w, p, c in zip(*rows, strict=True)]
+            for rows in zip(X, POS, CHUNK, strict=True)
+        ]
     ).renamed(["word", "pos", "chunk"], label="chunk")
     model = cascade("marginal").fit(corpus)
     assert model.predict(corpus) == Y
@@ -110,12 +133,18 @@ def test_probabilities_spans_and_nbest_by_layer():
     assert summed["pos"] == nbest["pos"]
     assert summed["chunk"][0][0][1] >= nbest["chunk"][0][0][1]
     assert summed["chunk"] != nbest["chunk"]
-    for wrong, message in (({"x": label}, "distinct: no layer 'x'"), (label, "distinct: expected {layer: ...}")):
+    for wrong, message in (
+        ({"x": label}, "distinct: no layer 'x'"),
+        (label, "distinct: expected {layer: ...}"),
+    ):
         with pytest.raises(OptionError, match=message):
             model.predict_nbest(NEW, distinct=wrong)
     spans = model.predict_spans(X)
     assert spans["pos"][0] == []
-    assert [(span.start, span.end, span.type) for span in spans["chunk"][0]] == [(0, 2, "NP"), (2, 3, "VP")]
+    assert [(span.start, span.end, span.type) for span in spans["chunk"][0]] == [
+        (0, 2, "NP"),
+        (2, 3, "VP"),
+    ]
     assert model.decode(NEW)["pos"][0].labels == model.predict(NEW)["pos"][0]
 
 
@@ -126,9 +155,12 @@ def test_a_lexicon_tells_the_labels_that_words_had_elsewhere():
     assert model.lexicon_.words == {"saw": "N|V", "dog": "N"}
     lower = model.layers_["pos"]._extractor.vocabulary
     column = next(
-        strings for reader, strings in lower.values.items() if reader.column == 1 and reader.function == "value"
+        strings
+        for reader, strings in lower.values.items()
+        if reader.column == 1 and reader.function == "value"
     )
-    assert sorted(column) == ["?", "N|V", "V"]  # the only N of saw does not know itself, nor does dog
+    # the only N of saw does not know itself, nor does dog
+    assert sorted(column) == ["?", "N|V", "V"]
 
 
 @pytest.mark.parametrize(
@@ -140,9 +172,18 @@ def test_a_lexicon_tells_the_labels_that_words_had_elsewhere():
             {"layers": [("a", CRF()), ("b", 3)]},
             r"b: expected a tagger \(.*\), got int; the labels of others",
         ),
-        ({"layers": [("pos", Perceptron()), ("chunk", CRF())]}, "a Perceptron has no probabilities to pass"),
-        ({"layers": [("pos", CRF(l1=1.0)), ("chunk", CRF())]}, "pos: joint training has no L1 penalty"),
-        ({"passing": "beam"}, "passing: expected one of best, marginal, joint, sample, nbest, got 'beam'"),
+        (
+            {"layers": [("pos", Perceptron()), ("chunk", CRF())]},
+            "a Perceptron has no probabilities to pass",
+        ),
+        (
+            {"layers": [("pos", CRF(l1=1.0)), ("chunk", CRF())]},
+            "pos: joint training has no L1 penalty",
+        ),
+        (
+            {"passing": "beam"},
+            "passing: expected one of best, marginal, joint, sample, nbest, got 'beam'",
+        ),
         ({"lexicon": "ner"}, "lexicon: expected a layer, one of pos, chunk, got 'ner'"),
         ({"cut": 1.5}, "cut: expected a number of 0 or more and below 1"),
         ({"shares": {"ner": 1.0}}, "shares: no layer 'ner'"),
@@ -150,7 +191,10 @@ def test_a_lexicon_tells_the_labels_that_words_had_elsewhere():
         ({"shares": [1, 2]}, "shares: expected a table of numbers by layer"),
         ({"jackknife": "no"}, "jackknife: expected true or false, got 'no'"),
         ({"max_iter": 0}, "max_iter: expected a whole number of 1 or more, got 0"),
-        ({"layers": [("pos", CRF(l1="a")), ("chunk", CRF())]}, "layers: pos: l1: expected a number"),
+        (
+            {"layers": [("pos", CRF(l1="a")), ("chunk", CRF())]},
+            "layers: pos: l1: expected a number",
+        ),
         ({"passing": "bst", "layers": [("pos", Perceptron())]}, "passing: expected one of"),
     ],
 )
@@ -165,10 +209,19 @@ def test_wrong_words_are_named(words, message):
         ({"pos": POS}, "no labels for the layer 'chunk', got those of pos"),
         (Y | {"ner": POS}, "no layer 'ner', expected pos, chunk"),
         (POS, "expected the labels of every layer"),
-        ({"pos": None, "chunk": CHUNK}, "y: pos: expected a list of labels for each sentence, got None"),
+        (
+            {"pos": None, "chunk": CHUNK},
+            "y: pos: expected a list of labels for each sentence, got None",
+        ),
         ({"pos": POS[:3], "chunk": CHUNK}, "pos: 3 sentences, but X has 12"),
-        ({"pos": [*POS[:1], ["D"], *POS[2:]], "chunk": CHUNK}, "pos: sentence 1 has 1 labels, but X has 4 tokens"),
-        ({"pos": [*POS[:1], ["D", "", "V", "R"], *POS[2:]], "chunk": CHUNK}, "pos: sentence 1 has a token without a"),
+        (
+            {"pos": [*POS[:1], ["D"], *POS[2:]], "chunk": CHUNK},
+            "pos: sentence 1 has 1 labels, but X has 4 tokens",
+        ),
+        (
+            {"pos": [*POS[:1], ["D", "", "V", "R"], *POS[2:]], "chunk": CHUNK},
+            "pos: sentence 1 has a token without a",
+        ),
     ],
 )
 def test_labels_that_are_not_there_are_named(y, message):
@@ -217,7 +270,9 @@ def test_a_sentence_that_counts_twice_is_as_good_as_two(passing):
     weighted = cascade(passing).fit(X, Y, sample_weight=[2.0] * 2 + [1.0] * 10)
     for name, layer in twice.layers_.items():
         assert weighted.predict(X)[name] == twice.predict(X)[name]
-        assert layer.training_["loss"] == pytest.approx(weighted.layers_[name].training_["loss"], rel=1e-3)
+        assert layer.training_["loss"] == pytest.approx(
+            weighted.layers_[name].training_["loss"], rel=1e-3
+        )
 
 
 def test_labels_of_layers_may_be_unknown():
@@ -226,13 +281,16 @@ def test_labels_of_layers_may_be_unknown():
         predicted = cascade(**options).fit(X, y).predict(X)
         assert predicted["pos"][:2] == POS[:2]
     trained = cascade().fit(X, Y)
-    assert trained.score(X, y) == trained.score(X, Y)  # of the highest layer, whose labels are all known
+    # of the highest layer, whose labels are all known
+    assert trained.score(X, y) == trained.score(X, Y)
     with pytest.raises(CorpusError, match="score: sentence 0, token 0: the label is unknown"):
         trained.score(X, {"pos": POS, "chunk": y["pos"]})
 
 
 def test_a_layer_keeps_a_seed_of_its_own():
-    model = cascade(lower=LatentCRF(2, max_iter=3, random_state=0)).set_params(random_state=7).fit(X, Y)
+    model = (
+        cascade(lower=LatentCRF(2, max_iter=3, random_state=0)).set_params(random_state=7).fit(X, Y)
+    )
     assert model.layers_["pos"].random_state == 0
     assert model.layers_["chunk"].random_state == 7
 
@@ -258,13 +316,18 @@ def test_known_labels_of_a_layer_are_known_above(passing, order):
 def test_what_is_passed_under_known_labels_is_what_a_lattice_without_the_others_passes():
     model = CRF(max_iter=20).fit(X, POS)
     sentence = [["the", "dog", "barks"]]
-    free, same = passed_up(model, sentence, 0.0), passed_up(model, sentence, 0.0, forced=[[None, None, None]])
+    free, same = (
+        passed_up(model, sentence, 0.0),
+        passed_up(model, sentence, 0.0, forced=[[None, None, None]]),
+    )
     assert same.probability == pytest.approx(free.probability)
     known = passed_up(model, sentence, 0.001, forced=[["V", None, None]])
     first = slice(known.candidates.ptr[0], known.candidates.ptr[1])
     assert [known.labels[code] for code in known.candidates.label[first]] == ["V"]
     assert known.probability[first] == pytest.approx([1.0])
-    assert known.probability[known.candidates.ptr[1] : known.candidates.ptr[2]].sum() == pytest.approx(1.0, abs=0.01)
+    assert known.probability[
+        known.candidates.ptr[1] : known.candidates.ptr[2]
+    ].sum() == pytest.approx(1.0, abs=0.01)
 
 
 def test_constraints_hold_where_labels_follow_a_scheme():
@@ -285,8 +348,12 @@ def test_samples_do_not_depend_on_the_company_of_a_sentence():
 def test_templates_of_upper_layers_are_read_for_dicts_too(tmp_path):
     dicts = [[{"w": word} for word in sentence] for sentence in X]
     (tmp_path / "above.tpl").write_text("B\nU1:%y[0]\n")
-    model = cascade("best", upper=CRF(template=str(tmp_path / "above.tpl"), max_iter=5)).fit(dicts, Y)
-    assert [p.text for p in model.layers_["chunk"]._extractor.above.template.patterns] == ["U1:%y[0]"]
+    model = cascade("best", upper=CRF(template=str(tmp_path / "above.tpl"), max_iter=5)).fit(
+        dicts, Y
+    )
+    assert [p.text for p in model.layers_["chunk"]._extractor.above.template.patterns] == [
+        "U1:%y[0]"
+    ]
     with pytest.raises(TemplateError, match="nonsense: neither a file nor a built-in template"):
         cascade("best", upper=CRF(template="nonsense")).fit(dicts, Y)
     with pytest.raises(TemplateError, match="reads column 0, but the data has 0 input columns"):
@@ -330,19 +397,32 @@ def test_an_untrained_cascade_and_a_layer_on_its_own():
 
 def test_a_column_that_is_missing_names_the_layer():
     corpus = Corpus.from_sequences(X, POS)
-    with pytest.raises(CorpusError, match="no column for the layer 'pos', expected it among word, label"):
+    with pytest.raises(
+        CorpusError, match="no column for the layer 'pos', expected it among word, label"
+    ):
         cascade().fit(corpus)
 
 
 def test_parameters_of_layers_have_their_name_in_front():
     model = cascade(upper=LatentCRF(2, l2=3.0))
-    assert {"pos__max_iter": 20, "chunk__l2": 3.0, "max_iter": 5}.items() <= model.get_params().items()
+    assert {
+        "pos__max_iter": 20,
+        "chunk__l2": 3.0,
+        "max_iter": 5,
+    }.items() <= model.get_params().items()
     assert not [name for name in model.get_params(deep=False) if "__" in name]
     model.set_params(chunk__l2=0.5, max_iter=1, pos__order=2)
-    assert (dict(model.layers)["chunk"].l2, dict(model.layers)["pos"].order, model.max_iter) == (0.5, 2, 1)
-    model.set_params(pos__l2=7.0, layers=[("pos", CRF())])  # first the new layers, then what is changed in them
+    assert (dict(model.layers)["chunk"].l2, dict(model.layers)["pos"].order, model.max_iter) == (
+        0.5,
+        2,
+        1,
+    )
+    # first the new layers, then what is changed in them
+    model.set_params(pos__l2=7.0, layers=[("pos", CRF())])
     assert model.layers[0][1].l2 == 7.0
-    with pytest.raises(OptionError, match="Cascade: no model 'tag' within it for 'tag__l2', expected one of pos"):
+    with pytest.raises(
+        OptionError, match="Cascade: no model 'tag' within it for 'tag__l2', expected one of pos"
+    ):
         model.set_params(tag__l2=1.0)
     with pytest.raises(OptionError, match="CRF: no parameter 'l3'"):
         model.set_params(pos__l3=1.0)
@@ -352,7 +432,8 @@ def test_parameters_of_layers_have_their_name_in_front():
 def test_further_sentences_bring_words_and_labels(passing, tmp_path):
     model = cascade(passing).partial_fit(X, Y)
     model.partial_fit(
-        [["quickly", "sings", "Ann"]] * 5, {"pos": [["R", "V", "P"]] * 5, "chunk": [["O", "B-VP", "B-X"]] * 5}
+        [["quickly", "sings", "Ann"]] * 5,
+        {"pos": [["R", "V", "P"]] * 5, "chunk": [["O", "B-VP", "B-X"]] * 5},
     )
     model.save(tmp_path / "m")
     for trained in (model, labelwright.load(tmp_path / "m")):
@@ -376,7 +457,9 @@ def test_a_cascade_that_cannot_grow_says_so():
 def test_confident_labels_and_occurrences_by_layer():
     model = cascade().fit(X, Y)
     assert model.predict_confident(X, 0.0) == model.predict(X)
-    assert {label for labels in model.predict_confident(X, 1.0)["chunk"] for label in labels} == {"O"}
+    assert {label for labels in model.predict_confident(X, 1.0)["chunk"] for label in labels} == {
+        "O"
+    }
     chunks = model.occurrence_probabilities(X, {"chunk": "NP"})
     assert list(chunks) == ["chunk"]
     assert all(0 < p < 1 for p in chunks["chunk"])

@@ -1,4 +1,5 @@
-"""Every tagger of the registry keeps the same contract; the checks are in tests/support/contract.py."""
+"""Every tagger of the registry keeps the same contract; the checks are in
+tests/support/contract.py."""
 
 from typing import Any
 
@@ -17,12 +18,19 @@ def cascade_of(*models: Any) -> Cascade:
 
 CASES = {name: Case(name) for name in tagger_names()}
 CASCADES = {
-    "of perceptrons": Case("cascade", lambda: cascade_of(Perceptron(LOWER, max_iter=2), Perceptron(UPPER, max_iter=2))),
-    "mixed": Case("cascade", lambda: cascade_of(CRF(LOWER, max_iter=2), Perceptron(UPPER, max_iter=2))),
-    "with a lattice": Case(
-        "cascade", lambda: cascade_of(CRF(LOWER, max_iter=2), LatticeTagger(chunk_lattice, max_iter=2))
+    "of perceptrons": Case(
+        "cascade", lambda: cascade_of(Perceptron(LOWER, max_iter=2), Perceptron(UPPER, max_iter=2))
     ),
-    "with segments": Case("cascade", lambda: cascade_of(CRF(LOWER, max_iter=2), SemiCRF("words", max_iter=2))),
+    "mixed": Case(
+        "cascade", lambda: cascade_of(CRF(LOWER, max_iter=2), Perceptron(UPPER, max_iter=2))
+    ),
+    "with a lattice": Case(
+        "cascade",
+        lambda: cascade_of(CRF(LOWER, max_iter=2), LatticeTagger(chunk_lattice, max_iter=2)),
+    ),
+    "with segments": Case(
+        "cascade", lambda: cascade_of(CRF(LOWER, max_iter=2), SemiCRF("words", max_iter=2))
+    ),
 }
 
 
@@ -46,7 +54,8 @@ def test_what_cascades_can():
     assert CASCADES["with a lattice"].can == {"n-best", "forced", "probability", "rules"}
     assert cascade_of(SemiCRF(), SemiCRF()).can == answered | {"rules", "probability"}
     with pytest.raises(
-        OptionError, match=r"^predict_marginals: layer chunk: a Perceptron has scores, not probabilities"
+        OptionError,
+        match=r"^predict_marginals: layer chunk: a Perceptron has scores, not probabilities",
     ):
         CASCADES["mixed"].trained.predict_marginals(CASCADES["mixed"].X)
 

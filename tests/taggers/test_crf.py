@@ -1,4 +1,5 @@
-"""The CRF as users meet it: what it accepts, what it answers, what it refuses, and how it gets on with scikit-learn."""
+"""The CRF as users meet it: what it accepts, what it answers, what it refuses, and how it gets on
+with scikit-learn."""
 
 import itertools
 
@@ -18,13 +19,15 @@ def model(request):
     return CRF(template=template, order=order, n_jobs=1, l2=0.3).fit(X, Y)
 
 
-# --- answers ----------------------------------------------------------------------------------------------------------
+# --- answers --------------------------------------------------------------------------------------
 
 
 def test_constraints_are_worked_out_once(monkeypatch):
     made, constrained = [], StateSpace.constrained
     monkeypatch.setattr(
-        StateSpace, "constrained", lambda space, scheme: made.append(scheme) or constrained(space, scheme)
+        StateSpace,
+        "constrained",
+        lambda space, scheme: made.append(scheme) or constrained(space, scheme),
     )
     model = CRF(template=STATES, n_jobs=1, max_iter=2).fit(X, Y)
     for constraints in ("scheme", "iob2", "scheme", None):
@@ -35,7 +38,8 @@ def test_constraints_are_worked_out_once(monkeypatch):
 
 
 def test_marginal_decoding_may_leave_the_scheme_without_an_error():
-    """Label by label the best need not form a labelling that the scheme permits: not exact, but an answer."""
+    """Label by label the best need not form a labelling that the scheme permits: not exact, but an
+    answer."""
     y = [["O", "O"]] * 4 + [["O", "B-X"]] * 5 + [["B-X", "I-X"]] * 8
     model = CRF(template="U:%x[0,0]\nB", l2=1e-3, n_jobs=1).fit([["a", "b"]] * 17, y)
     (answer,) = model.decode([["a", "b"]], decoder="marginal", constraints="scheme")
@@ -49,14 +53,23 @@ def test_marginal_decoding_may_leave_the_scheme_without_an_error():
     [
         (lambda m: m.decode(X, decoder="best"), "decoder: expected one of"),
         (lambda m: m.decode(X, constraints="bio9"), "constraints: expected"),
-        (lambda m: m.decode(X, forced=[[None]]), "forced: expected one list for each of 5 sentences"),
+        (
+            lambda m: m.decode(X, forced=[[None]]),
+            "forced: expected one list for each of 5 sentences",
+        ),
         (lambda m: m.decode(X[:1], forced=[[None]]), "forced: sentence 0 has 3 tokens, got 1"),
         (lambda m: m.decode(X[:1], forced=[["Q", None, None]]), "no label 'Q'"),
         (lambda m: m.decode(X, speed=3), "decoder viterbi"),
         (lambda m: m.predict_nbest(X, n=0), "n: expected a whole number, 1 to 100,000, got 0"),
-        (lambda m: m.span_probabilities(X[:1], [[Span(0, 9, "NP")]]), "0:9 is not a span of 3 tokens"),
+        (
+            lambda m: m.span_probabilities(X[:1], [[Span(0, 9, "NP")]]),
+            "0:9 is not a span of 3 tokens",
+        ),
         (lambda m: m.span_probabilities(X[:1], [[Span(0, 1, "VP")]]), "no type 'VP'"),
-        (lambda m: m.span_probabilities(X, [[Span(0, 1, "NP")]]), "spans: expected one list for each of 5"),
+        (
+            lambda m: m.span_probabilities(X, [[Span(0, 1, "NP")]]),
+            "spans: expected one list for each of 5",
+        ),
         (lambda m: m.sequence_log_probabilities(X, Y[:2]), "2 sentences, but X has 5"),
         (lambda m: m.sequence_log_probabilities(X[:1], [["O"]]), "sentence 0 has 1 labels"),
         (lambda m: m.score(X), "give the true labels"),
@@ -73,7 +86,7 @@ def test_bad_questions_get_one_clear_line(model, ask, message):
     assert "\n" not in str(caught.value)
 
 
-# --- what goes in -----------------------------------------------------------------------------------------------------
+# --- what goes in ---------------------------------------------------------------------------------
 
 
 def test_a_sentence_of_ten_thousand_tokens(model):
@@ -184,7 +197,7 @@ def test_bad_training_data_are_refused_in_one_line(words, labels, message):
     assert "\n" not in str(caught.value)
 
 
-# --- learning ---------------------------------------------------------------------------------------------------------
+# --- learning -------------------------------------------------------------------------------------
 
 
 def test_same_text_shares_weights():
@@ -227,10 +240,13 @@ def test_warm_start():
     assert model.history_[0]["loss"] == pytest.approx(first["loss"], rel=1e-6)
     more, labels = [*X, ["new", "words", "sing"]], [*Y, ["B-VP", "I-NP", "O"]]
     old = {label: model.predict_marginals([["the", "dog"]])[0][0][label] for label in LABELS}
-    model.set_params(max_iter=1).fit(more[::-1], labels[::-1])  # other labels, other order, other features
+    # other labels, other order, other features
+    model.set_params(max_iter=1).fit(more[::-1], labels[::-1])
     cold = CRF(template=ARCS, n_jobs=1, max_iter=1).fit(more[::-1], labels[::-1])
     assert model.history_[0]["loss"] < cold.history_[0]["loss"] / 1.5
-    assert model.predict_marginals([["the", "dog"]])[0][0]["B-NP"] == pytest.approx(old["B-NP"], abs=0.25)
+    assert model.predict_marginals([["the", "dog"]])[0][0]["B-NP"] == pytest.approx(
+        old["B-NP"], abs=0.25
+    )
     best = CRF(template=ARCS, n_jobs=1, tol=1e-7).fit(more, labels)
     model.set_params(max_iter=None).fit(more, labels)
     assert model.training_["loss"] == pytest.approx(best.training_["loss"], rel=1e-4)
@@ -261,7 +277,7 @@ def test_a_failed_fit_leaves_no_half_trained_model():
     assert labels == CRF(n_jobs=1).fit(X, Y).predict(X)
 
 
-# --- the estimator contract -------------------------------------------------------------------------------------------
+# --- the estimator contract -----------------------------------------------------------------------
 
 
 def test_corpora_without_labels_are_refused():
@@ -282,20 +298,31 @@ def test_labellings_with_the_same_output_are_one() -> None:
     (distinct,) = model.predict_nbest([word], n=1000, distinct="-")
     assert [p for _, p in distinct] == pytest.approx(sorted(sums.values(), reverse=True))
     assert sum(p for _, p in distinct) == pytest.approx(1)
-    (few,) = model.predict_nbest([word], n=3, distinct="-")  # of the 100 best: no more than all of it
+    # of the 100 best: no more than all of it
+    (few,) = model.predict_nbest([word], n=3, distinct="-")
     assert len(few) == 3
     for labels, p in few:
         output = tuple(part for label in labels if label != "-" for part in label.split("_"))
-        best = max((q, row) for row, q in every if [x for x in row if x != "-"] == [x for x in labels if x != "-"])
+        best = max(
+            (q, row)
+            for row, q in every
+            if [x for x in row if x != "-"] == [x for x in labels if x != "-"]
+        )
         assert best[0] <= p <= sums[output] + 1e-12
     with pytest.raises(OptionError, match="distinct: the tagger has no label '_'"):
         model.predict_nbest([word], distinct="_")
 
 
 def test_scores_of_the_same_output_are_not_added() -> None:
-    model = Perceptron(template=STATES, max_iter=2, n_jobs=1).fit([list("ab"), list("ba")], [["x", "-"], ["-", "x"]])
-    (every,), (distinct,) = (model.predict_nbest([list("ab")], n=9, distinct=null) for null in (None, "-"))
+    model = Perceptron(template=STATES, max_iter=2, n_jobs=1).fit(
+        [list("ab"), list("ba")], [["x", "-"], ["-", "x"]]
+    )
+    (every,), (distinct,) = (
+        model.predict_nbest([list("ab")], n=9, distinct=null) for null in (None, "-")
+    )
     assert len(every) == 4
     assert distinct == [
-        row for n, row in enumerate(every) if row[0].count("x") not in [r.count("x") for r, _ in every[:n]]
+        row
+        for n, row in enumerate(every)
+        if row[0].count("x") not in [r.count("x") for r, _ in every[:n]]
     ]

@@ -55,7 +55,10 @@ def test_allowed_labellings_share_all_probability(tagger) -> None:
 def test_unknown_labels_keep_them_in_training() -> None:
     y = [["A", None, "C"], *Y[1:]]
     model = CRF(n_jobs=1, forbidden_transitions=[("A", "A"), ("A", "C"), ("C", "C")])._untrained()
-    with pytest.raises(CorpusError, match="training labels: C follows C, which forbidden_transitions exclude, in 1 "):
+    with pytest.raises(
+        CorpusError,
+        match="training labels: C follows C, which forbidden_transitions exclude, in 1 ",
+    ):
         model.fit(X, y)
     model.set_params(forbidden_transitions=[("A", "A"), ("A", "C"), ("A", "B")])
     with pytest.raises(CorpusError, match="sentence 0: no labelling within its sets of labels"):
@@ -64,16 +67,26 @@ def test_unknown_labels_keep_them_in_training() -> None:
 
 @pytest.mark.parametrize("tagger", TAGGERS[:1] + TAGGERS[3:4], ids=["CRF", "Perceptron"])
 def test_further_data_keep_them(tagger) -> None:
-    model = tagger._untrained().set_params(n_jobs=1).fit(X, Y).partial_fit([["d", "a"]], [["D", "A"]])
-    pairs = {pair for labels in model.predict([["a", "c", "b", "b"]]) for pair in itertools.pairwise(labels)}
+    model = (
+        tagger._untrained().set_params(n_jobs=1).fit(X, Y).partial_fit([["d", "a"]], [["D", "A"]])
+    )
+    pairs = {
+        pair
+        for labels in model.predict([["a", "c", "b", "b"]])
+        for pair in itertools.pairwise(labels)
+    }
     assert not pairs & set(FORBIDDEN)
 
 
 @pytest.mark.parametrize("setting", ["forbidden_transitions", "required_transitions"])
 def test_wrong_transitions_are_named(setting) -> None:
-    with pytest.raises(OptionError, match=f"{setting}: no label 'D' in the training data, which have A, B"):
+    with pytest.raises(
+        OptionError, match=f"{setting}: no label 'D' in the training data, which have A, B"
+    ):
         CRF(**{setting: [("A", "D")]}).fit(X, Y)
     with pytest.raises(OptionError, match=f"{setting}: expected pairs of labels"):
         CRF(**{setting: ["A B"]}).fit(X, Y)
-    with pytest.raises(CorpusError, match="training labels: B follows A, which required_transitions exclude, in 1 "):
+    with pytest.raises(
+        CorpusError, match="training labels: B follows A, which required_transitions exclude, in 1 "
+    ):
         CRF(required_transitions=[("A", "C")]).fit(X, Y)

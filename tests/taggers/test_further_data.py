@@ -3,7 +3,16 @@
 import numpy as np
 import pytest
 
-from labelwright import CRF, LatentCRF, MemoryBased, MemoryTagger, NgramTagger, Perceptron, SemiCRF, load
+from labelwright import (
+    CRF,
+    LatentCRF,
+    MemoryBased,
+    MemoryTagger,
+    NgramTagger,
+    Perceptron,
+    SemiCRF,
+    load,
+)
 from labelwright.corpus import builtin_corpus
 from labelwright.errors import CorpusError, OptionError
 from labelwright.learn.lbfgs import AroundWeights
@@ -21,7 +30,13 @@ every = pytest.mark.parametrize("name", MODELS)
 
 
 def right(model, X, Y):
-    return np.mean([a == b for p, s in zip(model.predict(X), Y, strict=True) for a, b in zip(p, s, strict=True)])
+    return np.mean(
+        [
+            a == b
+            for p, s in zip(model.predict(X), Y, strict=True)
+            for a, b in zip(p, s, strict=True)
+        ]
+    )
 
 
 @every
@@ -36,7 +51,9 @@ def test_it_learns_the_new_and_keeps_the_old(name):
 
 
 def test_without_a_model_it_is_fit():
-    weights = [model.weights_ for model in (CRF(n_jobs=1).fit(X, Y), CRF(n_jobs=1).partial_fit(X, Y))]
+    weights = [
+        model.weights_ for model in (CRF(n_jobs=1).fit(X, Y), CRF(n_jobs=1).partial_fit(X, Y))
+    ]
     np.testing.assert_array_equal(*weights)
 
 
@@ -56,7 +73,8 @@ def test_partial_labels_and_weights():
 
 
 def test_nothing_new_changes_little():
-    """At the optimum of the same data, the gradient is that of the penalty, which the new centre takes away."""
+    """At the optimum of the same data, the gradient is that of the penalty, which the new centre
+    takes away."""
     model = CRF(n_jobs=1, l2=1.0).fit(X, Y)
     before = model.weights_.copy()
     model.partial_fit(X, Y)
@@ -64,7 +82,7 @@ def test_nothing_new_changes_little():
     assert right(model, X, Y) > 0.97
 
 
-# -- segments --------------------------------------------------------------------------------------------------------
+# -- segments --------------------------------------------------------------------------------------
 
 PLACES = ["Ada", "went", "to", "New", "York", "City"]
 TO_PLACE = ["B-PER", "O", "O", "B-LOC", "I-LOC", "I-LOC"]
@@ -77,7 +95,8 @@ def segment_model(**settings):
 
 
 def named_weights(model):
-    """Every weight of a segment model by its feature and column, and the transitions by their types."""
+    """Every weight of a segment model by its feature and column, and the transitions by their
+    types."""
     space, extractor, parameters = model.segments_, model._extractor, model._parameters
     columns, named = {"state": space.roles, "segment": space.types}, {}
     for kind, (ptr, column) in parameters.cells.items():
@@ -87,7 +106,9 @@ def named_weights(model):
             named[kind, extractor.name(f), columns[kind][c]] = w
     types = [*space.types, None]
     of_pairs = model.weights_[parameters.slices["transitions"]].reshape(len(types), -1).tolist()
-    return named | {(a, b): of_pairs[i][j] for i, a in enumerate(types) for j, b in enumerate(types)}
+    return named | {
+        (a, b): of_pairs[i][j] for i, a in enumerate(types) for j, b in enumerate(types)
+    }
 
 
 @pytest.mark.parametrize("cells", ["observed", "all"])
@@ -144,7 +165,9 @@ def test_an_objective_around_weights():
 def test_labels_of_another_type_are_refused(kind):
     settings = {} if kind is MemoryTagger else {"max_iter": 2}
     model = kind(n_jobs=1, **settings).fit([["a", "b"]], [["A", "B"]])
-    with pytest.raises(CorpusError, match="y: the labels of the model are of type str, as 'A', got 1 of type int"):
+    with pytest.raises(
+        CorpusError, match="y: the labels of the model are of type str, as 'A', got 1 of type int"
+    ):
         model.partial_fit([["a", "b"]], [[1, 2]])
 
 

@@ -1,4 +1,5 @@
-"""Models that grow batch by batch: the same cells as from all data at once, and nothing that was learnt is lost."""
+"""Models that grow batch by batch: the same cells as from all data at once, and nothing that was
+learnt is lost."""
 
 from itertools import chain
 
@@ -34,16 +35,20 @@ def grow(model, X, y=None):
     return model._prepare(X, y, old=model._learnt())
 
 
-# -- helpers ----------------------------------------------------------------------------------------------------------
+# -- helpers ---------------------------------------------------------------------------------------
 
 
 def named_cells(model):
-    """Every feature of every kind by its name, with the states, pairs or triples it has weights for, in order."""
+    """Every feature of every kind by its name, with the states, pairs or triples it has weights
+    for, in order."""
     states, found = state_names(model._space), {}
     for kind, cells in model._parameters.cells.items():
         grams = [
             [
-                tuple(states[c // len(states) ** k % len(states)] for k in range(parameters.REACH[kind], -1, -1))
+                tuple(
+                    states[c // len(states) ** k % len(states)]
+                    for k in range(parameters.REACH[kind], -1, -1)
+                )
                 for c in cells.column[a:b].tolist()
             ]
             for a, b in zip(cells.ptr[:-1], cells.ptr[1:], strict=True)
@@ -55,20 +60,24 @@ def named_cells(model):
 def prepared(model, X, y, seed=0):
     """A model with random weights for the cells of this data."""
     _, trained = model._prepare(X, y)
-    weights = np.random.default_rng(seed).normal(size=trained.parameters.n_weights).astype(np.float32)
+    weights = (
+        np.random.default_rng(seed).normal(size=trained.parameters.n_weights).astype(np.float32)
+    )
     model._trained = trained._replace(weights=weights)
     return model
 
 
 def grown(model, X, y=None):
-    """The data of a batch, after the model grew and took its old weights along; what is new starts at 0."""
+    """The data of a batch, after the model grew and took its old weights along; what is new starts
+    at 0."""
     data, trained = grow(model, X, y)
     model._trained = trained._replace(weights=carry_over(model._trained, trained))
     return data
 
 
 def same_data(model, data, reference, all_data, n_tokens):
-    """The batch in the grown model is the tail of all data in the reference: labels, and features by their names."""
+    """The batch in the grown model is the tail of all data in the reference: labels, and features
+    by their names."""
     labels, all_labels = model._space.labels, reference._space.labels
     assert [labels[g] for g in data.gold] == [all_labels[g] for g in all_data.gold[n_tokens:]]
     for kind, found in data.incidences.items():
@@ -81,7 +90,11 @@ def features_of(extractor, incidence):
     found = []
     for t, keys in enumerate(incidence.keys):
         a, b = incidence.token_ptr[t : t + 2]
-        values = incidence.token_value[a:b].tolist() if len(incidence.token_value) else [1.0] * int(b - a)
+        values = (
+            incidence.token_value[a:b].tolist()
+            if len(incidence.token_value)
+            else [1.0] * int(b - a)
+        )
         own = list(zip(incidence.token_feature[a:b].tolist(), values, strict=True))
         for key in keys[keys >= 0]:
             a, b = incidence.key_ptr[key : key + 2]
@@ -99,17 +112,22 @@ def as_dicts(X):
 
 
 def as_arrays(X):
-    return [np.array([[len(w), ord(w[0]) % 7, 1.0] for w in s], np.float32).reshape(-1, 3) for s in X]
+    return [
+        np.array([[len(w), ord(w[0]) % 7, 1.0] for w in s], np.float32).reshape(-1, 3) for s in X
+    ]
 
 
 def as_tuples(X):
     return [[(w, w[-1]) for w in sentence] for sentence in X]
 
 
-INPUTS = {name: (lambda X: X, *template) for name, template in TEMPLATES.items()}  # what is read, template and order
-INPUTS |= {f"{name} of order {order}": (made, "default", order) for name, made, order in (
-    ("dicts", as_dicts, 1), ("dicts", as_dicts, 2), ("arrays", as_arrays, 1), ("arrays", as_arrays, 2),
-)}  # fmt: skip
+# what is read, template and order
+INPUTS = {name: (lambda X: X, *template) for name, template in TEMPLATES.items()}
+INPUTS |= {
+    f"{name} of order {order}": (made, "default", order)
+    for name, made in (("dicts", as_dicts), ("arrays", as_arrays))
+    for order in (1, 2)
+}
 
 
 @st.composite
@@ -130,7 +148,7 @@ def models(template, order, cells, latent):
     return CRF(template, order=order, cells=cells, n_jobs=1)
 
 
-# -- the same as from all data at once --------------------------------------------------------------------------------
+# -- the same as from all data at once -------------------------------------------------------------
 
 
 @pytest.mark.cases(9)
@@ -162,7 +180,9 @@ def test_batches_give_the_cells_of_all_data(read, cells, latent, drawn):
 def test_a_number_of_states_for_each_label(drawn):
     (first, labels), (more, more_labels) = drawn
     seen = {label for sentence in labels + more_labels for label in sentence}
-    model = LatentCRF({label: LATENT[label] for label in LABELS if label in {x for s in labels for x in s}}, ONE)
+    model = LatentCRF(
+        {label: LATENT[label] for label in LABELS if label in {x for s in labels for x in s}}, ONE
+    )
     prepared(model, first, labels)
     model.set_params(n_latent=LATENT)  # some of its labels are yet to come
     grown(model, more, more_labels)
@@ -181,7 +201,7 @@ def test_a_corpus_and_its_lists_grow_the_same():
     assert data.gold.tolist() == [0, 1, 3]
 
 
-# -- nothing is lost --------------------------------------------------------------------------------------------------
+# -- nothing is lost -------------------------------------------------------------------------------
 
 
 @pytest.mark.cases(7)
@@ -201,11 +221,15 @@ def test_growing_changes_no_prediction(read, latent, drawn, seed):
     for x, expected in zip(questions, before, strict=True):
         found = model.predict_marginals(x, forced=[[old] * len(sentence) for sentence in x])
         for a, b in zip(chain(*found), chain(*expected), strict=True):
-            assert [a[label] for label in old] == pytest.approx([b[label] for label in old], abs=1e-6)
+            assert [a[label] for label in old] == pytest.approx(
+                [b[label] for label in old], abs=1e-6
+            )
             assert all(a[label] == 0 for label in a if label not in old)
 
 
-@pytest.mark.parametrize("model", [CRF(TRIPLES, order=2, n_jobs=1), LatentCRF(2, n_jobs=1, random_state=0)])
+@pytest.mark.parametrize(
+    "model", [CRF(TRIPLES, order=2, n_jobs=1), LatentCRF(2, n_jobs=1, random_state=0)]
+)
 def test_a_trained_model_still_predicts_what_it_did(model):
     model.fit(X, Y)
     expected = model.predict(X)
@@ -218,16 +242,20 @@ def test_a_trained_model_still_predicts_what_it_did(model):
 
 
 @pytest.mark.parametrize(
-    "model", [CRF(TRIPLES, order=2, l1=0.05, n_jobs=1), LatentCRF(3, l1=0.1, share=False, random_state=1)]
+    "model",
+    [CRF(TRIPLES, order=2, l1=0.05, n_jobs=1), LatentCRF(3, l1=0.1, share=False, random_state=1)],
 )
 def test_a_model_file_in_between(model, tmp_path):
-    """The file lacks weights of 0, so some states of a label may be missing: the grown model has all or none."""
+    """The file lacks weights of 0, so some states of a label may be missing: the grown model has
+    all or none."""
     model.fit(X, Y)
     model.save(tmp_path / "model")
     loaded = labelwright.load(tmp_path / "model")
     assert loaded._parameters.n_weights < model._parameters.n_weights
     kept = set(listed(loaded))
-    assert not model._space.latent or kept != {cell for cell in listed(model) if tile(cell) in map(tile, kept)}
+    assert not model._space.latent or kept != {
+        cell for cell in listed(model) if tile(cell) in map(tile, kept)
+    }
     more, labels = [["some", "dog", "sings"]], [["B-NP", "X", "O"]]
     expected = model.predict_marginals(X)
     forced = [[list(loaded._space.labels)] * len(sentence) for sentence in X]
@@ -237,7 +265,9 @@ def test_a_model_file_in_between(model, tmp_path):
     _, batch._trained = batch._prepare(more, labels)
     wanted = set(map(tile, [*kept, *listed(batch)]))
     assert set(listed(loaded)) == {cell for cell in listed(whole) if tile(cell) in wanted}
-    for a, b in zip(chain(*loaded.predict_marginals(X, forced=forced)), chain(*expected), strict=True):
+    for a, b in zip(
+        chain(*loaded.predict_marginals(X, forced=forced)), chain(*expected), strict=True
+    ):
         assert [a[label] for label in b] == pytest.approx(list(b.values()), abs=1e-5)
 
 
@@ -248,7 +278,12 @@ def tile(cell):
 
 
 def listed(model):
-    return [(kind, name, gram) for kind, rows in named_cells(model).items() for name, grams in rows for gram in grams]
+    return [
+        (kind, name, gram)
+        for kind, rows in named_cells(model).items()
+        for name, grams in rows
+        for gram in grams
+    ]
 
 
 def test_a_rare_feature_counts_once_it_is_known_and_a_batch_may_have_none():
@@ -260,7 +295,7 @@ def test_a_rare_feature_counts_once_it_is_known_and_a_batch_may_have_none():
     assert dicts._extractor.names == ["w=a", "n"]
 
 
-# -- labels and schemes -----------------------------------------------------------------------------------------------
+# -- labels and schemes ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -284,7 +319,9 @@ def test_sets_of_a_batch_are_sets_of_the_labels_of_the_model(batch, sets):
 
 
 def test_texts_that_are_labels_of_the_model_stay_labels():
-    model = CRF(n_jobs=1, max_iter=2).fit([["a", "b", "c", "d"]], [["NN|ly", "_", "Case=Nom", "NN"]])
+    model = CRF(n_jobs=1, max_iter=2).fit(
+        [["a", "b", "c", "d"]], [["NN|ly", "_", "Case=Nom", "NN"]]
+    )
     data, trained = grow(model, [["a", "b", "c"]], [["NN|ly", "_", "NN"]])
     assert trained.space.labels == model._space.labels
     assert data.gold.tolist() == [0, 1, 3]
@@ -341,7 +378,7 @@ def test_labels_with_more_states_than_before():
     assert named_cells(model) == named_cells(whole)
 
 
-# -- failures ---------------------------------------------------------------------------------------------------------
+# -- failures --------------------------------------------------------------------------------------
 
 NEW_X, NEW_Y = [["some", "dog"]], [["B-NP", "I-NP"]]
 
@@ -357,10 +394,20 @@ NEW_X, NEW_Y = [["some", "dog"]], [["B-NP", "I-NP"]]
         (CRF(), {}, ([[]], [[]]), "no tokens"),
         (CRF(), {"template": "U:%x[0,0]"}, (NEW_X, NEW_Y), "template: differs from"),
         (CRF(), {"order": 2}, (NEW_X, NEW_Y), "order: the model was trained with 1, got 2"),
-        (CRF(constraints="scheme"), {}, (NEW_X, [["B-NP", "E-NP"]]), "follow iob2, which has no 'E-NP'"),
+        (
+            CRF(constraints="scheme"),
+            {},
+            (NEW_X, [["B-NP", "E-NP"]]),
+            "follow iob2, which has no 'E-NP'",
+        ),
         (CRF(constraints="iob2"), {}, (NEW_X, [["B-NP", "E-NP"]]), "scheme iob2: label 'E-NP'"),
         (CRF(constraints="scheme"), {}, (NEW_X, [["O", "I-NP"]]), "I-NP cannot follow O"),
-        (LatentCRF({"B-NP": 2, "I-NP": 1, "O": 1}), {}, (NEW_X, [["B-NP", "X"]]), "no number for the label 'X'"),
+        (
+            LatentCRF({"B-NP": 2, "I-NP": 1, "O": 1}),
+            {},
+            (NEW_X, [["B-NP", "X"]]),
+            "no number for the label 'X'",
+        ),
         (LatentCRF(2), {"n_latent": 4000}, (NEW_X, NEW_Y), "states make"),
     ],
 )

@@ -28,7 +28,9 @@ SETTINGS = [
 def made(tagger, **settings):
     tagger = getattr(labelwright, tagger)
     short = {"max_iter": 3, "random_state": 0, "n_jobs": 1}
-    return tagger(**{name: value for name, value in short.items() if name in settings_of(tagger)} | settings)
+    return tagger(
+        **{name: value for name, value in short.items() if name in settings_of(tagger)} | settings
+    )
 
 
 @pytest.mark.cases(24)
@@ -43,7 +45,9 @@ def test_large_numbers_work_or_are_refused_in_one_line(tagger, name, value):
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-@pytest.mark.parametrize("settings", [{"optimizer": "sgd"}, {"l1": 10**30}, {"prune_labels": 0.9}], ids=str)
+@pytest.mark.parametrize(
+    "settings", [{"optimizer": "sgd"}, {"l1": 10**30}, {"prune_labels": 0.9}], ids=str
+)
 def test_a_whole_number_is_a_penalty_of_any_size(settings):
     assert np.isfinite(made("CRF", l2=10**300, **settings).fit(X, Y).weights_).all()
 
@@ -56,11 +60,17 @@ def test_a_whole_number_is_a_penalty_of_any_size(settings):
             r"^n_latent: expected a whole number or a table of one for each label",
         ),
         ({"n_latent": {"O": None}}, r"^n_latent: expected 1 or more states per label, got None$"),
-        ({"n_latent": {"O": 2**40}}, r"^n_latent: expected at most 1,000,000 states per label, got 1099511627776$"),
+        (
+            {"n_latent": {"O": 2**40}},
+            r"^n_latent: expected at most 1,000,000 states per label, got 1099511627776$",
+        ),
         ({"l2": Fraction(1, 2)}, r"^l2: expected a number of 0 or more, got Fraction"),
         ({"class_weight": {"O": Fraction(1, 2)}}, r"^class_weight: "),
         ({"vectors": {"O": 10**400}}, r"^vectors: expected a file, or"),
-        ({"forbidden_transitions": [([], "O")]}, r"^forbidden_transitions: expected pairs of labels"),
+        (
+            {"forbidden_transitions": [([], "O")]},
+            r"^forbidden_transitions: expected pairs of labels",
+        ),
     ],
     ids=str,
 )
@@ -72,15 +82,36 @@ def test_odd_settings_are_refused(settings, message):
 @pytest.mark.parametrize(
     ("ask", "message"),
     [
-        (lambda m: m.fit(X, Y, sample_weight=[10**400, 1, 1]), r"^sample_weight: sentence 0: expected a number"),
+        (
+            lambda m: m.fit(X, Y, sample_weight=[10**400, 1, 1]),
+            r"^sample_weight: sentence 0: expected a number",
+        ),
         (lambda m: m.predict_confident(X, 10**400), r"^least: expected a number from 0 to 1"),
-        (lambda m: m.likely_spans(X, None), r"^least: expected a probability above 0 and up to 1, got None$"),
-        (lambda m: m.sample(X, 2, random_state=-1), r"^random_state: expected a whole number, 0 or more, got -1$"),
-        (lambda m: m.sample(X, 2, random_state="x"), r"^random_state: expected a whole number, 0 or more, got 'x'$"),
-        (lambda m: m.decode(X, forced=True), r"^forced: expected a list of labels for each sentence, got True$"),
-        (lambda m: m.decode(X, forced=[1, 2, 3]), r"^forced: expected a list of labels for each sentence, got \[1, 2"),
+        (
+            lambda m: m.likely_spans(X, None),
+            r"^least: expected a probability above 0 and up to 1, got None$",
+        ),
+        (
+            lambda m: m.sample(X, 2, random_state=-1),
+            r"^random_state: expected a whole number, 0 or more, got -1$",
+        ),
+        (
+            lambda m: m.sample(X, 2, random_state="x"),
+            r"^random_state: expected a whole number, 0 or more, got 'x'$",
+        ),
+        (
+            lambda m: m.decode(X, forced=True),
+            r"^forced: expected a list of labels for each sentence, got True$",
+        ),
+        (
+            lambda m: m.decode(X, forced=[1, 2, 3]),
+            r"^forced: expected a list of labels for each sentence, got \[1, 2",
+        ),
         (lambda m: m.decode(X, decoder=[[]]), r"^decoder: expected one of viterbi"),
-        (lambda m: m.sequence_log_probabilities(X, None), r"^y: expected one list for each of 3 sentences, got None$"),
+        (
+            lambda m: m.sequence_log_probabilities(X, None),
+            r"^y: expected one list for each of 3 sentences, got None$",
+        ),
         (
             lambda m: m.fit(X, Y, checkpoint="c", checkpoint_every="x"),
             r"^checkpoint_every: expected seconds",
@@ -93,19 +124,34 @@ def test_odd_arguments_are_refused(ask, message):
         ask(made("CRF").fit(X, Y))
 
 
-@pytest.mark.parametrize("y", [[1, 2, 3], [None, None, None], [["O", {}], ["O", "O"], ["O", "O"]], range(3)], ids=str)
+@pytest.mark.parametrize(
+    "y", [[1, 2, 3], [None, None, None], [["O", {}], ["O", "O"], ["O", "O"]], range(3)], ids=str
+)
 def test_what_is_no_labelling_is_refused(y):
     model = made("CRF").fit(X, Y)
-    for ask in (model.fit, model.partial_fit, model.calibrate, model.score, model.sequence_log_probabilities):
+    for ask in (
+        model.fit,
+        model.partial_fit,
+        model.calibrate,
+        model.score,
+        model.sequence_log_probabilities,
+    ):
         with pytest.raises(LabelwrightError, match="expected"):
             ask(X, y)
 
 
 def test_numbers_of_numpy_are_settings_like_others(tmp_path):
-    settings = {"l2": np.float32(0.5), "min_count": np.int64(1), "class_weight": {"O": np.float32(0.5)}}
+    settings = {
+        "l2": np.float32(0.5),
+        "min_count": np.int64(1),
+        "class_weight": {"O": np.float32(0.5)},
+    }
     model = made("CRF", **settings, forbidden_transitions=[(np.str_("B-PER"), "B-LOC")]).fit(X, Y)
     model.compressed(np.float32(0.01), np.int64(16)).save(tmp_path / "m")
-    assert labelwright.load(tmp_path / "m")._compression == {"prune": pytest.approx(0.01), "bits": 16}
+    assert labelwright.load(tmp_path / "m")._compression == {
+        "prune": pytest.approx(0.01),
+        "bits": 16,
+    }
 
 
 @pytest.mark.parametrize("tagger", ["LatentCRF", "LatentPerceptron"])

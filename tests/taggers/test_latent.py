@@ -1,4 +1,5 @@
-"""How latent CRFs learn: seeds, restarts, checkpoints, threads, constraints, and what they can that a CRF cannot."""
+"""How latent CRFs learn: seeds, restarts, checkpoints, threads, constraints, and what they can that
+a CRF cannot."""
 
 import numpy as np
 import pytest
@@ -15,17 +16,28 @@ ORDERS = [(STATES, 1), (ARCS, 1), (STATES, 2), (ARCS, 2), (TRIPLES, 2)]
 
 
 @pytest.mark.cases(6)
-@pytest.mark.parametrize("settings", [{}, {"l1": 0.3}, {"optimizer": "sgd"}, {"constraints": "scheme", "cells": "all"}])
+@pytest.mark.parametrize(
+    "settings", [{}, {"l1": 0.3}, {"optimizer": "sgd"}, {"constraints": "scheme", "cells": "all"}]
+)
 @pytest.mark.parametrize("one", [1, dict.fromkeys(LABELS, 1)])
 @pytest.mark.parametrize(("template", "order"), [(ARCS, 1), (ARCS, 2), (TRIPLES, 2)])
 def test_with_one_state_per_label_it_is_the_crf(settings, one, template, order):
-    words = {"template": template, "order": order, "l2": 1.0, "max_iter": 40, "n_jobs": 1, "random_state": 3} | settings
+    words = {
+        "template": template,
+        "order": order,
+        "l2": 1.0,
+        "max_iter": 40,
+        "n_jobs": 1,
+        "random_state": 3,
+    } | settings
     crf, latent = CRF(**words).fit(X, Y), LatentCRF(one, **words).fit(X, Y)
     assert latent.weights_.tobytes() == crf.weights_.tobytes()
     assert [r["loss"] for r in latent.history_] == [r["loss"] for r in crf.history_]
     assert latent.predict_marginals([NEW]) == crf.predict_marginals([NEW])
     assert latent.sequence_log_probabilities(X, Y) == crf.sequence_log_probabilities(X, Y)
-    assert [y for y, _ in latent.predict_nbest([NEW], n=20)[0]] == [y for y, _ in crf.predict_nbest([NEW], n=20)[0]]
+    assert [y for y, _ in latent.predict_nbest([NEW], n=20)[0]] == [
+        y for y, _ in crf.predict_nbest([NEW], n=20)[0]
+    ]
     p, q = ([p for _, p in m.predict_nbest([NEW], n=20)[0]] for m in (latent, crf))
     assert p == pytest.approx(q)
     assert latent.predict(X) == crf.predict(X)
@@ -36,7 +48,8 @@ def test_with_one_state_per_label_it_is_the_crf(settings, one, template, order):
 
 
 def test_latent_states_learn_what_a_crf_cannot():
-    """Every third label is B, and no word tells: a CRF sees only its neighbour, two states of A can count."""
+    """Every third label is B, and no word tells: a CRF sees only its neighbour, two states of A can
+    count."""
     x, y = [["x"] * 9] * 5, [["A", "A", "B"] * 3] * 5
     settings = {"template": "U:%x[0,0]\nB", "l2": 0.01, "n_jobs": 1}
     latent = LatentCRF(2, random_state=1, **settings).fit(x, y)
@@ -69,16 +82,21 @@ def test_training_ends_where_the_gradient_does(l1, l2, template, order):
     assert loss + penalty == pytest.approx(model.training_["loss"], rel=1e-5)
     assert model.training_["loss"] < model.history_[0]["loss"] / 2
     used = weights != 0
-    np.testing.assert_allclose(gradient[used], -(l2 * weights + l1 * np.sign(weights))[used], atol=5e-3)
+    np.testing.assert_allclose(
+        gradient[used], -(l2 * weights + l1 * np.sign(weights))[used], atol=5e-3
+    )
     assert np.abs(gradient[~used]).max(initial=0) <= l1 + 5e-3
-    share = used[: model._parameters.slices["transitions"].stop].mean()  # of all weights but those of plain triples
+    # of all weights but those of plain triples
+    share = used[: model._parameters.slices["transitions"].stop].mean()
     assert used.all() if l1 == 0 else 0.05 < share < 0.9
 
 
 @pytest.mark.parametrize("optimizer", ["lbfgs", "sgd"])
 def test_seeds(optimizer):
     def trained(seed):
-        return LatentCRF(2, template=STATES, optimizer=optimizer, max_iter=10, n_jobs=1, random_state=seed).fit(X, Y)
+        return LatentCRF(
+            2, template=STATES, optimizer=optimizer, max_iter=10, n_jobs=1, random_state=seed
+        ).fit(X, Y)
 
     assert trained(1).weights_.tobytes() == trained(1).weights_.tobytes()
     assert trained(1).weights_.tobytes() != trained(2).weights_.tobytes()
@@ -103,7 +121,9 @@ def test_restarts_keep_the_best_objective():
 
 def test_restarts_keep_the_best_on_development_data(chunks):
     train, dev = chunks.take(slice(0, 25)), chunks.take(slice(25, 80))
-    model = LatentCRF(2, template="words", n_restarts=3, max_iter=15, l2=0.1, n_jobs=1, random_state=2)
+    model = LatentCRF(
+        2, template="words", n_restarts=3, max_iter=15, l2=0.1, n_jobs=1, random_state=2
+    )
     model.fit(train, dev=dev)
     merits = [run["merit"] for run in model.training_["restarts"]]
     assert len(merits) == 3
@@ -139,7 +159,9 @@ UNEVEN = {"B-NP": 2, "I-NP": 1, "O": 3}
 
 def zeroed(labels, n_latent):
     """A model that knows nothing: all its weights are 0."""
-    model = LatentCRF(n_latent, template="U:%x[0,0]\nB", n_jobs=1, max_iter=1).fit([["a"] * len(labels)], [labels])
+    model = LatentCRF(n_latent, template="U:%x[0,0]\nB", n_jobs=1, max_iter=1).fit(
+        [["a"] * len(labels)], [labels]
+    )
     model.weights_ = np.zeros_like(model.weights_)
     return model
 
@@ -168,7 +190,8 @@ def test_numbers_per_label():
     names = list(model.predict_marginals([["dog"]], latent=True)[0][0])
     assert names == ["B-NP#1", "B-NP#2", "I-NP", "O#1", "O#2", "O#3"]
     with pytest.raises(
-        OptionError, match=r"n_latent: no label 'never seen' in the training data, which have B-NP, I-NP, O$"
+        OptionError,
+        match=r"n_latent: no label 'never seen' in the training data, which have B-NP, I-NP, O$",
     ):
         LatentCRF(UNEVEN | {"never seen": 7}, template=STATES, n_jobs=1).fit(X, Y)
     numpy_number = LatentCRF(np.int64(2), template=STATES, n_jobs=1, random_state=0).fit(X, Y)

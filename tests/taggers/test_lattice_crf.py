@@ -1,4 +1,5 @@
-"""LatticeCRF: against enumeration, finite differences, a CRF on chains and a SemiCRF on segments."""
+"""LatticeCRF: against enumeration, finite differences, a CRF on chains and a SemiCRF on
+segments."""
 
 import itertools
 
@@ -30,7 +31,7 @@ def with_random_weights(model, X, seed=0):
     return model
 
 
-# -- answers ----------------------------------------------------------------------------------------------------------
+# -- answers ---------------------------------------------------------------------------------------
 
 
 @drawn(60)
@@ -45,7 +46,9 @@ def test_every_answer_is_that_of_enumeration(drawn, transitions):
         assert scored.entropy() == pytest.approx(truth.entropy(), abs=1e-9)
         np.testing.assert_allclose(marginals[n], truth.arcs, atol=1e-10)
         np.testing.assert_allclose([p for _, p in nbest[n]], truth.p, atol=1e-10)
-        np.testing.assert_allclose([scored.weight_of(path) for path in truth.paths], truth.scores, atol=1e-10)
+        np.testing.assert_allclose(
+            [scored.weight_of(path) for path in truth.paths], truth.scores, atol=1e-10
+        )
         assert best[n].score == pytest.approx(truth.scores[0], abs=1e-10)
         assert best[n].log_probability == pytest.approx(np.log(truth.p[0]), abs=1e-10)
         ranked = scored.best(len(truth.paths))
@@ -65,7 +68,9 @@ def test_probabilities_of_paths_samples_and_restrictions():
         assert drawn.count(list(path)) / 4000 == pytest.approx(p, abs=0.04)
     allowed = np.ones(len(scored), np.bool_)
     allowed[truth.paths[0][0]] = False
-    left = [s for s, path in zip(truth.scores, truth.paths, strict=True) if path[0] != truth.paths[0][0]]
+    left = [
+        s for s, path in zip(truth.scores, truth.paths, strict=True) if path[0] != truth.paths[0][0]
+    ]
     fewer = scored.restricted(allowed)
     assert fewer.log_z() == pytest.approx(np.logaddexp.reduce(left, initial=-np.inf))
     with pytest.raises(OptionError, match="allowed: expected"):
@@ -73,8 +78,12 @@ def test_probabilities_of_paths_samples_and_restrictions():
 
 
 def test_unknown_labels_and_features_add_nothing():
-    model = LatticeCRF(n_jobs=1).fit([FeatureLattice([(0, 1, "A", ["a"]), (0, 1, "B", ["b"])])], [[0]])
-    new = FeatureLattice([(0, 1, "A", ["a"]), (0, 1, "Z", ["a"]), (0, 1, "B", ["z"]), (1, 2, "Z", [])])
+    model = LatticeCRF(n_jobs=1).fit(
+        [FeatureLattice([(0, 1, "A", ["a"]), (0, 1, "B", ["b"])])], [[0]]
+    )
+    new = FeatureLattice(
+        [(0, 1, "A", ["a"]), (0, 1, "Z", ["a"]), (0, 1, "B", ["z"]), (1, 2, "Z", [])]
+    )
     p = model.predict_marginals([new])[0]
     assert p[1] == p[2] < p[0]
     assert p[3] == 1
@@ -84,7 +93,11 @@ def test_lattices_without_arcs():
     empty = FeatureLattice([])
     model = LatticeCRF(n_jobs=1).fit([empty, *X], [[], *Y])
     assert model.predict([empty]) == [[]]
-    assert model.predict([X[0], empty, X[1]]) == [model.predict([X[0]])[0], [], model.predict([X[1]])[0]]
+    assert model.predict([X[0], empty, X[1]]) == [
+        model.predict([X[0]])[0],
+        [],
+        model.predict([X[1]])[0],
+    ]
     assert model.predict_marginals([empty]) == [[]]
     assert model.sequence_log_probabilities([empty], [[]]) == [0.0]
     assert model.scored([empty])[0].sample(2) == [[], []]
@@ -92,7 +105,7 @@ def test_lattices_without_arcs():
     assert model.predict([]) == []
 
 
-# -- training ---------------------------------------------------------------------------------------------------------
+# -- training --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("transitions", [False, True])
@@ -104,10 +117,17 @@ def test_the_loss_is_that_of_enumeration_and_its_gradient_that_of_differences(tr
     n = len(model.weights_)
     weights, gradient = np.random.default_rng(1).normal(size=n), np.empty(n)
     loss = problem(weights, gradient)
-    np.testing.assert_allclose(gradient, differences(lambda w: problem(w, np.empty(n)), weights, range(n)), atol=1e-6)
+    np.testing.assert_allclose(
+        gradient, differences(lambda w: problem(w, np.empty(n)), weights, range(n)), atol=1e-6
+    )
     model._trained = model._trained._replace(weights=weights)
     assert loss == pytest.approx(-sum(model.sequence_log_probabilities(X, Y)), abs=1e-9)
-    observed = {(name, X[k].arcs[i].label) for k, path in enumerate(Y) for i in path for name in X[k].arcs[i].features}
+    observed = {
+        (name, X[k].arcs[i].label)
+        for k, path in enumerate(Y)
+        for i in path
+        for name in X[k].arcs[i].features
+    }
     assert cells == "all" or {row[:2] for row in model.state_features_} == observed
 
 
@@ -126,18 +146,24 @@ def test_what_is_passed_to_a_layer_above_and_its_gradient():
         return float(factor @ p**2) + own(None, 0.3).loss
 
     gradient = back(2 * factor * passed, 0.3).weights
-    np.testing.assert_allclose(gradient, differences(total, weights, range(len(weights))), atol=1e-6)
+    np.testing.assert_allclose(
+        gradient, differences(total, weights, range(len(weights))), atol=1e-6
+    )
 
 
 def chain(tokens, labels):
     """The lattice of a sentence whose tokens may all have every label."""
-    return FeatureLattice([(t, t + 1, label, token) for t, token in enumerate(tokens) for label in labels])
+    return FeatureLattice(
+        [(t, t + 1, label, token) for t, token in enumerate(tokens) for label in labels]
+    )
 
 
 def test_a_chain_is_a_crf():
     rng, labels = np.random.default_rng(4), ["A", "B", "C"]
-    sentences = [[{"w": str(rng.integers(4)), "x": float(rng.normal())} for _ in range(rng.integers(1, 6))]
-                 for _ in range(20)]  # fmt: skip
+    sentences = [
+        [{"w": str(rng.integers(4)), "x": float(rng.normal())} for _ in range(rng.integers(1, 6))]
+        for _ in range(20)
+    ]
     y = [[labels[rng.integers(3)] for _ in sentence] for sentence in sentences]
     settings = {"cells": "all", "l2": 0.5, "tol": 1e-9, "n_jobs": 1}
     crf = CRF(**settings).fit(sentences, y)
@@ -145,12 +171,19 @@ def test_a_chain_is_a_crf():
     chains = [chain(sentence, labels) for sentence in sentences]
     model = LatticeCRF(**settings).fit(chains, paths)
     assert model.training_["loss"] == pytest.approx(crf.training_["loss"], rel=1e-6)
-    expected = [[p[label] for p in sentence for label in labels] for sentence in crf.predict_marginals(sentences)]
-    np.testing.assert_allclose(np.concatenate(model.predict_marginals(chains)), np.concatenate(expected), atol=1e-4)
+    expected = [
+        [p[label] for p in sentence for label in labels]
+        for sentence in crf.predict_marginals(sentences)
+    ]
+    np.testing.assert_allclose(
+        np.concatenate(model.predict_marginals(chains)), np.concatenate(expected), atol=1e-4
+    )
     assert model.sequence_log_probabilities(chains, paths) == pytest.approx(
         crf.sequence_log_probabilities(sentences, y), abs=1e-3
     )
-    assert [[label for _, _, label in path] for path in model.predict(chains)] == crf.predict(sentences)
+    assert [[label for _, _, label in path] for path in model.predict(chains)] == crf.predict(
+        sentences
+    )
 
 
 def segment_lattice(sentence, types, longest, texts):
@@ -160,7 +193,11 @@ def segment_lattice(sentence, types, longest, texts):
         for end in range(start + 1, min(T, start + (longest if kind != "O" else 1)) + 1):
             places = "S" if end - start == 1 else "B" + "I" * (end - start - 2) + "E"
             text = f"text={' '.join(sentence[start:end])}"
-            features = {f"length={end - start}": 1.0, text: float(text in texts), "begin": float(start == 0)}
+            features = {
+                f"length={end - start}": 1.0,
+                text: float(text in texts),
+                "begin": float(start == 0),
+            }
             for t, place in zip(range(start, end), places, strict=True):
                 for name, count in tokens[t]["state"].items():
                     features[f"{place}:{name}"] = features.get(f"{place}:{name}", 0.0) + count
@@ -222,7 +259,9 @@ def test_scores_count_arcs_that_are_not_in_the_lattice():
     assert (report.precision, report.recall) == (pytest.approx(1 / 3), 0.5)
     with pytest.raises(CorpusError, match="y: lattice 0: span 0:9"):
         model.score([lattice], [[(0, 9, "w")]])
-    with pytest.raises(CorpusError, match="y: lattice 0: expected nodes, whole numbers, got 'a' and 2"):
+    with pytest.raises(
+        CorpusError, match="y: lattice 0: expected nodes, whole numbers, got 'a' and 2"
+    ):
         model.score([lattice], [[("a", 2, "w")]])
     with pytest.raises(CorpusError, match="y: lattice 0: span 0:2: overlaps another span"):
         model.score([lattice], [[(0, 2, "w"), (0, 2, "w")]])
@@ -231,13 +270,24 @@ def test_scores_count_arcs_that_are_not_in_the_lattice():
 @pytest.mark.parametrize("transitions", [False, True])
 def test_gaps_between_the_numbers_of_nodes_cost_nothing(transitions):
     far = 10**8
-    close = [FeatureLattice([(0, 1, "w", ["a"]), (1, 2, "w", ["b"]), (0, 2, "w", ["ab"]), (2, 4, "v", ["c"])])] * 2
-    apart = [FeatureLattice([(a * far, b * far, *rest) for a, b, *rest in lattice.arcs]) for lattice in close]
+    close = [
+        FeatureLattice(
+            [(0, 1, "w", ["a"]), (1, 2, "w", ["b"]), (0, 2, "w", ["ab"]), (2, 4, "v", ["c"])]
+        )
+    ] * 2
+    apart = [
+        FeatureLattice([(a * far, b * far, *rest) for a, b, *rest in lattice.arcs])
+        for lattice in close
+    ]
     paths = [[0, 1, 3], [2, 3]]
-    one, other = (LatticeCRF(n_jobs=1, transitions=transitions).fit(X, paths, dev=(X, paths)) for X in (close, apart))
+    one, other = (
+        LatticeCRF(n_jobs=1, transitions=transitions).fit(X, paths, dev=(X, paths))
+        for X in (close, apart)
+    )
     np.testing.assert_array_equal(one.weights_, other.weights_)
     assert one.predict_marginals(close) == other.predict_marginals(apart)
-    given = [[(0, 3, "w"), (3, 4, "v")], [(0, 2, "w"), (2, 4, "v")]]  # the first with a node that no arc has
+    # the first with a node that no arc has
+    given = [[(0, 3, "w"), (3, 4, "v")], [(0, 2, "w"), (2, 4, "v")]]
     moved = [[(a * far, b * far, label) for a, b, label in path] for path in given]
     reports = one.report(close, given), other.report(apart, moved)
     assert reports[0].precision == reports[1].precision > 0
@@ -248,12 +298,16 @@ def test_gaps_between_the_numbers_of_nodes_cost_nothing(transitions):
     assert len(true_path(close[0], given[0], 0).labels) == 4
 
 
-# -- an estimator, and its file ---------------------------------------------------------------------------------------
+# -- an estimator, and its file --------------------------------------------------------------------
 
 
 def test_a_file_that_does_not_fit_together(tmp_path):
     tensors, header = LatticeCRF(n_jobs=1, max_iter=2).fit(X, Y).pack()
-    for wrong in (header | {"pairs": False}, header | {"extractor": "columns"}, header | {"pairs": 3}):
+    for wrong in (
+        header | {"pairs": False},
+        header | {"extractor": "columns"},
+        header | {"pairs": 3},
+    ):
         with pytest.raises(ModelFileError):
             LatticeCRF.unpack(tensors, wrong)
 
@@ -268,8 +322,16 @@ def test_a_file_that_does_not_fit_together(tmp_path):
         ([FeatureLattice([])], [[]], "X: expected lattices with arcs, got none"),
         (X[:2], [Y[0], [99]], "y: lattice 1: no arc 99, expected a number of 0 to"),
         (X[:1], [7], "y: lattice 0: expected a list of arcs, got 7"),
-        ([X[0], FeatureLattice([(0, 1, "A", [3])])], [Y[0], [0]], "X: lattice 1, arc 0: expected the name of an attr"),
-        ([FeatureLattice([(0, 1, "A", {"a": float("nan")})])], [[0]], "X: lattice 0, arc 0: feature 'a' is nan"),
+        (
+            [X[0], FeatureLattice([(0, 1, "A", [3])])],
+            [Y[0], [0]],
+            "X: lattice 1, arc 0: expected the name of an attr",
+        ),
+        (
+            [FeatureLattice([(0, 1, "A", {"a": float("nan")})])],
+            [[0]],
+            "X: lattice 0, arc 0: feature 'a' is nan",
+        ),
     ],
 )
 def test_what_is_refused_in_one_line(X, y, error):

@@ -27,8 +27,13 @@ def small_words(sentence):
 
 def lowest(passing, lattices=all_words, upper=UPPER, unreachable="error", **settings):
     """Words by a lattice, below tags by a CRF."""
-    layers = [("word", LatticeTagger(lattices, unreachable, l2=0.3)), ("tag", CRF(template=upper, l2=0.3))]
-    return Cascade(layers, passing=passing, n_jobs=1, random_state=0, **({"max_iter": 5} | settings))
+    layers = [
+        ("word", LatticeTagger(lattices, unreachable, l2=0.3)),
+        ("tag", CRF(template=upper, l2=0.3)),
+    ]
+    return Cascade(
+        layers, passing=passing, n_jobs=1, random_state=0, **({"max_iter": 5} | settings)
+    )
 
 
 def guesses(sentence):
@@ -46,24 +51,33 @@ def guesses(sentence):
 
 def highest(passing, lattices=guesses, lower=None, **settings):
     """Tags by a CRF, below words by a lattice whose features are these tags."""
-    layers = [("tag", lower or CRF("U:%x[0,0]\nU:%x[1,0]\nU:%x[-1,0]\nB")), ("word", LatticeTagger(lattices, l2=0.3))]
+    layers = [
+        ("tag", lower or CRF("U:%x[0,0]\nU:%x[1,0]\nU:%x[-1,0]\nB")),
+        ("word", LatticeTagger(lattices, l2=0.3)),
+    ]
     return Cascade(layers, passing=passing, n_jobs=1, random_state=0, **settings)
 
 
-# -- as the lowest layer ---------------------------------------------------------------------------------------------
+# -- as the lowest layer ---------------------------------------------------------------------------
 
 
 @pytest.mark.cases(2)
-@pytest.mark.parametrize(("passing", "jackknife"), [*((way, False) for way in EVERY_WAY), ("joint", True)])
+@pytest.mark.parametrize(
+    ("passing", "jackknife"), [*((way, False) for way in EVERY_WAY), ("joint", True)]
+)
 def test_a_lattice_is_the_lowest_layer_with_every_way_of_passing(passing, jackknife):
     model = lowest(passing, jackknife=jackknife).fit(X, Y)
     assert model.score(X, Y) > 0.85
     predicted = model.predict(NEW)
     assert [[len(row) for row in rows] for rows in predicted.values()] == [[5, 0, 1, 5]] * 2
-    assert {name: [each.labels for each in rows] for name, rows in model.decode(NEW).items()} == predicted
+    assert {
+        name: [each.labels for each in rows] for name, rows in model.decode(NEW).items()
+    } == predicted
     assert model.predict_nbest(NEW, 2)["word"][0][0][0] == predicted["word"][0]
     for rows in model.predict_marginals(NEW).values():
-        assert [sum(row.values()) for sentence in rows for row in sentence] == pytest.approx([1.0] * 11)
+        assert [sum(row.values()) for sentence in rows for row in sentence] == pytest.approx(
+            [1.0] * 11
+        )
 
 
 def test_what_is_passed_are_sums_of_probabilities_of_arcs():
@@ -78,11 +92,17 @@ def test_what_is_passed_are_sums_of_probabilities_of_arcs():
 @pytest.mark.cases(1)
 @pytest.mark.parametrize(
     ("lattices", "weighted", "jackknife"),
-    [(all_words, False, False), (all_words, True, True), (tagged_words, False, False), (small_words, True, False),
-     (small_words, False, True)],
-)  # fmt: skip
+    [
+        (all_words, False, False),
+        (all_words, True, True),
+        (tagged_words, False, False),
+        (small_words, True, False),
+        (small_words, False, True),
+    ],
+)
 def test_joint_gradients_are_those_of_finite_differences(lattices, weighted, jackknife):
-    """With sentences that have no tokens, and with some whose labels are no path: these only pass probabilities."""
+    """With sentences that have no tokens, and with some whose labels are no path: these only pass
+    probabilities."""
     sentences, y = made_words(9, seed=4, most=3)
     sentences.append([])
     y = {name: [*labels, []] for name, labels in y.items()}
@@ -90,14 +110,18 @@ def test_joint_gradients_are_those_of_finite_differences(lattices, weighted, jac
     weights = [0.0, 2.0, *[1.0] * 7, 1.0] if weighted else None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
-        model = lowest("joint", lattices, cut=0.0, unreachable="skip", max_iter=1, jackknife=jackknife)
+        model = lowest(
+            "joint", lattices, cut=0.0, unreachable="skip", max_iter=1, jackknife=jackknife
+        )
         model.fit(sentences, y, sample_weight=weights)
         assert (model.layers_["word"].training_["left_out"] > 0) == (lattices is small_words)
         assert_slopes(*joint_problem(model, sentences, y, weights))
 
 
 def test_joint_training_with_development_data_threads_and_candidates():
-    first, rest = ({name: rows[part] for name, rows in Y.items()} for part in (slice(20), slice(20, None)))
+    first, rest = (
+        {name: rows[part] for name, rows in Y.items()} for part in (slice(20), slice(20, None))
+    )
     one = lowest("joint", cut=0.2).fit(X[:20], first, dev=(X[20:], rest))
     assert one.training_["joint"]["best_dev"] >= one.history_[0]["dev"]
     two = lowest("joint", cut=0.2).fit(X, Y)
@@ -110,18 +134,25 @@ def test_sentences_whose_labels_are_no_path():
         lowest("joint", small_words).fit(X, Y)
     with pytest.warns(RuntimeWarning, match="left out of training"):
         model = lowest("joint", small_words, unreachable="skip").fit(X, Y)
-    assert model.layers_["tag"].training_["sentences"] == len(X) > model.layers_["word"].training_["sentences"]
+    assert (
+        model.layers_["tag"].training_["sentences"]
+        == len(X)
+        > model.layers_["word"].training_["sentences"]
+    )
 
 
 def test_known_labels_are_known_above():
     model = lowest("marginal").fit(X, Y)
     forced = {"word": [["B-word", "B-word", None, None, None], [], [None], [None] * 5]}
     assert model.decode(NEW, forced=forced)["word"][0].labels[:2] == ["B-word", "B-word"]
-    free, known = model.predict_marginals(NEW)["tag"][0], model.predict_marginals(NEW, forced=forced)["tag"][0]
+    free, known = (
+        model.predict_marginals(NEW)["tag"][0],
+        model.predict_marginals(NEW, forced=forced)["tag"][0],
+    )
     assert free != known
 
 
-# -- as an upper layer -----------------------------------------------------------------------------------------------
+# -- as an upper layer -----------------------------------------------------------------------------
 
 
 @pytest.mark.cases(1)
@@ -133,8 +164,12 @@ def test_an_upper_lattice_reads_the_best_labels_below_as_columns(passing):
     if passing == "nbest":  # the best labels of the sums over several labellings
         return
     below = model.predict(NEW)["tag"]
-    if passing == "marginal":  # the most probable label of each token, which need not be that of the best labelling
-        below = [[max(token, key=token.get) for token in sentence] for sentence in model.predict_marginals(NEW)["tag"]]
+    # the most probable label of each token, which need not be that of the best labelling
+    if passing == "marginal":
+        below = [
+            [max(token, key=token.get) for token in sentence]
+            for sentence in model.predict_marginals(NEW)["tag"]
+        ]
     read = [list(zip(*pair, strict=True)) for pair in zip(NEW, below, strict=True)]
     assert model.predict(NEW)["word"] == model.layers_["word"].predict(read)
 
@@ -150,24 +185,36 @@ def test_an_upper_lattice_over_a_memory_and_over_feature_dicts():
     model = highest("best", keys, lower=CRF()).fit(dicts, Y)
     assert model.score(dicts, Y) > 0.9
     arrays = [np.ones((len(sentence), 2)) for sentence in X]
-    with pytest.raises(OptionError, match="a LatticeTagger above other layers reads columns or feature dicts"):
+    with pytest.raises(
+        OptionError, match="a LatticeTagger above other layers reads columns or feature dicts"
+    ):
         highest("best", lower=CRF()).fit(arrays, Y)
 
 
 def test_a_lattice_between_two_layers():
-    y = {**Y, "top": [["x" if label[0] == "B" else "y" for label in labels] for labels in Y["word"]]}
-    layers = [("tag", CRF()), ("word", LatticeTagger(guesses)), ("top", CRF("U:%y[0,word]\nU:%y[0,tag]\nB"))]
+    y = {
+        **Y,
+        "top": [["x" if label[0] == "B" else "y" for label in labels] for labels in Y["word"]],
+    }
+    layers = [
+        ("tag", CRF()),
+        ("word", LatticeTagger(guesses)),
+        ("top", CRF("U:%y[0,word]\nU:%y[0,tag]\nB")),
+    ]
     model = Cascade(layers, passing="marginal", n_jobs=1).fit(X, y)
     assert model.score(X, y) > 0.9
 
 
 def test_an_upper_lattice_does_not_learn_together_with_others():
-    message = r"layers: word: a LatticeTagger above other layers reads their best labels, which have no gradients"
+    message = (
+        r"layers: word: a LatticeTagger above other layers reads their best labels, which have no "
+        r"gradients"
+    )
     with pytest.raises(OptionError, match=message):
         highest("joint").fit(X, Y)
 
 
-# -- files, settings, what it cannot do --------------------------------------------------------------------------------
+# -- files, settings, what it cannot do ------------------------------------------------------------
 
 
 @pytest.mark.cases(1)
@@ -196,11 +243,17 @@ def test_settings_of_the_run_reach_trained_layers_and_others_do_not():
 
 def test_what_a_cascade_with_a_lattice_cannot_do():
     model = lowest("best").fit(X, Y)
-    with pytest.raises(OptionError, match="explain: layer word: a LatticeTagger has no explanation"):
+    with pytest.raises(
+        OptionError, match="explain: layer word: a LatticeTagger has no explanation"
+    ):
         model.explain(X[0])
-    with pytest.raises(OptionError, match="partial_fit: the layer word is a LatticeTagger, which cannot"):
+    with pytest.raises(
+        OptionError, match="partial_fit: the layer word is a LatticeTagger, which cannot"
+    ):
         model.partial_fit(X, Y)
-    with pytest.raises(OptionError, match=r"layers: word: expected a tagger .*LatticeTagger.*, got LatticeCRF"):
+    with pytest.raises(
+        OptionError, match=r"layers: word: expected a tagger .*LatticeTagger.*, got LatticeCRF"
+    ):
         Cascade([("word", LatticeCRF()), ("tag", CRF())]).fit(X, Y)
 
 
@@ -216,5 +269,7 @@ def test_calibrated_and_compressed_cascades():
 @pytest.mark.parametrize("model", ["lattice", "ngram"])
 def test_recipes_take_only_layers_that_need_no_python(model):
     tables = [{"name": "word", "model": model}, {"name": "tag"}]
-    with pytest.raises(OptionError, match=rf"layer word: model: expected one of crf, .*memory, got '{model}'"):
+    with pytest.raises(
+        OptionError, match=rf"layer word: model: expected one of crf, .*memory, got '{model}'"
+    ):
         LayerTables().from_recipe(tables, Place("recipe.toml: layers"))

@@ -1,4 +1,5 @@
-"""LatticeTagger: sentences in, labels of tokens out, against enumeration of paths and a LatticeCRF."""
+"""LatticeTagger: sentences in, labels of tokens out, against enumeration of paths and a
+LatticeCRF."""
 
 import pickle
 import re
@@ -44,7 +45,11 @@ def with_random_weights(model, sentences, y, seed=0):
 
 
 @drawn(40)
-@given(data=st.data(), transitions=st.booleans(), scheme=st.sampled_from(["iob2", "ioe2", "bioes", "bmes"]))
+@given(
+    data=st.data(),
+    transitions=st.booleans(),
+    scheme=st.sampled_from(["iob2", "ioe2", "bioes", "bmes"]),
+)
 def test_every_answer_is_that_of_enumeration(data, transitions, scheme):
     T = data.draw(st.integers(1, 5))
     lattice = FeatureLattice(data.draw(arcs_over(T)), T + 1)
@@ -52,7 +57,8 @@ def test_every_answer_is_that_of_enumeration(data, transitions, scheme):
     path = [next(ends for ends in first if ends[0] == t) for t in range(T)]
     gold = written(path, T, scheme)
     tagger = LatticeTagger(lambda sentence: lattice, transitions=transitions, n_jobs=1)
-    tagger._given, tagger._of_part = arc_labels((), scheme), True  # so few labels do not show their scheme
+    # so few labels do not show their scheme
+    tagger._given, tagger._of_part = arc_labels((), scheme), True
     model = with_random_weights(tagger, [["x"] * T], [gold])
     truth = Enumerated(model, lattice)
     labellings = [written(lattice.ends(path), T, scheme) for path in truth.paths]
@@ -77,12 +83,18 @@ def test_all_words_are_those_of_a_lattice_crf():
     settings = {"l2": 0.3, "n_jobs": 1}
     tagger = LatticeTagger(all_words, **settings).fit(X, WORDS)
     lattices = [all_words(sentence) for sentence in X]
-    crf = LatticeCRF(**settings).fit(lattices, [[span[:3] for span in spans_of(labels)] for labels in WORDS])
+    crf = LatticeCRF(**settings).fit(
+        lattices, [[span[:3] for span in spans_of(labels)] for labels in WORDS]
+    )
     np.testing.assert_array_equal(tagger.weights_, crf.weights_)
     predicted = crf.predict(lattices)
-    assert tagger.predict(X) == [written(path, len(x), "iob2") for path, x in zip(predicted, X, strict=True)]
+    assert tagger.predict(X) == [
+        written(path, len(x), "iob2") for path, x in zip(predicted, X, strict=True)
+    ]
     assert tagger.score(X, WORDS) > 0.9
-    for lattice, arcs, rows in zip(lattices, crf.predict_marginals(lattices), tagger.predict_marginals(X), strict=True):
+    for lattice, arcs, rows in zip(
+        lattices, crf.predict_marginals(lattices), tagger.predict_marginals(X), strict=True
+    ):
         for t, row in enumerate(rows):
             begins = sum(p for arc, p in zip(lattice.arcs, arcs, strict=True) if arc.source == t)
             assert row == pytest.approx({"B-word": begins, "I-word": 1 - begins})
@@ -105,10 +117,17 @@ def test_labels_without_a_scheme_are_those_of_single_tokens():
 
     def lattice(sentence):
         return FeatureLattice(
-            [(t, t + 1, tag, [word, str(t)]) for t, word in enumerate(sentence) for tag in readings[word]]
+            [
+                (t, t + 1, tag, [word, str(t)])
+                for t, word in enumerate(sentence)
+                for tag in readings[word]
+            ]
         )
 
-    sentences, y = [["the", "can", "runs"], ["the", "run"], ["can", "run"]], [list("DNV"), list("DN"), list("NV")]
+    sentences, y = (
+        [["the", "can", "runs"], ["the", "run"], ["can", "run"]],
+        [list("DNV"), list("DN"), list("NV")],
+    )
     model = LatticeTagger(lattice, n_jobs=1).fit(sentences, y)
     assert model.scheme_ is None
     assert model.predict(sentences) == y
@@ -116,7 +135,10 @@ def test_labels_without_a_scheme_are_those_of_single_tokens():
     assert model.predict_spans(sentences) == [[], [], []]
     assert model.predict_marginals([["the", "runs"]])[0][0] == {"D": 1.0, "N": 0.0, "V": 0.0}
     wide = LatticeTagger(lambda sentence: FeatureLattice([(0, len(sentence), "D", [])]), n_jobs=1)
-    with pytest.raises(CorpusError, match=r"sentence 0: arc 0, \(0, 3, 'D'\): labels without B- and I- are those of s"):
+    with pytest.raises(
+        CorpusError,
+        match=r"sentence 0: arc 0, \(0, 3, 'D'\): labels without B- and I- are those of s",
+    ):
         wide.fit(sentences, y)
 
 
@@ -131,29 +153,38 @@ def test_untyped_labels_are_arcs_without_a_label():
     ]
 
 
-# -- what does not fit -----------------------------------------------------------------------------------------------
+# -- what does not fit -----------------------------------------------------------------------------
 
 
 def test_labels_that_are_no_path_are_named_or_left_out():
     def small(sentence):
-        return FeatureLattice([arc for arc in all_words(sentence).arcs if arc.target - arc.source < 3])
+        return FeatureLattice(
+            [arc for arc in all_words(sentence).arcs if arc.target - arc.source < 3]
+        )
 
-    long = [n for n, labels in enumerate(WORDS) if any(s.end - s.start > 2 for s in spans_of(labels))]
+    long = [
+        n for n, labels in enumerate(WORDS) if any(s.end - s.start > 2 for s in spans_of(labels))
+    ]
     span = next(s for s in spans_of(WORDS[long[0]]) if s.end - s.start > 2)
     message = (
-        f"y: sentence {long[0]}: its lattice has no arc ({span.start}, {span.end}, 'word'), which its labels stand"
+        f"y: sentence {long[0]}: its lattice has no arc ({span.start}, {span.end}, 'word'), which "
+        "its labels stand"
     )
     with pytest.raises(CorpusError, match=re.escape(message)):
         LatticeTagger(small, n_jobs=1).fit(X, WORDS)
     model = LatticeTagger(small, unreachable="skip", n_jobs=1)
-    with pytest.warns(RuntimeWarning, match=f"unreachable='skip': {len(long)} sentences left out of training"):
+    with pytest.warns(
+        RuntimeWarning, match=f"unreachable='skip': {len(long)} sentences left out of training"
+    ):
         model.fit(X, WORDS)
     rest = [n for n in range(len(X)) if n not in long]
     assert model.training_["left_out"] == len(long)
     assert model.training_["sentences"] == len(rest)
     alone = LatticeTagger(small, n_jobs=1).fit([X[n] for n in rest], [WORDS[n] for n in rest])
     np.testing.assert_array_equal(model.weights_, alone.weights_)
-    with pytest.raises(CorpusError, match="y: no sentence has labels that are a path of its lattice; sentence 0"):
+    with pytest.raises(
+        CorpusError, match="y: no sentence has labels that are a path of its lattice; sentence 0"
+    ):
         model.fit([X[n] for n in long], [WORDS[n] for n in long])
 
 
@@ -161,10 +192,29 @@ def test_labels_that_are_no_path_are_named_or_left_out():
     ("arcs", "message"),
     [
         (None, "lattices: sentence 0: expected a FeatureLattice, got NoneType"),
-        ([(0, 1, "word")], "lattices: sentence 0: expected 3 nodes, one before each of its 2 tokens and one behind"),
-        ([(0, 2, "O")], r"lattices: sentence 0: arc 0, \(0, 2, 'O'\): an arc labelled O is one token; make an arc"),
-        ([(0, 2, "word"), (0, 2, "word")], r"lattices: sentence 0: arcs 0 and 1 are both \(0, 2, 'word'\); make one"),
-        ([(1, 2, "word")], "lattices: sentence 0: arcs: no path leads from node 0 to the last node, 2"),
+        (
+            [(0, 1, "word")],
+            (
+                "lattices: sentence 0: expected 3 nodes, one before each of its 2 tokens and one "
+                "behind"
+            ),
+        ),
+        (
+            [(0, 2, "O")],
+            (
+                r"lattices: sentence 0: arc 0, \(0, 2, 'O'\): an arc labelled O is one token; make "
+                r"an "
+                r"arc"
+            ),
+        ),
+        (
+            [(0, 2, "word"), (0, 2, "word")],
+            r"lattices: sentence 0: arcs 0 and 1 are both \(0, 2, 'word'\); make one",
+        ),
+        (
+            [(1, 2, "word")],
+            "lattices: sentence 0: arcs: no path leads from node 0 to the last node, 2",
+        ),
     ],
 )
 def test_lattices_that_cannot_be_written_are_refused(arcs, message):
@@ -176,12 +226,32 @@ def test_lattices_that_cannot_be_written_are_refused(arcs, message):
 @pytest.mark.parametrize(
     ("model", "y", "message"),
     [
-        (LatticeTagger(), ["B-word"], "lattices: the function that makes a lattice of a sentence is missing"),
-        (LatticeTagger("words"), ["B-word"], "lattices: expected a function that makes a FeatureLattice"),
-        (LatticeTagger(all_words, unreachable="ignore"), ["B-word"], "unreachable: expected one of error, skip"),
-        (LatticeTagger(all_words), [1], "y: a LatticeTagger has labels of arcs, which are strings, got numbers"),
+        (
+            LatticeTagger(),
+            ["B-word"],
+            "lattices: the function that makes a lattice of a sentence is missing",
+        ),
+        (
+            LatticeTagger("words"),
+            ["B-word"],
+            "lattices: expected a function that makes a FeatureLattice",
+        ),
+        (
+            LatticeTagger(all_words, unreachable="ignore"),
+            ["B-word"],
+            "unreachable: expected one of error, skip",
+        ),
+        (
+            LatticeTagger(all_words),
+            [1],
+            "y: a LatticeTagger has labels of arcs, which are strings, got numbers",
+        ),
         (LatticeTagger(all_words), [None], "y: a LatticeTagger learns from complete labels"),
-        (LatticeTagger(all_words), ["I-word"], "y: labels in io do not say by themselves where a chunk begins"),
+        (
+            LatticeTagger(all_words),
+            ["I-word"],
+            "y: labels in io do not say by themselves where a chunk begins",
+        ),
     ],
 )
 def test_settings_and_labels_that_are_refused(model, y, message):
@@ -195,11 +265,14 @@ def test_arcs_with_labels_that_training_lacks_are_left_out():
     model.lattices = lambda x: FeatureLattice([*all_words(x).arcs, (0, 1, "new", ["a"])])
     assert model.predict_marginals(X) == before
     model.lattices = lambda x: FeatureLattice([(0, len(x), "new", ["a"])])
-    with pytest.raises(CorpusError, match="lattices: sentence 0: without arcs labelled 'new', which the training data"):
+    with pytest.raises(
+        CorpusError,
+        match="lattices: sentence 0: without arcs labelled 'new', which the training data",
+    ):
         model.predict(X)
 
 
-# -- sentences, weights, files -----------------------------------------------------------------------------------------
+# -- sentences, weights, files ---------------------------------------------------------------------
 
 
 def test_tokens_may_be_tuples_dicts_and_columns_of_a_corpus():
@@ -211,7 +284,9 @@ def test_tokens_may_be_tuples_dicts_and_columns_of_a_corpus():
     with pytest.raises(CorpusError, match="X: the model reads the columns word,pos, got word"):
         model.predict(X)
     dicts = [[{"w": token} for token in sentence] for sentence in X]
-    by_key = LatticeTagger(lambda sentence: all_words([token["w"] for token in sentence]), n_jobs=1).fit(dicts, WORDS)
+    by_key = LatticeTagger(
+        lambda sentence: all_words([token["w"] for token in sentence]), n_jobs=1
+    ).fit(dicts, WORDS)
     assert by_key.predict(dicts) == model.predict(tuples)
     with pytest.raises(CorpusError, match="X: the model was trained on dicts, got columns"):
         by_key.predict(X)
@@ -229,10 +304,14 @@ def test_a_sentence_that_counts_twice_is_as_good_as_two():
 
 
 def test_development_data_choose_the_weights():
-    model = LatticeTagger(all_words, l2=0.01, n_jobs=1).fit(X[:10], WORDS[:10], dev=(X[10:], WORDS[10:]))
+    model = LatticeTagger(all_words, l2=0.01, n_jobs=1).fit(
+        X[:10], WORDS[:10], dev=(X[10:], WORDS[10:])
+    )
     assert model.training_["best_dev"] == max(record.get("dev", 0.0) for record in model.history_)
     labels = model.predict(X[10:])
-    assert labelwright.evaluate.evaluate(WORDS[10:], labels).score == pytest.approx(model.training_["best_dev"])
+    assert labelwright.evaluate.evaluate(WORDS[10:], labels).score == pytest.approx(
+        model.training_["best_dev"]
+    )
 
 
 def test_a_file_holds_no_function(tmp_path):
@@ -243,7 +322,9 @@ def test_a_file_holds_no_function(tmp_path):
     assert again.lattices is None
     assert again.classes_ == model.classes_
     assert again.describe()["features"] == model.describe()["features"]
-    with pytest.raises(OptionError, match=r"lattices: the function .* is missing .*: model\.lattices = f") as error:
+    with pytest.raises(
+        OptionError, match=r"lattices: the function .* is missing .*: model\.lattices = f"
+    ) as error:
         again.predict(X)
     assert "\n" not in str(error.value)
     again.lattices = tagged_words
@@ -257,9 +338,14 @@ def test_a_file_holds_no_function(tmp_path):
 
 @pytest.mark.parametrize(
     ("field", "value", "message"),
-    [("scheme", "io", "scheme"), ("reads", {"kind": "rows", "columns": []}, "kind"), ("reads", 1, "reads"),
-     ("label_type", "int", "labels"), ("pairs", 3, "pairs")],
-)  # fmt: skip
+    [
+        ("scheme", "io", "scheme"),
+        ("reads", {"kind": "rows", "columns": []}, "kind"),
+        ("reads", 1, "reads"),
+        ("label_type", "int", "labels"),
+        ("pairs", 3, "pairs"),
+    ],
+)
 def test_made_files_are_refused(field, value, message):
     tensors, header = LatticeTagger(tagged_words, max_iter=2, n_jobs=1).fit(X, TAGS).pack()
     with pytest.raises(ModelFileError, match=message):

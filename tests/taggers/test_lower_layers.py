@@ -18,7 +18,9 @@ NEW = [["a", "c", "b"], [], ["zzz", "a"]]
 LOWER = "U1:%x[0,0]\nU2:%x[-1,0]\nB"
 FROM_POS = "U:%y[0,pos]\nU2:%y[-1,pos]/%y[0,pos]\nB"
 
-COMBINED = "U:%y[0,pos]/%y[0]\nU:%log_y[0,pos]\nU:%y[-1]/%y[0]/%y[1]\n*:%y[-2,pos]/%x[0,0]/%y[0,pos]\nB"
+COMBINED = (
+    "U:%y[0,pos]/%y[0]\nU:%log_y[0,pos]\nU:%y[-1]/%y[0]/%y[1]\n*:%y[-2,pos]/%x[0,0]/%y[0,pos]\nB"
+)
 
 
 def cascade(top=FROM_POS, passing="joint", kind=CRF, **settings):
@@ -27,7 +29,9 @@ def cascade(top=FROM_POS, passing="joint", kind=CRF, **settings):
         ("mid", kind(template="U:%x[-1,0]\nU:%y[0]\nB", max_iter=20)),
         ("top", kind(template=top, max_iter=20)),
     ]
-    return Cascade(layers, passing=passing, n_jobs=1, random_state=0, **({"max_iter": 5} | settings))
+    return Cascade(
+        layers, passing=passing, n_jobs=1, random_state=0, **({"max_iter": 5} | settings)
+    )
 
 
 @pytest.mark.cases(2)
@@ -60,20 +64,28 @@ def test_files_and_copies_give_the_same_answers(tmp_path, top):
     assert again.predict_marginals(NEW) == model.predict_marginals(NEW)
     assert set(again.layers[2][1].template.text.split("\n")) == set(top.split("\n"))
     assert again.set_params(passing="marginal").fit(X, Y).predict(X)["top"] == TOP
-    assert model.partial_fit(X[:2], {name: rows[:2] for name, rows in Y.items()}).predict(X)["top"] == TOP
+    assert (
+        model.partial_fit(X[:2], {name: rows[:2] for name, rows in Y.items()}).predict(X)["top"]
+        == TOP
+    )
 
 
 def test_a_file_whose_layers_were_renamed_is_refused():
     tensors, header = cascade(passing="marginal").fit(X, Y).pack()
     header["layers"][0]["name"] = "other"
-    with pytest.raises(ModelFileError, match=r"layer 3: .* reads the labels of 'pos', expected a lower layer"):
+    with pytest.raises(
+        ModelFileError, match=r"layer 3: .* reads the labels of 'pos', expected a lower layer"
+    ):
         Cascade.unpack(tensors, header)
 
 
 @pytest.mark.parametrize(
     ("top", "message"),
     [
-        ("U:%y[0,poss]", r"layers: top: .*:1: U:%y\[0,poss\] reads .*, one of pos, mid; did you mean 'pos'\?"),
+        (
+            "U:%y[0,poss]",
+            r"layers: top: .*:1: U:%y\[0,poss\] reads .*, one of pos, mid; did you mean 'pos'\?",
+        ),
         (
             "U:%y[0]\nU:%y[0,top]",
             r"layers: top: .*:2: .* 'top', which is not below this layer; expected one",
@@ -91,7 +103,9 @@ def test_names_of_other_layers_are_refused_before_training(top, message):
 def test_a_layer_may_not_read_a_higher_one():
     model = cascade()
     model.layers[1][1].template = "U:%y[0,top]"
-    with pytest.raises(TemplateError, match=r"layers: mid: .* 'top', which is not below this layer; expected one"):
+    with pytest.raises(
+        TemplateError, match=r"layers: mid: .* 'top', which is not below this layer; expected one"
+    ):
         model.fit(X, Y)
 
 
@@ -106,6 +120,10 @@ def test_explanations_name_the_layer_and_add_up():
 
 def test_segments_read_any_lower_layer():
     y = {**Y, "top": [["B-X" if label == "S" else "O" for label in row] for row in TOP]}
-    layers = [("pos", CRF(template=LOWER)), ("mid", CRF(template=LOWER)), ("top", SemiCRF(template="U:%y[0,pos]\nB"))]
+    layers = [
+        ("pos", CRF(template=LOWER)),
+        ("mid", CRF(template=LOWER)),
+        ("top", SemiCRF(template="U:%y[0,pos]\nB")),
+    ]
     model = Cascade(layers, max_iter=3, n_jobs=1).fit(X, y)
     assert model.predict(X)["top"] == y["top"]

@@ -1,4 +1,5 @@
-"""MemoryBased: every answer against a twin that measures all instances, and what scikit-learn asks of a classifier."""
+"""MemoryBased: every answer against a twin that measures all instances, and what scikit-learn asks
+of a classifier."""
 
 import pickle
 import re
@@ -16,7 +17,13 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 import labelwright
 from labelwright import MemoryBased
 from labelwright.engine import choice
-from labelwright.errors import CorpusError, LabelwrightError, ModelFileError, NotFittedError, OptionError
+from labelwright.errors import (
+    CorpusError,
+    LabelwrightError,
+    ModelFileError,
+    NotFittedError,
+    OptionError,
+)
 from labelwright.memory import search
 from labelwright.memory import weights as feature_weights
 
@@ -30,11 +37,14 @@ LABELS = ["one", "two", "two", "three"]
 
 @st.composite
 def tables(draw, numbers=False):
-    """A table of few values, its classes, and queries that may hold values never seen: (X, y, queries)."""
+    """A table of few values, its classes, and queries that may hold values never seen: (X, y,
+    queries)."""
     n, width = draw(st.integers(1, 14)), draw(st.integers(1, 4))
     kinds = [draw(st.booleans()) if numbers else False for _ in range(width)]
     values = [
-        st.sampled_from([-2.5, 0.0, 0.5, 1.0, 7.0]) if number else st.sampled_from("abcde"[: draw(st.integers(1, 5))])
+        st.sampled_from([-2.5, 0.0, 0.5, 1.0, 7.0])
+        if number
+        else st.sampled_from("abcde"[: draw(st.integers(1, 5))])
         for number in kinds
     ]
     rows = st.tuples(*values).map(list)
@@ -57,11 +67,15 @@ settings_of_models = st.fixed_dictionaries({
 
 def given_votes(model, found, n):
     own = slice(found.ptr[n], found.ptr[n + 1])
-    return {model.seen_[c]: v for c, v in zip(found.classes[own], found.votes[own].tolist(), strict=True)}
+    return {
+        model.seen_[c]: v
+        for c, v in zip(found.classes[own], found.votes[own].tolist(), strict=True)
+    }
 
 
 def check(X, y, queries, **words):
-    """Distances must be those of the twin; what follows from distances must be exactly what the twin makes of them."""
+    """Distances must be those of the twin; what follows from distances must be exactly what the
+    twin makes of them."""
     model, twin = MemoryBased(**words, n_jobs=1).fit(X, y), Twin(X, y, **words)
     assert model.feature_weights_ == pytest.approx(twin.weights, rel=1e-9, abs=1e-9)
     found = model.answers(queries)
@@ -73,7 +87,9 @@ def check(X, y, queries, **words):
         wanted = [twin.distance(query, row) for row in X]
         assert [measured[i] for i in range(len(X))] == pytest.approx(wanted, rel=1e-9, abs=1e-9)
         assert [x.distance for x in everything[n]] == sorted(measured.values())
-        assert all(list(x.values) == X[x.instance] and x.label == y[x.instance] for x in everything[n])
+        assert all(
+            list(x.values) == X[x.instance] and x.label == y[x.instance] for x in everything[n]
+        )
         groups = grouped((x.distance, x.label) for x in everything[n])
         at_k = sum(classes.total() for _, classes in groups[: words["k"]])
         assert nearest[n] == everything[n][:at_k]
@@ -85,9 +101,17 @@ def check(X, y, queries, **words):
 
 @drawn(200)
 @given(tables(), settings_of_models)
-@example(([["a"]], ["A"], [["a"], ["?"]], [False]), dict.fromkeys(())
-         | {"k": 50, "metric": "mvdm", "mvdm_threshold": 1, "weights": "gain-ratio", "votes": "inverse-linear",
-            "decay": (1.0, 1.0)})  # fmt: skip
+@example(
+    ([["a"]], ["A"], [["a"], ["?"]], [False]),
+    {
+        "k": 50,
+        "metric": "mvdm",
+        "mvdm_threshold": 1,
+        "weights": "gain-ratio",
+        "votes": "inverse-linear",
+        "decay": (1.0, 1.0),
+    },
+)
 def test_symbols_against_the_twin(table, words):
     X, y, queries, _ = table
     check(X, y, queries, **words)
@@ -131,7 +155,11 @@ def test_larger_tables_against_the_twin(metric, weights):
     X = [[f"v{rng.integers(size)}" for size in (3, 5, 20, 40)] for _ in range(90)]
     y = ["ABCD"[(int(a[1:]) + int(b[1:])) % 4 if rng.random() < 0.8 else 0] for a, b, *_ in X]
     queries = [[*X[i][:2], "new", *X[-i][3:]] for i in range(4)] + X[:2]
-    for k, votes, threshold in [(1, "none", 1), (3, "inverse-distance", 2), (7, "inverse-linear", 1)]:
+    for k, votes, threshold in [
+        (1, "none", 1),
+        (3, "inverse-distance", 2),
+        (7, "inverse-linear", 1),
+    ]:
         words = {"k": k, "votes": votes, "mvdm_threshold": threshold, "decay": (1.0, 1.0)}
         check(X, y, queries, metric=metric, weights=weights, **words)
 
@@ -158,7 +186,12 @@ def test_igtree_holds_only_exceptions():
     model = MemoryBased(algorithm="igtree", weights=[2.0, 1.0])
     model.fit([["a", "x"], ["a", "y"], ["b", "x"], ["b", "y"]], ["A", "A", "A", "B"])
     assert model.memory_["rows"] == 3  # the root (A), b (A, because of what is below), b y (B)
-    assert model.predict([["a", "y"], ["b", "y"], ["b", "?"], ["?", "y"]]).tolist() == ["A", "B", "A", "A"]
+    assert model.predict([["a", "y"], ["b", "y"], ["b", "?"], ["?", "y"]]).tolist() == [
+        "A",
+        "B",
+        "A",
+        "A",
+    ]
     assert model.predict_proba([["a", "y"], ["b", "?"]]).tolist() == [[0.75, 0.25], [0.5, 0.5]]
     assert model.answers([["a", "y"], ["b", "?"], ["b", "y"]]).distance.tolist() == [3.0, 1.0, 0.0]
 
@@ -176,7 +209,8 @@ def test_a_tie_asks_one_more_distance_then_frequency_then_the_first_seen():
     model = MemoryBased(weights=weights).fit(X, ["A", "B", "B", "A", "C"])
     assert model.predict([["?", "x"]]).tolist() == ["B"]
     model = MemoryBased(weights=weights).fit(X[:2] + X[3:], ["A", "B", "A", "C"])
-    assert model.predict_proba([["?", "x"]]).tolist() == [[0.5, 0.25, 0.25]]  # asked: A at distance 11, C there as well
+    # asked: A at distance 11, C there as well
+    assert model.predict_proba([["?", "x"]]).tolist() == [[0.5, 0.25, 0.25]]
     assert model.predict([["?", "x"]]).tolist() == ["A"]
     model = MemoryBased(weights=weights).fit(X[:2], ["B", "A"])
     assert model.predict([["?", "x"]]).tolist() == ["B"]
@@ -185,14 +219,18 @@ def test_a_tie_asks_one_more_distance_then_frequency_then_the_first_seen():
 @pytest.mark.parametrize("votes", VOTES)
 @pytest.mark.parametrize("k", [1, 9])
 def test_small_data(votes, k):
-    for X, y in [([["a"]], ["A"]), ([["a"], ["b"]], ["A", "A"]), ([["a", "x"]] * 3, ["A", "B", "A"])]:
+    for X, y in [
+        ([["a"]], ["A"]),
+        ([["a"], ["b"]], ["A", "A"]),
+        ([["a", "x"]] * 3, ["A", "B", "A"]),
+    ]:
         model = MemoryBased(k=k, votes=votes).fit(X, y)
         queries = [X[0], ["?"] * len(X[0])]
         assert model.predict(queries).tolist() == ["A", "A"]
         assert model.predict_proba(queries).sum(axis=1).tolist() == [1.0, 1.0]
 
 
-# -- what is remembered -----------------------------------------------------------------------------------------------
+# -- what is remembered ----------------------------------------------------------------------------
 
 
 @drawn(40)
@@ -212,7 +250,10 @@ def test_partial_fit_is_fit_on_everything(table, words, cut):
 
 def random_table(n, seed=0):
     rng = np.random.default_rng(seed)
-    X = np.array([[f"v{int(size * rng.random() ** 2)}" for size in (3, 6, 30, 200)] for _ in range(n)], object)
+    X = np.array(
+        [[f"v{int(size * rng.random() ** 2)}" for size in (3, 6, 30, 200)] for _ in range(n)],
+        object,
+    )
     return X, np.array(["ABCD"[(int(a[1:]) + int(b[1:])) % 4] for a, b, *_ in X])
 
 
@@ -240,7 +281,11 @@ def test_threads_do_not_change_answers(metric):
 def test_models_survive_files_pickles_and_clones(tmp_path, X, y, metric, algorithm):
     model = MemoryBased(k=2, metric=metric, votes="inverse-distance", algorithm=algorithm).fit(X, y)
     model.save(tmp_path / "memory")
-    for again in (labelwright.load(tmp_path / "memory"), pickle.loads(pickle.dumps(model)), clone(model).fit(X, y)):
+    for again in (
+        labelwright.load(tmp_path / "memory"),
+        pickle.loads(pickle.dumps(model)),
+        clone(model).fit(X, y),
+    ):
         assert again.get_params() == model.get_params()
         assert again.predict(X).tolist() == model.predict(X).tolist()
         assert again.predict(X).dtype == model.predict(X).dtype
@@ -265,7 +310,7 @@ def test_memory_is_reported():
     assert told["bytes_per_instance"] == told["bytes"] / 600 > 0
 
 
-# -- as a classifier --------------------------------------------------------------------------------------------------
+# -- as a classifier -------------------------------------------------------------------------------
 
 
 def test_probabilities_follow_classes():
@@ -279,7 +324,10 @@ def test_probabilities_follow_classes():
     for n, row in enumerate(shares):
         votes = given_votes(model, found, n)
         assert dict(zip(model.classes_.tolist(), row, strict=True)) == pytest.approx(
-            {label: votes.get(label, 0.0) / sum(votes.values()) for label in model.classes_.tolist()}
+            {
+                label: votes.get(label, 0.0) / sum(votes.values())
+                for label in model.classes_.tolist()
+            }
         )
     wins = model.classes_[shares.argmax(axis=1)] == model.predict(X[150:])
     assert wins.mean() > 0.9  # ties go by frequency
@@ -290,7 +338,9 @@ def test_scikit_learn_searches_settings():
     X, y = random_table(120)
     assert is_classifier(MemoryBased())
     assert len(cross_val_score(MemoryBased(), X, y, cv=3)) == 3
-    search = GridSearchCV(MemoryBased(), {"k": [1, 3], "metric": ["overlap", "mvdm"]}, cv=3).fit(X, y)
+    search = GridSearchCV(MemoryBased(), {"k": [1, 3], "metric": ["overlap", "mvdm"]}, cv=3).fit(
+        X, y
+    )
     assert search.best_score_ > 0.5
     assert set(search.best_params_) == {"k", "metric"}
 
@@ -322,7 +372,12 @@ FAULTS = {
     "k: expected": (OptionError, {"k": 0}, ROWS, LABELS),
     "mvdm_threshold: expected": (OptionError, {"mvdm_threshold": 1.5}, ROWS, LABELS),
     "metric: expected one of overlap": (OptionError, {"metric": "cosine"}, ROWS, LABELS),
-    "metric: expected one name, or one for each of 2": (OptionError, {"metric": ["mvdm"]}, ROWS, LABELS),
+    "metric: expected one name, or one for each of 2": (
+        OptionError,
+        {"metric": ["mvdm"]},
+        ROWS,
+        LABELS,
+    ),
     "weights: expected one of gain-ratio": (OptionError, {"weights": "gain"}, ROWS, LABELS),
     "metric: expected one of overlap, mvdm, jeffrey, jensen-shannon, numeric, got ['mvdm']": (
         OptionError,
@@ -330,8 +385,18 @@ FAULTS = {
         ROWS,
         LABELS,
     ),
-    "weights: expected a name, or for each of 2 columns a number": (OptionError, {"weights": [1.0]}, ROWS, LABELS),
-    "a number from 0 to 1e+100, got [1e+200, 1]": (OptionError, {"weights": [1e200, 1]}, ROWS, LABELS),
+    "weights: expected a name, or for each of 2 columns a number": (
+        OptionError,
+        {"weights": [1.0]},
+        ROWS,
+        LABELS,
+    ),
+    "a number from 0 to 1e+100, got [1e+200, 1]": (
+        OptionError,
+        {"weights": [1e200, 1]},
+        ROWS,
+        LABELS,
+    ),
     "n_jobs: expected a number of threads, or -1 for one per core, got '2'": (
         OptionError,
         {"n_jobs": "2"},
@@ -342,7 +407,12 @@ FAULTS = {
     "algorithm: expected one of ib1": (OptionError, {"algorithm": "tribl"}, ROWS, LABELS),
     "decay: expected two numbers": (OptionError, {"decay": (1.0,)}, ROWS, LABELS),
     "column 0: expected numbers, got 'a'": (CorpusError, {"metric": "numeric"}, ROWS, LABELS),
-    "column 0: expected finite numbers": (CorpusError, {"metric": "numeric"}, [[1.0], [float("nan")]], ["A", "B"]),
+    "column 0: expected finite numbers": (
+        CorpusError,
+        {"metric": "numeric"},
+        [[1.0], [float("nan")]],
+        ["A", "B"],
+    ),
     "y: 3 classes, but X has 4": (CorpusError, {}, ROWS, LABELS[:3]),
     "y: expected one class for each": (CorpusError, {}, ROWS, [["A"]] * 4),
     "X: expected at least one instance": (CorpusError, {}, [], []),
@@ -366,7 +436,9 @@ def test_columns_of_a_data_frame_are_known_by_name(tmp_path):
     model = MemoryBased().fit(frame, LABELS)
     for one in (model, labelwright.load(model.save(tmp_path / "m") and tmp_path / "m")):
         assert one.predict(frame).tolist() == model.predict(ROWS).tolist()
-        with pytest.raises(CorpusError, match="X: expected the columns left, right, got right, left"):
+        with pytest.raises(
+            CorpusError, match="X: expected the columns left, right, got right, left"
+        ):
             one.predict(Frame(ROWS, ["right", "left"]))
         with pytest.raises(CorpusError, match="X: expected the columns left, right, got left, up"):
             one.partial_fit(Frame(ROWS, ["left", "up"]), LABELS)
@@ -390,15 +462,25 @@ class Unknown:
 
 @pytest.mark.parametrize("nothing", [None, float("nan"), Unknown()])
 def test_an_instance_without_a_class(nothing):
-    with pytest.raises(CorpusError, match=f"y: instance 2 has no class, got {nothing}; leave it out"):
+    with pytest.raises(
+        CorpusError, match=f"y: instance 2 has no class, got {nothing}; leave it out"
+    ):
         MemoryBased().fit(ROWS, ["A", "B", nothing, "A"])
-    assert MemoryBased().fit(ROWS, [np.str_("A"), np.float64(1.0), "B", True]).predict(ROWS).tolist()[0] == "A"
+    assert (
+        MemoryBased()
+        .fit(ROWS, [np.str_("A"), np.float64(1.0), "B", True])
+        .predict(ROWS)
+        .tolist()[0]
+        == "A"
+    )
 
 
 def test_chi_squared_of_large_tables(monkeypatch):
     wanted = MemoryBased(weights="chi-squared").fit(ROWS, LABELS).feature_weights_.tolist()
     monkeypatch.setattr(feature_weights, "CELLS", 0)
-    assert MemoryBased(weights="chi-squared").fit(ROWS, LABELS).feature_weights_.tolist() == pytest.approx(wanted)
+    assert MemoryBased(weights="chi-squared").fit(
+        ROWS, LABELS
+    ).feature_weights_.tolist() == pytest.approx(wanted)
 
 
 def test_further_instances_that_fail_leave_the_model_as_it_was():

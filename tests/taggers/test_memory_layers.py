@@ -12,7 +12,13 @@ from labelwright import CRF, Cascade, MemoryTagger
 from labelwright.errors import ModelFileError, OptionError, TemplateError
 from labelwright.structures.proposals import from_probabilities, label_shares
 
-X = [["the", "dog", "barks"], ["a", "bird", "sings"], ["dogs", "bark"], ["the", "bird", "barks"], ["a", "dog"]] * 3
+X = [
+    ["the", "dog", "barks"],
+    ["a", "bird", "sings"],
+    ["dogs", "bark"],
+    ["the", "bird", "barks"],
+    ["a", "dog"],
+] * 3
 POS = [["D", "N", "V"], ["D", "N", "V"], ["N", "V"], ["D", "N", "V"], ["D", "N"]] * 3
 CHUNK = [[{"D": "B-NP", "N": "I-NP", "V": "B-VP"}[label] for label in row] for row in POS]
 CHUNK = [["B-NP" if t == 0 else label for t, label in enumerate(row)] for row in CHUNK]
@@ -39,7 +45,9 @@ def test_shares_are_those_of_all_votes_that_cover_a_token(ngram):
                     if begin <= t + place - half < end:
                         expected[t + place - half, grams[c, place]] += weight
     expected /= expected.sum(axis=1, keepdims=True)
-    assert label_shares(from_probabilities(dense), grams, offsets, n_labels) == pytest.approx(expected)
+    assert label_shares(from_probabilities(dense), grams, offsets, n_labels) == pytest.approx(
+        expected
+    )
 
 
 @pytest.mark.parametrize("passing", ["best", "marginal"])
@@ -80,9 +88,13 @@ def test_what_is_passed_in_tagging_are_shares_of_votes():
 
 
 def test_upper_layers_learn_from_sentences_that_a_memory_does_not_know():
-    """Every word occurs once, so a memory is right about sentences that it knows and at a loss about all others."""
+    """Every word occurs once, so a memory is right about sentences that it knows and at a loss
+    about all others."""
     words = [[f"w{i}"] for i in range(20)]
-    y = {"pos": [["A" if i % 2 else "B"] for i in range(20)], "top": [["a" if i % 2 else "b"] for i in range(20)]}
+    y = {
+        "pos": [["A" if i % 2 else "B"] for i in range(20)],
+        "top": [["a" if i % 2 else "b"] for i in range(20)],
+    }
     template = "U:%y[0]\nB"
     layers = [("pos", MemoryTagger(template="U:%x[0,0]", ngram=1)), ("top", CRF(template=template))]
     model = Cascade(layers, passing="best", n_jobs=1).fit(words, y)
@@ -92,7 +104,11 @@ def test_upper_layers_learn_from_sentences_that_a_memory_does_not_know():
 
 @pytest.mark.parametrize("passing", ["joint", "sample", "nbest"])
 def test_other_ways_of_passing_are_refused(passing):
-    use = "use passing='marginal'" if passing == "joint" else "use passing='best' or passing='marginal'"
+    use = (
+        "use passing='marginal'"
+        if passing == "joint"
+        else "use passing='best' or passing='marginal'"
+    )
     with pytest.raises(OptionError, match=f"layers: pos: a MemoryTagger has no .*{use}"):
         cascade(passing=passing).fit(X, Y)
 
@@ -101,7 +117,9 @@ def test_a_memory_reads_labels_as_columns():
     model = cascade(CRF(max_iter=20), MemoryTagger(template="U0:%x[0,1]\nU1:%x[-1,1]")).fit(X, Y)
     assert model.predict(X) == Y
     assert model.layers_["chunk"].reads().columns == ("word", "pos")
-    with pytest.raises(TemplateError, match=r"layers: chunk: .*:1: U:%y\[0\]: a MemoryTagger reads .* write %x"):
+    with pytest.raises(
+        TemplateError, match=r"layers: chunk: .*:1: U:%y\[0\]: a MemoryTagger reads .* write %x"
+    ):
         cascade(CRF(), MemoryTagger(template="U:%y[0]")).fit(X, Y)
 
 
@@ -111,13 +129,17 @@ def test_feature_dicts_get_a_key_for_each_lower_layer():
     assert model.predict(dicts) == Y
     assert model.layers_["chunk"].windows_.names == ("w", "pos")
     arrays = [np.ones((len(sentence), 2)) for sentence in X]
-    with pytest.raises(OptionError, match="a memory cannot compare arrays of numbers with labels below"):
+    with pytest.raises(
+        OptionError, match="a memory cannot compare arrays of numbers with labels below"
+    ):
         cascade(CRF(max_iter=2), MemoryTagger()).fit(arrays, Y)
 
 
 def test_classifiers_of_scikit_learn_read_labels_below_as_features():
     trees = pytest.importorskip("sklearn.tree")
-    tagger = labelwright.NgramTagger(trees.DecisionTreeClassifier(random_state=0), template="U:%x[0,0]\nU:%y[0]")
+    tagger = labelwright.NgramTagger(
+        trees.DecisionTreeClassifier(random_state=0), template="U:%x[0,0]\nU:%y[0]"
+    )
     model = cascade(CRF(max_iter=20), tagger, "marginal").fit(X, Y)
     assert model.predict(X) == Y
     lower = labelwright.NgramTagger(trees.DecisionTreeClassifier(random_state=0))

@@ -51,7 +51,12 @@ class ByRote(NgramTagger):
     classifier = None
 
     def __init__(self, ngram=3, inference="csi", weighting="confidence", n_jobs=None):
-        self.ngram, self.inference, self.weighting, self.n_jobs = ngram, inference, weighting, n_jobs
+        self.ngram, self.inference, self.weighting, self.n_jobs = (
+            ngram,
+            inference,
+            weighting,
+            n_jobs,
+        )
 
     def _fit_classifier(self, X, classes, n_classes, given):
         words = [token for sentence in X.X for token in sentence]
@@ -74,7 +79,7 @@ def tagger(split):
     return NgramTagger(NB).fit(split[0])
 
 
-# --- classifiers ------------------------------------------------------------------------------------------------------
+# --- classifiers ----------------------------------------------------------------------------------
 
 
 @pytest.mark.cases(3)
@@ -95,7 +100,9 @@ def tagger(split):
 @pytest.mark.filterwarnings("ignore:The least populated class")
 @pytest.mark.parametrize("order", [1, 3])
 def test_any_classifier_learns(classifier, order):
-    tagger = NgramTagger(classifier, ngram=order, template="U:%x[-1,0]\nU:%x[0,0]\nU:%x[1,0]").fit(X * 3, Y * 3)
+    tagger = NgramTagger(classifier, ngram=order, template="U:%x[-1,0]\nU:%x[0,0]\nU:%x[1,0]").fit(
+        X * 3, Y * 3
+    )
     assert tagger.classifier_ is not classifier
     assert tagger.classes_ == ["B-NP", "I-NP", "O"]
     assert tagger.grams_.shape[1] == order
@@ -122,7 +129,9 @@ def test_what_a_classifier_says_becomes_confidences():
     labels, score = scores([np.log(3)], "decision_function", take=2)
     assert (labels, score) == (["B"], pytest.approx(0.75))
     assert scores([2], "predict") == (["C"], 1.0)
-    with pytest.raises(OptionError, match=r"Says.decision_function: expected one value for each of 3 classes"):
+    with pytest.raises(
+        OptionError, match=r"Says.decision_function: expected one value for each of 3 classes"
+    ):
         scores([[1.0, 2.0]], "decision_function")
     with pytest.raises(OptionError, match=r"Says.predict_proba: probabilities: row 0 has nan"):
         scores([[np.nan, 0.5, 0.5]], "predict_proba")
@@ -142,7 +151,9 @@ def test_columns_follow_the_classes_of_the_classifier():
         def predict_proba(self, X):
             return np.tile([0.7, 0.2, 0.1], (X.shape[0], 1))
 
-    assert NgramTagger(Backwards(), ngram=1).fit([["a", "b", "c"]], [["A", "B", "C"]]).predict([["a"]]) == [["C"]]
+    assert NgramTagger(Backwards(), ngram=1).fit([["a", "b", "c"]], [["A", "B", "C"]]).predict(
+        [["a"]]
+    ) == [["C"]]
 
 
 def test_the_classifier_sees_the_features_of_tokens():
@@ -154,7 +165,9 @@ def test_the_classifier_sees_the_features_of_tokens():
     assert [len(n) for n in names] == [3, 3, 3]
     assert len(names[1] & names[2]) == 2  # the words are the same, what stands before them is not
     assert set(matrix.data) == {1.0}
-    extractor, layers, _ = learn([[{"x": 2.5, "w": "a"}, {"w": "b", "on": True, "off": False}]], "default", 1)
+    extractor, layers, _ = learn(
+        [[{"x": 2.5, "w": "a"}, {"w": "b", "on": True, "off": False}]], "default", 1
+    )
     dense = feature_matrix(layers["state"], extractor.n_features).toarray()
     assert {extractor.name(f): v for f, v in enumerate(dense[0]) if v} == {"x": 2.5, "w=a": 1.0}
     assert {extractor.name(f): v for f, v in enumerate(dense[1]) if v} == {"w=b": 1.0, "on": 1.0}
@@ -162,7 +175,10 @@ def test_the_classifier_sees_the_features_of_tokens():
 
 def test_dicts_arrays_tuples_and_corpora(split):
     dicts = [[{"w": token, "len": len(token)} for token in sentence] for sentence in X]
-    arrays = [np.array([[hash_of(token, 7), hash_of(token, 3), 1.0] for token in sentence]) for sentence in X]
+    arrays = [
+        np.array([[hash_of(token, 7), hash_of(token, 3), 1.0] for token in sentence])
+        for sentence in X
+    ]
     pairs = [[(token, token[0]) for token in sentence] for sentence in X]
     tree = DecisionTreeClassifier(random_state=0)
     for data in (dicts, pairs):
@@ -181,13 +197,18 @@ def hash_of(token, n):
     return sum(map(ord, token)) % n
 
 
-# --- inference --------------------------------------------------------------------------------------------------------
+# --- inference ------------------------------------------------------------------------------------
 
 
 def test_inference_helps_a_weak_classifier(split):
     train, test = split
-    tagger = NgramTagger(DecisionTreeClassifier(random_state=0), template="U:%x[0,1]\nU:%x[1,1]").fit(train)
-    right = {name: np.mean(flat(labels_of(tagger, test, name)) == flat(test.y)) for name in ("none", "vote", "csi")}
+    tagger = NgramTagger(
+        DecisionTreeClassifier(random_state=0), template="U:%x[0,1]\nU:%x[1,1]"
+    ).fit(train)
+    right = {
+        name: np.mean(flat(labels_of(tagger, test, name)) == flat(test.y))
+        for name in ("none", "vote", "csi")
+    }
     right["oracle"] = np.mean(flat(tagger.predict_oracle(test)) == flat(test.y))
     assert right["none"] < right["vote"] < right["csi"] < right["oracle"]
 
@@ -237,7 +258,11 @@ def test_blocks_change_nothing(tagger, split, monkeypatch):
     whole = tagger.predict(test), tagger.predict_nbest(test, 2), tagger.predict_oracle(test)
     monkeypatch.setattr(ngram, "BLOCK_NUMBERS", 1)
     assert len(tagger.encode(test).blocks) == len(test)
-    assert (tagger.predict(test), tagger.predict_nbest(test, 2), tagger.predict_oracle(test)) == whole
+    assert (
+        tagger.predict(test),
+        tagger.predict_nbest(test, 2),
+        tagger.predict_oracle(test),
+    ) == whole
 
 
 @pytest.mark.parametrize("weighting", ["count", "squared", "log", "length", lambda p, length: p**3])
@@ -248,7 +273,7 @@ def test_other_weightings(split, weighting):
         assert all(d.score == int(d.score) for d in tagger.decode(split[1]))
 
 
-# --- constraints ------------------------------------------------------------------------------------------------------
+# --- constraints ----------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
@@ -271,7 +296,10 @@ def test_labellings_that_keep_to_the_scheme(split):
             found = tagger.decode(sentence, constraints="scheme")[0]
             assert not validate([found.labels], "iob2")
             assert found.score < rows[0][1]
-            assert tagger.predict_nbest(sentence, 2, constraints="scheme")[0][0] == (found.labels, found.score)
+            assert tagger.predict_nbest(sentence, 2, constraints="scheme")[0][0] == (
+                found.labels,
+                found.score,
+            )
             continue
         found = tagger.decode(sentence, constraints="scheme")[0]
         assert found.score == pytest.approx(valid[0][1])
@@ -303,7 +331,7 @@ def test_constraints_that_cannot_be(tagger, split):
         tagger.predict_nbest(test, constraints=[object()])
 
 
-# --- small and odd data -----------------------------------------------------------------------------------------------
+# --- small and odd data ---------------------------------------------------------------------------
 
 
 def test_one_class_needs_no_classifier():
@@ -333,12 +361,16 @@ def test_single_tokens_and_empty_sentences():
 def test_unknown_words_and_labels():
     tagger = NgramTagger(LR).fit(X, Y)
     assert len(tagger.predict([["zzz"] * 50])[0]) == 50
-    assert tagger.predict_oracle([["the", "dog"]], [["?", "?"]]) == [labels_of(tagger, [["the", "dog"]], "none")[0]]
+    assert tagger.predict_oracle([["the", "dog"]], [["?", "?"]]) == [
+        labels_of(tagger, [["the", "dog"]], "none")[0]
+    ]
 
 
 def test_errors_say_what_to_do():
     for wrong in (object(), LogisticRegression, None, MaxAbsScaler()):
-        with pytest.raises(OptionError, match="classifier: expected an object with fit and one of predict_proba"):
+        with pytest.raises(
+            OptionError, match="classifier: expected an object with fit and one of predict_proba"
+        ):
             NgramTagger(wrong).fit(X, Y)
     for words, text in {
         "ngram": (2, "ngram: expected an odd number"),
@@ -369,7 +401,9 @@ def test_errors_say_what_to_do():
         tagger.score(X)
     with pytest.raises(CorpusError, match="y: 1 sentences, but X has 5"):
         tagger.predict_oracle(X, Y[:1])
-    with pytest.raises(OptionError, match="inference: expected one of none, vote, csi, got 'viterbi'"):
+    with pytest.raises(
+        OptionError, match="inference: expected one of none, vote, csi, got 'viterbi'"
+    ):
         tagger.decode(X, "viterbi")
     with pytest.raises(OptionError, match="pickle the tagger"):
         tagger.save("model")
@@ -384,7 +418,7 @@ def test_a_fit_that_fails_leaves_no_model():
         tagger.predict(X)
 
 
-# --- scikit-learn -----------------------------------------------------------------------------------------------------
+# --- scikit-learn ---------------------------------------------------------------------------------
 
 
 def test_parameters_copies_and_pickles(tagger, split):
@@ -423,7 +457,9 @@ def test_a_search_for_a_memory_is_a_classifier_too():
     search = ProgressiveSearch(MemoryBased(n_jobs=1), {"k": [1, 2]}, first=10)
     tagger = NgramTagger(search).fit(X * 10, Y * 10)
     best = tagger.classifier_.best_params_
-    assert tagger.predict([NEW]) == MemoryTagger(**best, n_jobs=1).fit(X * 10, Y * 10).predict([NEW])
+    assert tagger.predict([NEW]) == MemoryTagger(**best, n_jobs=1).fit(X * 10, Y * 10).predict(
+        [NEW]
+    )
 
 
 def test_a_new_model_within_a_model_comes_before_its_parameters():
@@ -431,7 +467,8 @@ def test_a_new_model_within_a_model_comes_before_its_parameters():
 
     tagger = NgramTagger(BaggingClassifier(DecisionTreeClassifier()))
     tagger.set_params(
-        classifier__estimator__max_depth=3, classifier__estimator=DecisionTreeClassifier(min_samples_leaf=2)
+        classifier__estimator__max_depth=3,
+        classifier__estimator=DecisionTreeClassifier(min_samples_leaf=2),
     )
     tree = tagger.classifier.estimator
     assert (tree.max_depth, tree.min_samples_leaf) == (3, 2)

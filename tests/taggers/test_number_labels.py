@@ -13,7 +13,8 @@ from taggers import Case
 
 X = [["the", "dog", "barks"], ["a", "bird", "sings"], ["it"]]
 Y = [[0, 1, 2], [0, 1, 2], [1]]
-NAMES = [name for name in tagger_names() if name not in ("cascade", "lattice")]  # labels of arcs are strings
+# labels of arcs are strings
+NAMES = [name for name in tagger_names() if name not in ("cascade", "lattice")]
 
 
 def types_in(answer):
@@ -37,7 +38,9 @@ def test_every_tagger_gives_numbers_back(name, tmp_path):
         assert np.exp(tagger.sequence_log_probabilities(X, Y)).min() > 0.1
         assert types_in([labels for labels, _ in tagger.sample(X, 2)[0]]) == {int}
     if "forced" in tagger.can:
-        assert tagger.decode(X, forced=[[2, None, [0, 1]], [None] * 3, [np.int64(0)]])[2].labels == [0]
+        assert tagger.decode(X, forced=[[2, None, [0, 1]], [None] * 3, [np.int64(0)]])[
+            2
+        ].labels == [0]
         with pytest.raises(OptionError, match="no label '0'"):
             tagger.decode(X, forced=[["0", None, None], [None] * 3, [None]])
     if name != "ngram":
@@ -45,7 +48,9 @@ def test_every_tagger_gives_numbers_back(name, tmp_path):
         assert copy.predict(X) == Y
         assert types_in(copy.predict(X)) == {int}
         assert load_model(str(tmp_path / "model")).predict(X) == with_text_labels(copy).predict(X)
-        assert with_text_labels(copy).predict(X) == [[str(label) for label in labels] for labels in Y]
+        assert with_text_labels(copy).predict(X) == [
+            [str(label) for label in labels] for labels in Y
+        ]
 
 
 @pytest.mark.parametrize(
@@ -69,7 +74,9 @@ def test_files_with_strings_have_no_mark_and_wrong_marks_are_refused():
     tensors, header = CRF(n_jobs=1, max_iter=1).fit(X, Y).pack()
     assert header["label_type"] == "int"
     for wrong in ("complex", 3):
-        with pytest.raises(ModelFileError, match="label_type: expected one of str, int, float, bool"):
+        with pytest.raises(
+            ModelFileError, match="label_type: expected one of str, int, float, bool"
+        ):
             CRF.unpack(tensors, header | {"label_type": wrong})
     text = CRF(n_jobs=1, max_iter=1).fit([["a"]], [["B"]]).pack()
     with pytest.raises(ModelFileError, match="tensor labels: invalid literal for int"):
@@ -83,7 +90,10 @@ def test_files_with_strings_have_no_mark_and_wrong_marks_are_refused():
             [[0, "1", 2], [0, 1, 2], [1]],
             "sentence 0, token 1: expected a label of type int, as those before it, got '1'",
         ),
-        ([[0, 1, 2], [0, True, 2], [1]], "sentence 1, token 1: expected a label of type int, .* got True"),
+        (
+            [[0, 1, 2], [0, True, 2], [1]],
+            "sentence 1, token 1: expected a label of type int, .* got True",
+        ),
         (
             [[0.0, float("nan"), 2.0], [0.0] * 3, [1.0]],
             "sentence 0, token 1: no label, but nan; give None where it is unknown",
@@ -99,7 +109,9 @@ def test_mixed_and_other_types_are_refused(labels, message):
 
 def test_layers_may_differ_and_latent_states_are_counted_by_number(tmp_path):
     words = [["D", "N", "V"], ["D", "N", "V"], ["N"]]
-    cascade = Cascade([("pos", CRF()), ("n", CRF())], n_jobs=1, passing="best").fit(X, {"pos": words, "n": Y})
+    cascade = Cascade([("pos", CRF()), ("n", CRF())], n_jobs=1, passing="best").fit(
+        X, {"pos": words, "n": Y}
+    )
     copy = load(cascade.save(tmp_path / "model") and tmp_path / "model")
     assert copy.predict(X) == cascade.predict(X) == {"pos": words, "n": Y}
     assert with_text_labels(copy).predict(X)["n"][0] == ["0", "1", "2"]

@@ -13,11 +13,15 @@ X, Y = CORPUS.X, CORPUS.y
 TAGGERS = {
     "crf": CRF(max_iter=30, n_jobs=1),
     "sgd": CRF(max_iter=10, optimizer="sgd", n_jobs=1, random_state=0),
-    "averaged sgd": LatentCRF(n_latent=2, max_iter=9, optimizer="sgd", averaging="avg", n_jobs=1, random_state=0),
+    "averaged sgd": LatentCRF(
+        n_latent=2, max_iter=9, optimizer="sgd", averaging="avg", n_jobs=1, random_state=0
+    ),
     "order 2": CRF(max_iter=20, order=2, n_jobs=1),
     "latent crf": LatentCRF(n_latent=2, max_iter=20, n_jobs=1, random_state=0),
     "perceptron": Perceptron(max_iter=5, n_jobs=1, random_state=0),
-    "passive-aggressive": Perceptron(max_iter=5, update="passive-aggressive", n_jobs=1, random_state=0),
+    "passive-aggressive": Perceptron(
+        max_iter=5, update="passive-aggressive", n_jobs=1, random_state=0
+    ),
     "semi-crf": SemiCRF(max_iter=20, n_jobs=1),
     "latent perceptron": LatentPerceptron(n_latent=2, max_iter=5, n_jobs=1, random_state=0),
 }
@@ -28,12 +32,20 @@ def half(labels, seed=0):
     """Every second label or so is unknown, some are sets."""
     random = np.random.default_rng(seed)
     return [
-        [None if (r := random.random()) < 0.4 else {label, "O"} if r < 0.5 else label for label in s] for s in labels
+        [
+            None if (r := random.random()) < 0.4 else {label, "O"} if r < 0.5 else label
+            for label in s
+        ]
+        for s in labels
     ]
 
 
 def right(tagger, labels=Y):
-    pairs = [(a, b) for p, s in zip(tagger.predict(X), labels, strict=True) for a, b in zip(p, s, strict=True)]
+    pairs = [
+        (a, b)
+        for p, s in zip(tagger.predict(X), labels, strict=True)
+        for a, b in zip(p, s, strict=True)
+    ]
     return sum(a == b for a, b in pairs) / len(pairs)
 
 
@@ -60,7 +72,9 @@ def test_a_set_of_one_label_is_that_label(name):
 def test_sentences_of_weight_zero_teach_nothing(name):
     """Their labels are nonsense, and do no harm."""
     wrong = [s if n % 2 else ["O"] * len(s) for n, s in enumerate(Y)]
-    weighted = TAGGERS[name]._untrained().fit(X, wrong, sample_weight=[n % 2 for n in range(len(X))])
+    weighted = (
+        TAGGERS[name]._untrained().fit(X, wrong, sample_weight=[n % 2 for n in range(len(X))])
+    )
     spoilt = TAGGERS[name]._untrained().fit(X, wrong)
     assert right(weighted) > right(spoilt) + 0.05
 
@@ -83,18 +97,21 @@ def test_balanced_class_weights(name):
     flat = [label for s in NOISY for label in s]
     inverse = {label: len(flat) / (len(set(flat)) * flat.count(label)) for label in set(flat)}
     balanced, given = (
-        TAGGERS[name]._untrained().set_params(class_weight=weights).fit(X, NOISY) for weights in ("balanced", inverse)
+        TAGGERS[name]._untrained().set_params(class_weight=weights).fit(X, NOISY)
+        for weights in ("balanced", inverse)
     )
     np.testing.assert_array_equal(balanced.weights_, given.weights_)
 
 
 def test_partial_labels_of_files_and_of_python_are_the_same(tmp_path):
+    def cell(label):
+        if label is None:
+            return "_"
+        return "|".join(sorted(label)) if isinstance(label, set) else label
+
     part = half(Y)
     rows = [
-        "\n".join(
-            f"{word}\t{pos}\t{'_' if label is None else '|'.join(sorted(label)) if isinstance(label, set) else label}"
-            for (word, pos), label in zip(x, s, strict=True)
-        )
+        "\n".join(f"{word}\t{pos}\t{cell(label)}" for (word, pos), label in zip(x, s, strict=True))
         for x, s in zip(X, part, strict=True)
     ]
     (tmp_path / "part.txt").write_text("\n\n".join(rows) + "\n")
@@ -107,8 +124,13 @@ def test_partial_labels_of_files_and_of_python_are_the_same(tmp_path):
 def test_constraints_hold_for_sets():
     tagger = CRF(max_iter=10, n_jobs=1, constraints="scheme").fit(X, half(Y))
     assert right(tagger) > 0.85
-    with pytest.raises(CorpusError, match="sentence 1: no labelling within its sets of labels keeps the label scheme"):
-        CRF(constraints="iob2", n_jobs=1).fit([["a", "b"], ["a", "b"]], [["B-X", None], ["O", {"I-X"}]])
+    with pytest.raises(
+        CorpusError,
+        match="sentence 1: no labelling within its sets of labels keeps the label scheme",
+    ):
+        CRF(constraints="iob2", n_jobs=1).fit(
+            [["a", "b"], ["a", "b"]], [["B-X", None], ["O", {"I-X"}]]
+        )
 
 
 def test_labels_of_sets_are_labels():
@@ -132,8 +154,18 @@ def test_what_is_a_set():
         ([["A", set()]], {}, CorpusError, "sentence 0, token 1: an empty set of labels"),
         ([["A", {1}]], {}, CorpusError, "sentence 0, token 1: expected a string, got 1"),
         ([["A", "B"]], {"sample_weight": [1, 2]}, OptionError, "2 entries, but X has 1 sentences"),
-        ([["A", "B"]], {"sample_weight": [-1]}, OptionError, "sentence 0: expected a number of 0 or more, got -1"),
-        ([["A", "B"]], {"sample_weight": [[1.0]]}, OptionError, "sentence 0 has 2 tokens, got 1 weights"),
+        (
+            [["A", "B"]],
+            {"sample_weight": [-1]},
+            OptionError,
+            "sentence 0: expected a number of 0 or more, got -1",
+        ),
+        (
+            [["A", "B"]],
+            {"sample_weight": [[1.0]]},
+            OptionError,
+            "sentence 0 has 2 tokens, got 1 weights",
+        ),
         ([["A", "B"]], {"sample_weight": [0]}, OptionError, "all are zero"),
         ([["A", "B"]], {"sample_weight": 3}, OptionError, "expected a number for each sentence"),
     ],
@@ -159,14 +191,18 @@ def test_class_weights_that_are_refused(weights, message):
 def test_partial_fit_takes_both():
     tagger = Perceptron(n_jobs=1)
     for n in range(0, 60, 10):
-        tagger.partial_fit(X[n : n + 10], half(Y)[n : n + 10], sample_weight=[1.0 + k % 2 for k in range(10)])
+        tagger.partial_fit(
+            X[n : n + 10], half(Y)[n : n + 10], sample_weight=[1.0 + k % 2 for k in range(10)]
+        )
     assert right(tagger) > 0.8
 
 
 def half_marked(y, seed=0):
     """Every second span or so is marked; the rest is unknown."""
     random = np.random.default_rng(seed)
-    return unmarked_unknown([labels_of([s for s in spans_of(y_) if random.random() < 0.5], len(y_)) for y_ in y])
+    return unmarked_unknown(
+        [labels_of([s for s in spans_of(y_) if random.random() < 0.5], len(y_)) for y_ in y]
+    )
 
 
 def verbs(y):
@@ -177,7 +213,9 @@ def verbs(y):
 @pytest.mark.cases(2)
 @every
 def test_nothing_that_says_what_o_is_is_worth_a_warning(name):
-    with pytest.warns(RuntimeWarning, match="no token is surely O.*entity_rate; --entity-rate X, or --dev FILE"):
+    with pytest.warns(
+        RuntimeWarning, match="no token is surely O.*entity_rate; --entity-rate X, or --dev FILE"
+    ):
         TAGGERS[name]._untrained().fit(X, half_marked(verbs(Y)))
 
 
@@ -194,7 +232,8 @@ def test_an_entity_rate_says_how_much_is_o(kind):
     with pytest.warns(RuntimeWarning, match="no token is surely O"):
         without = kind(**settings).fit(X, half_marked(y))
     assert right(without, y) < 0.7
-    assert len(without.weights_) < len(tagger.weights_)  # with a rate, features of unknown tokens have weights for O
+    # with a rate, features of unknown tokens have weights for O
+    assert len(without.weights_) < len(tagger.weights_)
     tagger.partial_fit(X[:20], half_marked(y)[:20])  # by the same rate
     assert right(tagger, y) > 0.9
 
@@ -203,11 +242,17 @@ def test_where_an_entity_rate_does_not_apply():
     for rate in (0, 1, -0.1, 15, "some"):
         with pytest.raises(OptionError, match="entity_rate: expected a number above 0 and below 1"):
             CRF(entity_rate=rate).fit(X, Y)
-    with pytest.raises(OptionError, match="entity_rate: SGD has no term for it; use optimizer='lbfgs'"):
+    with pytest.raises(
+        OptionError, match="entity_rate: SGD has no term for it; use optimizer='lbfgs'"
+    ):
         CRF(entity_rate=0.2, optimizer="sgd").fit(X, Y)
     with pytest.raises(OptionError, match="entity_rate: the training data have no label O"):
         CRF(entity_rate=0.2).fit([["a", "b"]], [["A", "B"]])
-    with pytest.raises(OptionError, match=r"prune_labels: .*without entity_rate; use prune_labels='off'"):
+    with pytest.raises(
+        OptionError, match=r"prune_labels: .*without entity_rate; use prune_labels='off'"
+    ):
         CRF(entity_rate=0.2, prune_labels=0.99, template="words").fit(X, Y)
-    with pytest.raises(OptionError, match="layers: a: joint training has no entity rate; use entity_rate=None, or"):
+    with pytest.raises(
+        OptionError, match="layers: a: joint training has no entity rate; use entity_rate=None, or"
+    ):
         Cascade([("a", CRF(entity_rate=0.2)), ("b", CRF())]).fit(X, {"a": Y, "b": Y})

@@ -16,7 +16,13 @@ from labelwright.structures.states import state_names
 def by_name(model):
     """The weights by what they belong to."""
     states = state_names(model._space)
-    return dict(zip(names_of(model._parameters, model._extractor, states), model.weights_.tolist(), strict=True))
+    return dict(
+        zip(
+            names_of(model._parameters, model._extractor, states),
+            model.weights_.tolist(),
+            strict=True,
+        )
+    )
 
 
 @pytest.mark.slow
@@ -26,18 +32,28 @@ def test_an_equal_batch_again_and_again_is_another_pass():
         (Perceptron, {"averaging": "avg", "update": "passive-aggressive"}),
         (Perceptron, {"averaging": "avg", "margin": 2.5, "order": 2}),
         (Perceptron, {"averaging": "none", "update": "arow", "variance": 0.5}),
-        (LatentPerceptron, {"n_latent": 2, "averaging": "avg", "margin": 0, "start": "random", "random_state": 3}),
-        (LatentPerceptron, {"n_latent": 2, "averaging": "none", "margin": 3, "start": "random", "random_state": 3}),
+        (
+            LatentPerceptron,
+            {"n_latent": 2, "averaging": "avg", "margin": 0, "start": "random", "random_state": 3},
+        ),
+        (
+            LatentPerceptron,
+            {"n_latent": 2, "averaging": "none", "margin": 3, "start": "random", "random_state": 3},
+        ),
     ):
         settings = {"template": ARCS, "n_jobs": 1, "shuffle": False, **words_}
         online = make(**settings)
         for k in range(1, 6):
             online.partial_fit(*NOISY)
             whole = make(max_iter=k, **settings).fit(*NOISY)
-            assert [r["mistakes"] for r in online.history_] == [r["mistakes"] for r in whole.history_]
+            assert [r["mistakes"] for r in online.history_] == [
+                r["mistakes"] for r in whole.history_
+            ]
             found, expected = by_name(online), by_name(whole)
             assert found.keys() == expected.keys()
-            assert list(found.values()) == pytest.approx([expected[name] for name in found], abs=1e-5)
+            assert list(found.values()) == pytest.approx(
+                [expected[name] for name in found], abs=1e-5
+            )
         assert online.predict(NOISY[0]) == whole.predict(NOISY[0])
         assert online.training_["sentences"] == 5 * len(NOISY[0])
         assert all(r["seconds"] >= 0 for r in online.history_)
@@ -45,7 +61,10 @@ def test_an_equal_batch_again_and_again_is_another_pass():
 
 def test_calls_are_no_passes_for_restarts():
     """Sentence by sentence mavg would begin anew from its mean all the time."""
-    models = [Perceptron(averaging=name, reset_every=2, template=ARCS, n_jobs=1) for name in ("avg", "mavg")]
+    models = [
+        Perceptron(averaging=name, reset_every=2, template=ARCS, n_jobs=1)
+        for name in ("avg", "mavg")
+    ]
     for sentence, labels in zip(*NOISY, strict=True):
         avg, mavg = (model.partial_fit([sentence], [labels]) for model in models)
         assert mavg.weights_.tobytes() == avg.weights_.tobytes()
@@ -54,7 +73,8 @@ def test_calls_are_no_passes_for_restarts():
 
 @pytest.mark.parametrize("make", [Perceptron, LatentPerceptron])
 def test_calls_ask_for_the_usual_margin_of_the_first_one(make):
-    """One feature and the transition to a token in the first batch; those of the others have four times as many."""
+    """One feature and the transition to a token in the first batch; those of the others have four
+    times as many."""
     first, more = ([[{"w": "a"}, {"w": "b"}]] * 2, [["A", "B"]] * 2), dicts(6, 3)
     more = [[token | {"four": 2.0} for token in sentence] for sentence in more[0]], more[1]
     weights = []
@@ -93,18 +113,32 @@ def test_an_interrupted_batch_leaves_the_model_as_it_was(monkeypatch, make, erro
     twin = pickle.loads(pickle.dumps(model))
     interrupt()
     assert model.weights_.tobytes() == twin.weights_.tobytes()
-    assert (model.classes_, model.history_, model.training_) == (twin.classes_, twin.history_, twin.training_)
+    assert (model.classes_, model.history_, model.training_) == (
+        twin.classes_,
+        twin.history_,
+        twin.training_,
+    )
     assert model.decode(batch[0]) == twin.decode(batch[0])
     for data in (words(8, 2), batch):
-        assert model.partial_fit(*data).weights_.tobytes() == twin.partial_fit(*data).weights_.tobytes()
+        assert (
+            model.partial_fit(*data).weights_.tobytes()
+            == twin.partial_fit(*data).weights_.tobytes()
+        )
 
 
 @pytest.mark.parametrize("averaging", ["none", "avg"])
 @pytest.mark.parametrize("update", ["perceptron", "arow"])
 def test_batches_in_turn_are_one_pass_over_all_of_them(averaging, update):
-    """Where the labels are known from the first batch on, and words that are new later start from nothing anyway."""
+    """Where the labels are known from the first batch on, and words that are new later start from
+    nothing anyway."""
     X, y = words(30, 9)
-    settings = {"template": ARCS, "cells": "all", "averaging": averaging, "shuffle": False, "n_jobs": 1}
+    settings = {
+        "template": ARCS,
+        "cells": "all",
+        "averaging": averaging,
+        "shuffle": False,
+        "n_jobs": 1,
+    }
     settings |= {"update": update, "variance": 0.5}
     online = Perceptron(**settings)
     for begin, end in ((0, 12), (12, 13), (13, 30)):
@@ -123,11 +157,16 @@ def test_later_batches_bring_new_words_and_labels(make):
     assert model.classes_ == ["D", "N"]
     weights = len(model.weights_)
     for _ in range(6):
-        model.partial_fit([["the", "dog", "barks"], ["birds", "sing"]], [["D", "N", "V"], ["N", "V"]])
+        model.partial_fit(
+            [["the", "dog", "barks"], ["birds", "sing"]], [["D", "N", "V"], ["N", "V"]]
+        )
     assert model.classes_ == ["D", "N", "V"]
     assert len(model.weights_) > weights
     assert model.history_[-1]["mistakes"] == 0
-    assert model.predict([["the", "dog", "barks"], ["birds", "sing"]]) == [["D", "N", "V"], ["N", "V"]]
+    assert model.predict([["the", "dog", "barks"], ["birds", "sing"]]) == [
+        ["D", "N", "V"],
+        ["N", "V"],
+    ]
 
 
 def test_a_batch_that_is_refused_leaves_the_model_as_it_was():
@@ -142,11 +181,15 @@ def test_a_batch_that_is_refused_leaves_the_model_as_it_was():
 
 def test_a_loaded_model_goes_on_from_its_weights(tmp_path):
     X, y = words(20, 9)
-    for model in (Perceptron(n_jobs=1, template=ARCS), LatentPerceptron(2, margin=0, n_jobs=1, template=ARCS)):
+    for model in (
+        Perceptron(n_jobs=1, template=ARCS),
+        LatentPerceptron(2, margin=0, n_jobs=1, template=ARCS),
+    ):
         model.partial_fit(X[:10], y[:10]).save(tmp_path / "m")
         loaded, before = labelwright.load(tmp_path / "m"), model.predict(X)
         assert loaded.predict(X) == before
-        loaded.partial_fit([X[0]], [loaded.predict([X[0]])[0]])  # what it says anyway changes nothing
+        # what it says anyway changes nothing
+        loaded.partial_fit([X[0]], [loaded.predict([X[0]])[0]])
         assert loaded.history_[-1]["mistakes"] == 0
         assert loaded.predict(X) == before
         assert {name: w for name, w in by_name(loaded).items() if w}.items() >= {

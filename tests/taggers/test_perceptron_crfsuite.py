@@ -1,5 +1,5 @@
-"""Online learners beside CRFsuite's ap, pa and arow: equal weights where the order of sentences does not matter, and
-about the same accuracy where it does."""
+"""Online learners beside CRFsuite's ap, pa and arow: equal weights where the order of sentences
+does not matter, and about the same accuracy where it does."""
 
 import numpy as np
 import pytest
@@ -28,7 +28,9 @@ def crfsuite(path, algorithm, parameters, X, y, passes=PASSES):
     """A tagger of CRFsuite's, and its log of iterations."""
     pycrfsuite = pytest.importorskip("pycrfsuite")
     trainer = pycrfsuite.Trainer(algorithm=algorithm, verbose=False)
-    trainer.set_params({"max_iterations": passes, "feature.possible_transitions": True} | parameters)
+    trainer.set_params(
+        {"max_iterations": passes, "feature.possible_transitions": True} | parameters
+    )
     for sentence, labels in zip(X, y, strict=True):
         trainer.append(sentence, labels)
     trainer.train(str(path))
@@ -38,11 +40,14 @@ def crfsuite(path, algorithm, parameters, X, y, passes=PASSES):
 
 
 def one_sentence(seed=0, length=12):
-    """Labels by first appearance are labels in their order, so that both break ties alike.  CRFsuite leaves out
-    features whose values add up to less than zero."""
+    """Labels by first appearance are labels in their order, so that both break ties alike.
+    CRFsuite leaves out features whose values add up to less than zero."""
     random = np.random.default_rng(seed)
     names = random.choice(["a", "b", "c", "d"], length)
-    X = [{str(name): 1.0, "x": float(np.float32(random.uniform(0.2, 2.0))), "bias": 1.0} for name in names]
+    X = [
+        {str(name): 1.0, "x": float(np.float32(random.uniform(0.2, 2.0))), "bias": 1.0}
+        for name in names
+    ]
     return X, ["A", "B", "C", *(str(label) for label in random.choice(["A", "B", "C"], length - 3))]
 
 
@@ -53,12 +58,17 @@ def by_name(model):
 
 @pytest.mark.parametrize(("algorithm", "parameters", "settings"), SAME, ids=NAMES)
 @pytest.mark.parametrize("copies", [1, 3])
-def test_weights_of_equal_sentences_are_those_of_crfsuite(tmp_path, algorithm, parameters, settings, copies):
-    """The order of equal sentences does not matter; CRFsuite's mean counts the zeros before the first of them, too."""
+def test_weights_of_equal_sentences_are_those_of_crfsuite(
+    tmp_path, algorithm, parameters, settings, copies
+):
+    """The order of equal sentences does not matter; CRFsuite's mean counts the zeros before the
+    first of them, too."""
     X, y = ([part] * copies for part in one_sentence())
     tagger, log = crfsuite(tmp_path / "m", algorithm, parameters, X, y)
     info = tagger.info()
-    expected = info.state_features | {(None, *pair): weight for pair, weight in info.transitions.items()}
+    expected = info.state_features | {
+        (None, *pair): weight for pair, weight in info.transitions.items()
+    }
     model = Perceptron(max_iter=PASSES, n_jobs=1, **settings).fit(X, y)
     visits = PASSES * copies
     share = 1.0 if model.averaging == "none" else visits / (visits + 1)
@@ -79,7 +89,11 @@ def strings(corpus):
         padded = [("<", "<"), *sentence, (">", ">")]
         every.append(
             [
-                {f"{name}[{k}]={padded[t + k][c]}": 1.0 for k in (-1, 0, 1) for c, name in enumerate(("w", "p"))}
+                {
+                    f"{name}[{k}]={padded[t + k][c]}": 1.0
+                    for k in (-1, 0, 1)
+                    for c, name in enumerate(("w", "p"))
+                }
                 for t in range(1, len(sentence) + 1)
             ]
         )
@@ -92,7 +106,9 @@ def accuracy(gold, predicted):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("algorithm", "parameters", "settings"), SAME[:4] + SAME[6:7], ids=NAMES[:4] + NAMES[6:7])
+@pytest.mark.parametrize(
+    ("algorithm", "parameters", "settings"), SAME[:4] + SAME[6:7], ids=NAMES[:4] + NAMES[6:7]
+)
 def test_accuracy_on_new_sentences_is_that_of_crfsuite(tmp_path, algorithm, parameters, settings):
     """Sentences are visited in other orders: weights differ, and accuracy hardly."""
     train, test = builtin_corpus(300, random_state=1), builtin_corpus(300, random_state=2)

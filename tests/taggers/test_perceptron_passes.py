@@ -9,7 +9,19 @@ import pytest
 from drawn import drawn
 from hypothesis import given
 from hypothesis import strategies as st
-from problems import ARCS, EVERYTHING, NOISY, SIMPLE, STATES, TRIPLES, Problem, bioes, dicts, names_of, words
+from problems import (
+    ARCS,
+    EVERYTHING,
+    NOISY,
+    SIMPLE,
+    STATES,
+    TRIPLES,
+    Problem,
+    bioes,
+    dicts,
+    names_of,
+    words,
+)
 
 from labelwright.kernels.perceptron import UpdateRule
 from labelwright.learn.perceptron import Averaged, Passes
@@ -40,7 +52,9 @@ def known(rule, problem):
     if rule.share > 0 and problem.space.latent:
         groups, n_groups = _groups(problem.parameters, problem.space)
         groups = np.where(groups < n_groups, groups, n_groups + np.arange(len(groups)))  # alone
-    return oracles.Rule(rule.margin, limit, rule.damping, rule.power, rule.augmented, variance, rule.share, groups)
+    return oracles.Rule(
+        rule.margin, limit, rule.damping, rule.power, rule.augmented, variance, rule.share, groups
+    )
 
 
 def compare(problem, rule, averaging="none", reset_every=1, seed=0):
@@ -50,7 +64,9 @@ def compare(problem, rule, averaging="none", reset_every=1, seed=0):
     run = Averaged.begin(passes.layout.laid_out(start), rule)
     np.testing.assert_array_equal(passes.layout.taken_back(run.weights), start)
     orders = [passes.order(q) for q in range(1, PASSES + 1)]
-    expected = oracles.perceptron(problem.choices(), orders, start, averaging, reset_every, known(rule, problem))
+    expected = oracles.perceptron(
+        problem.choices(), orders, start, averaging, reset_every, known(rule, problem)
+    )
     assert expected[0].clear or rule.passive  # whose steps end in ties
     for q, truth in enumerate(expected, 1):
         if not truth.clear:
@@ -95,33 +111,50 @@ def test_weights_means_and_mistakes_are_those_of_enumeration(problem, rule, aver
 @pytest.mark.parametrize("order", [1, 2])
 @pytest.mark.parametrize("sizes", [1, [2, 1, 2]])
 def test_features_with_real_values_of_any_sign_count_as_much_as_they_say(rule, order, sizes):
-    problem = Problem(*dicts(5, 3, longest=4 if order * len(str(sizes)) < 9 else 3), sizes=sizes, order=order)
+    problem = Problem(
+        *dicts(5, 3, longest=4 if order * len(str(sizes)) < 9 else 3), sizes=sizes, order=order
+    )
     assert any(token["state"]["x"] < 0 for sentence in problem.tokens for token in sentence)
     compare(problem, rule, "mavg", 2)
 
 
 @pytest.mark.parametrize(
-    ("template", "order"), [(ARCS, 1), (ARCS, 2), (EVERYTHING, 2)], ids=["arcs 1", "arcs 2", "everything 2"]
+    ("template", "order"),
+    [(ARCS, 1), (ARCS, 2), (EVERYTHING, 2)],
+    ids=["arcs 1", "arcs 2", "everything 2"],
 )
 def test_cells_of_forbidden_pairs_leave_latent_weights_in_their_places(template, order):
-    """With cells="all" pairs of labels that the scheme forbids have weights: nothing may slip because of them."""
-    compare(Problem(*words(5, 1, 3), template, "all", "iob2", sizes=2, order=order), RULES[0], "avg")
+    """With cells="all" pairs of labels that the scheme forbids have weights: nothing may slip
+    because of them."""
+    compare(
+        Problem(*words(5, 1, 3), template, "all", "iob2", sizes=2, order=order), RULES[0], "avg"
+    )
 
 
 @pytest.mark.cases(5)
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize(
-    ("template", "order"), [(ARCS, 1), (STATES, 2), (EVERYTHING, 2)], ids=["arcs 1", "states 2", "everything 2"]
+    ("template", "order"),
+    [(ARCS, 1), (STATES, 2), (EVERYTHING, 2)],
+    ids=["arcs 1", "states 2", "everything 2"],
 )
 def test_longer_sentences_keep_their_latent_paths(template, order, rule):
     X, y = words(12, 4, longest=5)
     long = [n for n, sentence in enumerate(X) if len(sentence) == 5][:2]
-    compare(Problem([X[n] for n in long], [y[n] for n in long], template, sizes=[1, 2, 1], order=order), rule, "avg")
+    compare(
+        Problem([X[n] for n in long], [y[n] for n in long], template, sizes=[1, 2, 1], order=order),
+        rule,
+        "avg",
+    )
 
 
 @pytest.mark.parametrize("order", [1, 2])
 def test_latent_states_under_bioes_end_where_they_may(order):
-    compare(Problem(*bioes(4, 2, 3), SIMPLE, scheme="bioes", sizes=[1, 2, 1, 1, 2], order=order), RULES[1], "avg")
+    compare(
+        Problem(*bioes(4, 2, 3), SIMPLE, scheme="bioes", sizes=[1, 2, 1, 1, 2], order=order),
+        RULES[1],
+        "avg",
+    )
 
 
 @pytest.mark.parametrize("sizes", [1, [1, 3, 2]])
@@ -131,7 +164,11 @@ def test_the_lazy_mean_is_the_mean_of_the_weights_after_each_sentence(sizes):
     start = problem.random_weights(0.3).astype(np.float32)
     whole = Passes(*problem.model, RULES[0], 1)
     single = Passes(*problem.model, RULES[0], 1)
-    run, step, every = Averaged(whole.layout.laid_out(start)), Averaged(single.layout.laid_out(start)), []
+    run, step, every = (
+        Averaged(whole.layout.laid_out(start)),
+        Averaged(single.layout.laid_out(start)),
+        [],
+    )
     orders = [whole.order(q) for q in range(1, PASSES + 1)]
     for q, order in enumerate(orders, 1):
         whole.one_pass(run, q)
@@ -204,7 +241,9 @@ def test_paths_of_a_long_sentence_are_those_of_eight_byte_numbers():
 def test_weights_come_back_from_the_layout_as_they_went_in(problem):
     passes = Passes(*problem.model, RULES[0], 0)
     weights = problem.random_weights()
-    np.testing.assert_array_equal(passes.layout.taken_back(passes.layout.laid_out(weights)), weights)
+    np.testing.assert_array_equal(
+        passes.layout.taken_back(passes.layout.laid_out(weights)), weights
+    )
 
 
 @pytest.mark.parametrize("sizes", [1, [1, 3, 2]])

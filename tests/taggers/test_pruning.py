@@ -1,4 +1,5 @@
-"""A CRF with pruned labels answers every question over its candidates, and knows what it has missed."""
+"""A CRF with pruned labels answers every question over its candidates, and knows what it has
+missed."""
 
 import itertools
 
@@ -46,12 +47,18 @@ class Enumerated:
         scores = CandidateScores(trained, trained.space, data)
         self.chain = PrunedChains.of(scores, 0, 1).sentences[0]
         L, T = trained.space.n_labels, len(sentence)
-        rows, sparse, parts = scores.rows(0, T), trained.parameters.sparse, trained.parameters.slices
+        rows, sparse, parts = (
+            scores.rows(0, T),
+            trained.parameters.sparse,
+            trained.parameters.slices,
+        )
         pairs = np.zeros((L, L))
         pairs.reshape(-1)[sparse.codes] = model.weights_[parts["transitions"]]
         self.paths = np.array(list(itertools.product(range(L), repeat=T)))
         self.scores = rows[np.arange(T), self.paths].sum(axis=1)
-        self.scores += sum((pairs[self.paths[:, t - 1], self.paths[:, t]] for t in range(1, T)), 0.0)
+        self.scores += sum(
+            (pairs[self.paths[:, t - 1], self.paths[:, t]] for t in range(1, T)), 0.0
+        )
         self.candidate = np.zeros((T, L), bool)
         lists = self.chain.lists
         self.candidate[np.repeat(np.arange(T), np.diff(lists.ptr)), lists.label] = True
@@ -73,7 +80,9 @@ def test_sums_and_best_labellings_are_those_of_candidates(model, sentences):
         assert every.chain.log_z() == pytest.approx(log_z)
         expected = np.zeros_like(every.candidate, float)
         for t in range(len(sentence)):
-            expected[t] = np.bincount(every.paths[every.inside, t], np.exp(inside - log_z), expected.shape[1])
+            expected[t] = np.bincount(
+                every.paths[every.inside, t], np.exp(inside - log_z), expected.shape[1]
+            )
         np.testing.assert_allclose(every.chain.marginals(), expected, atol=1e-12)
         ranked = model.predict_nbest([sentence], 4)[0]
         best = np.sort(inside)[::-1][: len(ranked)]
@@ -108,7 +117,12 @@ def test_proofs_are_right(model, sentences):
         if found.exact:
             assert found.score == pytest.approx(every.scores.max())
         else:
-            assert found.gap >= np.exp(every.scores.max() - every.log_z) - np.exp(found.score - every.log_z) - 1e-12
+            assert (
+                found.gap
+                >= np.exp(every.scores.max() - every.log_z)
+                - np.exp(found.score - every.log_z)
+                - 1e-12
+            )
         assert proven.exact  # candidates were added until it is
         assert proven.score == pytest.approx(every.scores.max())
     assert 0 < sum(record.exact for record in fast) < len(fast)
@@ -143,11 +157,15 @@ def test_the_zero_order_model_is_part_of_the_scores(model, sentences):
     x, (ptr, column) = data.incidences["state"], trained.parameters.cells["state"]
     expected = np.tile(zero.bias.astype(np.float64), (len(sentence), 1))
     for t in range(len(sentence)):
-        shared = [f for k in x.keys[t] if k >= 0 for f in x.key_feature[x.key_ptr[k] : x.key_ptr[k + 1]]]
+        shared = [
+            f for k in x.keys[t] if k >= 0 for f in x.key_feature[x.key_ptr[k] : x.key_ptr[k + 1]]
+        ]
         for f in [*shared, *x.token_feature[x.token_ptr[t] : x.token_ptr[t + 1]]]:
             for c in range(ptr[f], ptr[f + 1]):
                 expected[t, column[c]] += float(trained.weights[c]) + float(zero.weights[c])
-    np.testing.assert_allclose(CandidateScores(trained, trained.space, data).rows(0, len(sentence)), expected)
+    np.testing.assert_allclose(
+        CandidateScores(trained, trained.space, data).rows(0, len(sentence)), expected
+    )
 
 
 def test_labels_that_were_pruned_stay_improbable():
@@ -161,7 +179,9 @@ def test_labels_that_were_pruned_stay_improbable():
 
 def test_a_file_of_order_2_is_refused(model):
     tensors, header = model.pack()
-    with pytest.raises(ModelFileError, match="pruned labels of order 2 are gone; train again with order=1"):
+    with pytest.raises(
+        ModelFileError, match="pruned labels of order 2 are gone; train again with order=1"
+    ):
         CRF.unpack(tensors, header | {"order": 2})
 
 
@@ -171,9 +191,13 @@ def test_a_file_of_before_has_no_zero_order_scores(model, sentences):
     old = CRF.unpack(tensors, header)
     assert old._trained.pruning.prior == 0.0
     data = old.encode(sentences)
-    slots = PrunedChains.of(CandidateScores(old._trained, old._trained.space, data), 0, 1).scored.slots
+    slots = PrunedChains.of(
+        CandidateScores(old._trained, old._trained.space, data), 0, 1
+    ).scored.slots
     plain = model._trained._replace(pruning=model._trained.pruning._replace(prior=0.0))
-    np.testing.assert_array_equal(slots, PrunedChains.of(CandidateScores(plain, plain.space, data), 0, 1).scored.slots)
+    np.testing.assert_array_equal(
+        slots, PrunedChains.of(CandidateScores(plain, plain.space, data), 0, 1).scored.slots
+    )
 
 
 def test_with_all_labels_it_is_the_plain_crf(monkeypatch):
@@ -192,7 +216,10 @@ def test_with_all_labels_it_is_the_plain_crf(monkeypatch):
 def test_a_label_scheme_is_kept():
     model = CRF(prune_labels=0.9, constraints="scheme", **SMALL).fit(SENTENCES, CHUNKS)
     free = CRF(prune_labels=0.9, **SMALL).fit(SENTENCES, CHUNKS)
-    for predicted in (model.predict(SENTENCES), [d.labels for d in free.decode(SENTENCES, constraints="scheme")]):
+    for predicted in (
+        model.predict(SENTENCES),
+        [d.labels for d in free.decode(SENTENCES, constraints="scheme")],
+    ):
         assert not validate(predicted, "iob2")
     spans = model.predict_spans(SENTENCES)
     assert all(0 < span.probability <= 1 for sentence in spans for span in sentence)
@@ -202,10 +229,12 @@ def test_a_label_scheme_is_kept():
 @pytest.mark.cases(10)
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
 def test_contract(check, tmp_path):
-    check(Case("crf", lambda: CRF(prune_labels=0.9, max_iter=4, n_jobs=1, random_state=0)), tmp_path)
+    check(
+        Case("crf", lambda: CRF(prune_labels=0.9, max_iter=4, n_jobs=1, random_state=0)), tmp_path
+    )
 
 
-# --- settings ---------------------------------------------------------------------------------------------------------
+# --- settings -------------------------------------------------------------------------------------
 
 
 def many_labels(n):
@@ -247,13 +276,17 @@ def test_layers_that_learn_together_are_not_pruned(monkeypatch):
 
 def test_a_share_that_is_too_much_to_ask_for_is_announced(monkeypatch):
     monkeypatch.setattr("labelwright.learn.pruned.MEAN_CANDIDATES", 1)
-    with pytest.warns(RuntimeWarning, match=r"prune_labels=1.0: candidates have .* % of held-out gold labels"):
+    with pytest.warns(
+        RuntimeWarning, match=r"prune_labels=1.0: candidates have .* % of held-out gold labels"
+    ):
         CRF(prune_labels=1.0, **SMALL).fit(*many_labels(60))
 
 
 def test_an_unpruned_model_of_absurd_size_is_announced(monkeypatch):
     monkeypatch.setattr("labelwright.taggers.chain_structure.PATIENCE", 1e-6)
-    with pytest.warns(RuntimeWarning, match="labels without pruning: about .* s for each iteration.*prune_labels="):
+    with pytest.warns(
+        RuntimeWarning, match="labels without pruning: about .* s for each iteration.*prune_labels="
+    ):
         CRF(prune_labels="off", **SMALL).fit(SENTENCES, CHUNKS)
 
 

@@ -13,8 +13,12 @@ Y = [["B-R", "O", "B-Q"], *([["O", "B-P", "O"]] * 11)]  # two labels in one sent
 RARE = {"B-Q": 2.0, "O": 0.5}
 TAGGERS = {
     "crf": CRF(class_weight=RARE, max_iter=2, n_jobs=1),
-    "forbidden": CRF(class_weight=RARE, forbidden_transitions=[("B-P", "B-Q")], max_iter=2, n_jobs=1),
-    "latent": LatentCRF({"O": 1, "B-P": 2, "B-Q": 1, "B-R": 1}, class_weight=RARE, max_iter=2, n_jobs=1),
+    "forbidden": CRF(
+        class_weight=RARE, forbidden_transitions=[("B-P", "B-Q")], max_iter=2, n_jobs=1
+    ),
+    "latent": LatentCRF(
+        {"O": 1, "B-P": 2, "B-Q": 1, "B-R": 1}, class_weight=RARE, max_iter=2, n_jobs=1
+    ),
     "semi-crf": SemiCRF(class_weight=RARE, max_iter=2, n_jobs=1),
     "perceptron": Perceptron(class_weight=RARE, max_iter=2, n_jobs=1),
     "memory": MemoryTagger(class_weight=RARE, n_jobs=1),
@@ -32,12 +36,16 @@ def test_balanced_weights_of_labels():
 def test_labels_that_occur_in_sets_alone_have_the_weight_one():
     """They would have a huge one as the rarest of all, and change those of the others."""
     sets = [3, 3]  # the set B|C
-    weights = class_weights("balanced", ["A", "B", "C"], tokens_of_labels("ABC", np.array([0] * 50 + [1] * 50 + sets)))
+    weights = class_weights(
+        "balanced", ["A", "B", "C"], tokens_of_labels("ABC", np.array([0] * 50 + [1] * 50 + sets))
+    )
     assert weights.tolist() == [1.0, 1.0, 1.0]
-    assert class_weights("balanced", ["A", "B"], tokens_of_labels("AB", np.array([2, 2]))).tolist() == [1.0, 1.0]
+    assert class_weights(
+        "balanced", ["A", "B"], tokens_of_labels("AB", np.array([2, 2]))
+    ).tolist() == [1.0, 1.0]
 
 
-# --- parts of the data ------------------------------------------------------------------------------------------------
+# --- parts of the data ----------------------------------------------------------------------------
 
 
 @every
@@ -69,7 +77,11 @@ def test_a_search_on_samples():
 
 
 def test_texts_are_no_weights():
-    with pytest.raises(OptionError, match="sample_weight: sentence 1: expected a number of 0 or more, got 'a'"):
+    with pytest.raises(
+        OptionError, match="sample_weight: sentence 1: expected a number of 0 or more, got 'a'"
+    ):
         CRF().fit([["x"], ["y", "z"]], [["A"], ["B", "A"]], sample_weight=[1.0, "a"])
-    with pytest.raises(OptionError, match="sample_weight: token 1: expected a number of 0 or more, got 'a'"):
+    with pytest.raises(
+        OptionError, match="sample_weight: token 1: expected a number of 0 or more, got 'a'"
+    ):
         CRF().fit([["x"], ["y", "z"]], [["A"], ["B", "A"]], sample_weight=[[1.0], ["a", 2.0]])

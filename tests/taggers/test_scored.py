@@ -1,4 +1,5 @@
-"""What models with scores but without probabilities answer: best paths by enumeration, and calibrated confidences."""
+"""What models with scores but without probabilities answer: best paths by enumeration, and
+calibrated confidences."""
 
 import math
 
@@ -16,13 +17,25 @@ from labelwright.taggers.perceptron import Online
 
 NEW = ["aa", "new", "b", "c"]
 SHORT = [["aa", "b", "c"], ["b"], ["c", "new"]]
-KINDS = [(STATES, 1, 1), (ARCS, 1, 2), (STATES, 2, 1), (EVERYTHING, 2, {"O": 1, "B-X": 2, "I-X": 1})]
+KINDS = [
+    (STATES, 1, 1),
+    (ARCS, 1, 2),
+    (STATES, 2, 1),
+    (EVERYTHING, 2, {"O": 1, "B-X": 2, "I-X": 1}),
+]
 NAMES = ["order 1", "order 1 latent", "order 2", "order 2 latent"]
 
 
 def trained(template, order, sizes, **words_):
     """A model whose weights are shaken, so that no two paths have the same score."""
-    settings = {"template": template, "order": order, "max_iter": 3, "n_jobs": 1, "random_state": 1, **words_}
+    settings = {
+        "template": template,
+        "order": order,
+        "max_iter": 3,
+        "n_jobs": 1,
+        "random_state": 1,
+        **words_,
+    }
     model = LatentPerceptron(sizes, **settings).fit(*words(12, 5))
     noise = np.random.default_rng(0).normal(0, 0.4, len(model.weights_))
     model.weights_ = (model.weights_ + noise).astype(np.float32)
@@ -48,7 +61,7 @@ def calibrated(request):
     return model.calibrate(*held_out(model))
 
 
-# --- by score ---------------------------------------------------------------------------------------------------------
+# --- by score -------------------------------------------------------------------------------------
 
 RESTRICTIONS = [
     {},
@@ -71,7 +84,10 @@ def check_scores(model, sentence, **restriction):
         (found,) = model.predict_nbest([sentence], n=n, **restriction)
         assert [tuple(labels) for labels, _ in found] == list(truth)[:n]
         assert [score for _, score in found] == pytest.approx(list(truth.values())[:n], abs=1e-5)
-    (best,), (spans,) = model.decode([sentence], **restriction), model.predict_spans([sentence], **restriction)
+    (best,), (spans,) = (
+        model.decode([sentence], **restriction),
+        model.predict_spans([sentence], **restriction),
+    )
     assert (best.labels, best.score) == (found[0][0], pytest.approx(found[0][1], abs=1e-5))
     assert (best.log_probability, best.confidence, best.exact, best.gap) == (None, None, True, 0)
     assert {span[:3] for span in spans} == spans_by_hand(best.labels)
@@ -96,7 +112,8 @@ def test_a_model_trained_under_constraints_keeps_them(kind):
 
 
 def test_labellings_are_found_behind_any_number_of_paths_of_the_best_one(monkeypatch):
-    """Copies of states that are nearly equal: the best labelling of twelve tokens alone has 16 million paths."""
+    """Copies of states that are nearly equal: the best labelling of twelve tokens alone has 16
+    million paths."""
     x, y = [[f"w{t % 7}" for t in range(12)]], [["A", "B", "C"] * 4]
     plain = Perceptron(averaging="none", n_jobs=1).fit(x, y)
     monkeypatch.setattr(Online, "noise", Online.noise._replace(split=1e-3))
@@ -110,16 +127,18 @@ def test_labellings_are_found_behind_any_number_of_paths_of_the_best_one(monkeyp
 @pytest.mark.parametrize("decoder", ["exact", "ldi", "marginal", "mbr"])
 def test_other_decoders_are_refused_in_one_line(model, decoder):
     with pytest.raises(
-        OptionError, match=rf"^decoder: got '{decoder}', but a LatentPerceptron has scores, not .*'viterbi'$"
+        OptionError,
+        match=rf"^decoder: got '{decoder}', but a LatentPerceptron has scores, not .*'viterbi'$",
     ):
         model.decode(SHORT, decoder)
 
 
-# --- confidence -------------------------------------------------------------------------------------------------------
+# --- confidence -----------------------------------------------------------------------------------
 
 
 def judged(log_probabilities):
-    """log-likelihood of these sentences and of one more, of their geometric mean, that went wrong."""
+    """log-likelihood of these sentences and of one more, of their geometric mean, that went
+    wrong."""
     total = sum(log_probabilities)
     return total + math.log(1 - math.exp(total / len(log_probabilities)))
 
@@ -146,14 +165,18 @@ def test_calibration_finds_the_temperature_of_greatest_likelihood(calibrated):
 def test_confidences_are_tempered_probabilities(calibrated, restriction):
     truth = restricted(calibrated, NEW, **restriction).tempered(calibrated.temperature_)
     truth = {labels: math.exp(p) for labels, p in truth.items()}
-    (found,), (rows,) = (ask([NEW], **restriction) for ask in (calibrated.decode, calibrated.predict_confidences))
+    (found,), (rows,) = (
+        ask([NEW], **restriction) for ask in (calibrated.decode, calibrated.predict_confidences)
+    )
     assert found.confidence == pytest.approx(truth[tuple(found.labels)], abs=1e-5)
     assert found.log_probability is None
     for t, row in enumerate(rows):
         assert list(row) == calibrated.classes_
         expected = {label: sum(p for y, p in truth.items() if y[t] == label) for label in row}
         assert row == pytest.approx(expected, abs=1e-5)
-    (spans,) = calibrated.span_confidences([NEW], calibrated.predict_spans([NEW], **restriction), **restriction)
+    (spans,) = calibrated.span_confidences(
+        [NEW], calibrated.predict_spans([NEW], **restriction), **restriction
+    )
     for span in spans:
         expected = sum(p for y, p in truth.items() if span[:3] in spans_by_hand(y))
         assert span.probability == pytest.approx(expected, abs=1e-5)
@@ -175,7 +198,10 @@ def test_fit_calibrates_on_its_development_data():
 
 def test_before_calibration_confidences_are_refused(model, tmp_path):
     model = model.uncalibrated()
-    for question in (lambda: model.predict_confidences(SHORT), lambda: model.span_confidences(SHORT, [[], [], []])):
+    for question in (
+        lambda: model.predict_confidences(SHORT),
+        lambda: model.span_confidences(SHORT, [[], [], []]),
+    ):
         with pytest.raises(
             OptionError, match=r"^a LatentPerceptron has scores, not probabilities; calibrate it"
         ) as error:
@@ -198,12 +224,15 @@ def test_held_out_data_are_checked(model):
         model.calibrate(5)
     with pytest.raises(CorpusError, match=r"^calibrate: y: 1 sentences, but X has 3"):
         model.calibrate(SHORT, [["O"]])
-    with pytest.raises(OptionError, match=r"^calibrate: no held-out sentence has a labelling that is possible"):
+    with pytest.raises(
+        OptionError, match=r"^calibrate: no held-out sentence has a labelling that is possible"
+    ):
         model.calibrate([["b"], []], [["unknown"], []])
     assert model.temperature_ is None
     X, y = held_out(model)
     alone = model.calibrate(X, y).temperature_
-    assert model.calibrate([*X, ["b"], []], [*y, ["unknown"], []]).temperature_ == alone  # these say nothing
+    # these say nothing
+    assert model.calibrate([*X, ["b"], []], [*y, ["unknown"], []]).temperature_ == alone
 
 
 @pytest.mark.parametrize("template", [STATES, ARCS])
@@ -220,7 +249,9 @@ def test_held_out_data_that_are_all_right_make_no_model_certain(template, tmp_pa
     scale = sum(d.score for d in fitted.decode(X)) / 6
     assert COARSE[1] < fitted.temperature_ / scale < COARSE[-2]
     fitted.calibrate(X * 20, y * 20)
-    assert np.exp(np.mean(np.log([d.confidence for d in fitted.decode(X)]))) == pytest.approx(60 / 61, abs=0.005)
+    assert np.exp(np.mean(np.log([d.confidence for d in fitted.decode(X)]))) == pytest.approx(
+        60 / 61, abs=0.005
+    )
     rows = fitted.predict_confidences([NEW])[0]
     assert all(sum(row.values()) == pytest.approx(1) for row in rows)
     fitted.save(tmp_path / "m")
@@ -245,7 +276,8 @@ def test_held_out_labels_that_the_constraints_forbid_say_nothing_about_the_tempe
 
 
 def test_development_data_without_a_known_labelling_do_not_end_the_training():
-    """Every sentence has a label that is new: there is nothing to calibrate on, but a model all the same."""
+    """Every sentence has a label that is new: there is nothing to calibrate on, but a model all the
+    same."""
     fitted = Perceptron(template=STATES, n_jobs=1, max_iter=3)
     fitted.fit(*words(8, 5), dev=([["aa", "b"]], [["O", "B-Y"]]))
     assert fitted.temperature_ is None

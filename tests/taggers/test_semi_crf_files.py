@@ -18,7 +18,7 @@ def model(request):
     return random_model(request.param)
 
 
-# --- one model in terms of another ------------------------------------------------------------------------------------
+# --- one model in terms of another ----------------------------------------------------------------
 
 
 def test_a_model_like_another_has_its_segments(tmp_path):
@@ -31,7 +31,11 @@ def test_a_model_like_another_has_its_segments(tmp_path):
         assert not hasattr(fold, "weights_")
         assert fold.get_params() == whole.get_params()
         fold.fit([X[n] for n in part], [y[n] for n in part])
-        assert (fold.segments_, fold.scheme_, fold.classes_) == (whole.segments_, whole.scheme_, whole.classes_)
+        assert (fold.segments_, fold.scheme_, fold.classes_) == (
+            whole.segments_,
+            whole.scheme_,
+            whole.classes_,
+        )
         assert fold.predict([X[n] for n in part]) == [y[n] for n in part]
     outside = whole._like().fit([["c", "a"]], [["O", "O"]])  # one type only
     assert outside.predict([["c", "a"]]) == [["O", "O"]]
@@ -40,7 +44,9 @@ def test_a_model_like_another_has_its_segments(tmp_path):
     assert again.segments_ == own.segments_
     with pytest.warns(RuntimeWarning, match=r"^max_length=3: 1 longer segment"):
         assert whole._like().fit([["a"] * 4], [["I-X"] * 4]).segments_ == whole.segments_
-    with pytest.raises(OptionError, match=r"^labels: no label 'I-Z' in this model, expected one of I-X, B-X, O, "):
+    with pytest.raises(
+        OptionError, match=r"^labels: no label 'I-Z' in this model, expected one of I-X, B-X, O, "
+    ):
         whole._like().fit([["a"]], [["I-Z"]])
     with pytest.raises(NotFittedError):
         SemiCRF()._like()
@@ -61,17 +67,23 @@ def test_the_weights_of_another_model_give_its_scores(kind):
         "layered": Layered(X, {"pos": below}),
     }[kind]
     lists = {"dictionaries": DICTIONARIES} if kind in ("words", "layered") else {}
-    template = {"words": TEMPLATE, "layered": TEMPLATE + "\nUy:%y[0]\nUyw:%y[0]/%x[0,0]"}.get(kind, "default")
+    template = {"words": TEMPLATE, "layered": TEMPLATE + "\nUy:%y[0]\nUyw:%y[0]/%x[0,0]"}.get(
+        kind, "default"
+    )
     whole = SemiCRF(template, max_iter=5, n_jobs=1, **lists).fit(data, y)
     if lists:  # in another order, and one more
         lists = {"dictionaries": {"other": ["zzz"], **dict(reversed(DICTIONARIES.items()))}}
     fold = whole._like().set_params(**lists)
-    some = Layered(X[1:4], {"pos": certain(below.labels, [["pqr"["abc".index(w)] for w in x] for x in X[1:4]])})
+    some = Layered(
+        X[1:4], {"pos": certain(below.labels, [["pqr"["abc".index(w)] for w in x] for x in X[1:4]])}
+    )
     fold.fit(some if kind == "layered" else data[1:4], y[1:4])
     fold.weights_ = np.random.default_rng(4).normal(size=len(fold.weights_)).astype(np.float32)
     carried = pickle.loads(pickle.dumps(whole))
     carried.weights_ = whole._weights_of(fold)
-    for found, expected in zip(carried.predict_nbest(data, n=6), fold.predict_nbest(data, n=6), strict=True):
+    for found, expected in zip(
+        carried.predict_nbest(data, n=6), fold.predict_nbest(data, n=6), strict=True
+    ):
         assert [labels for labels, _ in found] == [labels for labels, _ in expected]
         np.testing.assert_allclose([p for _, p in found], [p for _, p in expected], rtol=1e-5)
     scores = [[d.score for d in each.decode(data)] for each in (carried, fold)]
@@ -85,14 +97,18 @@ def test_the_weights_of_another_model_give_its_scores(kind):
 
 
 def test_the_weights_of_other_segments_are_none_of_ours():
-    models = [SemiCRF(max_iter=1, n_jobs=1).fit(X, labelled(scheme)) for scheme in ("iob2", "bioes")]
-    with pytest.raises(OptionError, match=r"^weights_of: the other model has other types of segments; train it by "):
+    models = [
+        SemiCRF(max_iter=1, n_jobs=1).fit(X, labelled(scheme)) for scheme in ("iob2", "bioes")
+    ]
+    with pytest.raises(
+        OptionError, match=r"^weights_of: the other model has other types of segments; train it by "
+    ):
         models[0]._weights_of(models[1])
     with pytest.raises(NotFittedError):
         models[0]._weights_of(SemiCRF())
 
 
-# --- files ------------------------------------------------------------------------------------------------------------
+# --- files ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("number", [0, 65537, 1 << 31])
@@ -107,7 +123,9 @@ def test_a_file_has_no_segments_of_any_length(number):
 
 
 def test_dictionaries_may_be_absent_and_words_may_have_blanks(tmp_path):
-    model = SemiCRF("U:%x[0,0]", n_jobs=1).fit([["New York", "now"], ["New", "York"]], [["B-C", "O"], ["B-D", "I-D"]])
+    model = SemiCRF("U:%x[0,0]", n_jobs=1).fit(
+        [["New York", "now"], ["New", "York"]], [["B-C", "O"], ["B-D", "I-D"]]
+    )
     model.save(tmp_path / "model")
     again = labelwright.load(tmp_path / "model")
     assert again.dictionaries is None

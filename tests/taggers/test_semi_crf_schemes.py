@@ -13,7 +13,14 @@ from labelwright import SemiCRF, Span
 from labelwright.corpus import labels_of, spans_of
 from labelwright.corpus.schemes import convert, pairs_of_codes
 from labelwright.kernels import segments as kernels
-from labelwright.structures.segments import Segments, arcs_of, read_segments, row_offsets, rows_of, segment_space
+from labelwright.structures.segments import (
+    Segments,
+    arcs_of,
+    read_segments,
+    row_offsets,
+    rows_of,
+    segment_space,
+)
 
 
 @st.composite
@@ -45,10 +52,15 @@ def test_labels_become_segments_and_segments_labels(sentences, scheme):
     if len(types) > 1:
         pairs = pairs_of_codes(labels, codes, offsets)
         space, found = segment_space(labels, codes, offsets, pairs, None)
-        # Of few labels it may not be known which scheme they follow; then they are read as they stand.
+        # Of few labels it may not be known which scheme they follow; then they are read as they
+        # stand.
         for n, own in enumerate(y):
-            kind = np.array([space.types.index(s[2]) for s in in_sentence(found, space.types, offsets, n)])
-            bounds = np.array([s[:2] for s in in_sentence(found, space.types, offsets, n)]).reshape(-1, 2)
+            kind = np.array(
+                [space.types.index(s[2]) for s in in_sentence(found, space.types, offsets, n)]
+            )
+            bounds = np.array([s[:2] for s in in_sentence(found, space.types, offsets, n)]).reshape(
+                -1, 2
+            )
             written = space.labels_of(Segments(bounds[:, 0], bounds[:, 1], kind))
             assert written == (convert([own], None, space.scheme)[0] if space.scheme else own)
 
@@ -83,8 +95,12 @@ def test_answers_have_the_letters_of_the_training_labels(spelt, typed, tmp_path)
     model.save(tmp_path / "model")
     for found in (model, labelwright.load(tmp_path / "model")):
         assert found.predict_nbest(X, n=3) == model.predict_nbest(X, n=3)
-        assert {label for own in found.predict_nbest(X, n=9) for row, _ in own for label in row} <= set(model.classes_)
-        assert found.decode(X, forced=y, probabilities=False) == model.decode(X, forced=y, probabilities=False)
+        assert {
+            label for own in found.predict_nbest(X, n=9) for row, _ in own for label in row
+        } <= set(model.classes_)
+        assert found.decode(X, forced=y, probabilities=False) == model.decode(
+            X, forced=y, probabilities=False
+        )
         for sentence in found.predict_marginals(X):
             for row in sentence:
                 assert sum(row.values()) == pytest.approx(1.0)
@@ -96,13 +112,21 @@ def test_answers_have_the_letters_of_the_training_labels(spelt, typed, tmp_path)
         (["U-X", "O"], {"U-X", "O", "B-X", "I-X", "L-X"}),
         (["S-X", "O"], {"S-X", "O", "B-X", "I-X", "E-X"}),
         (["B-X", "L-X", "O"], {"B-X", "L-X", "O", "I-X", "U-X"}),
-        (["B-X", "M-X", "E-X", "S-Y", "O"], {f"{letter}-{kind}" for letter in "BMES" for kind in "XY"} | {"O"}),
-        (["B-X", "L-X", "B-Y", "E-Y", "O"], {"B-X", "I-X", "L-X", "U-X", "B-Y", "I-Y", "E-Y", "U-Y", "O"}),
+        (
+            ["B-X", "M-X", "E-X", "S-Y", "O"],
+            {f"{letter}-{kind}" for letter in "BMES" for kind in "XY"} | {"O"},
+        ),
+        (
+            ["B-X", "L-X", "B-Y", "E-Y", "O"],
+            {"B-X", "I-X", "L-X", "U-X", "B-Y", "I-Y", "E-Y", "U-Y", "O"},
+        ),
         (["B-", "I-", "O"], {"B-", "I-", "O"}),
     ],
 )
 def test_labels_that_training_has_not_are_spelt_like_those_it_has(y, expected):
-    model = SemiCRF("U:%x[0,0]", max_length=4, max_iter=5, n_jobs=1).fit([[str(t) for t in range(len(y))]], [y])
+    model = SemiCRF("U:%x[0,0]", max_length=4, max_iter=5, n_jobs=1).fit(
+        [[str(t) for t in range(len(y))]], [y]
+    )
     assert set(model.classes_) == expected
 
 
@@ -110,7 +134,9 @@ def test_a_type_may_be_called_o():
     y = [["B-O", "I-O", "O", "B-X"], ["O", "B-O"]]
     model = SemiCRF("U:%x[0,0]", l2=0.001, n_jobs=1).fit([["a", "b", "c", "d"], ["c", "e"]], y)
     assert model.predict([["a", "b", "c", "d"], ["c", "e"]]) == y
-    assert np.isfinite(model.sequence_log_probabilities([["a", "b", "c", "d"], ["c", "e"]], y)).all()
+    assert np.isfinite(
+        model.sequence_log_probabilities([["a", "b", "c", "d"], ["c", "e"]], y)
+    ).all()
 
 
 def flat(y, labels):
@@ -120,7 +146,9 @@ def flat(y, labels):
 
 def in_sentence(found, types, offsets, n):
     own = (found.start >= offsets[n]) & (found.start < offsets[n + 1])
-    bounds = zip(found.start[own] - offsets[n], found.end[own] - offsets[n], found.kind[own], strict=True)
+    bounds = zip(
+        found.start[own] - offsets[n], found.end[own] - offsets[n], found.kind[own], strict=True
+    )
     return [(int(a), int(b), types[x]) for a, b, x in bounds]
 
 
@@ -145,17 +173,27 @@ def test_rows_and_arcs_are_where_they_are_said_to_be(T, longest, scheme):
     assert (space.scheme, space.max_length) == (scheme, longest)
     arcs = arcs_of(space, T)
     rows = [(end - d, end) for end in range(1, T + 1) for d in range(1, min(end, longest) + 1)]
-    assert row_offsets(np.array([0, T, T, 2 * T]), longest).tolist() == [0, len(rows), len(rows), 2 * len(rows)]
+    assert row_offsets(np.array([0, T, T, 2 * T]), longest).tolist() == [
+        0,
+        len(rows),
+        len(rows),
+        2 * len(rows),
+    ]
     assert kernels.n_rows(longest, T) == len(rows)
     start, end = np.array(rows).T
     asked = Segments(start + T, end + T, start * 0)
-    assert rows_of(asked, np.array([0, T, 2 * T]), longest).tolist() == list(range(len(rows), 2 * len(rows)))
-    # A checked graph with the same arcs says that they are in order, and which nodes are sources and sinks.
+    assert rows_of(asked, np.array([0, T, 2 * T]), longest).tolist() == list(
+        range(len(rows), 2 * len(rows))
+    )
+    # A checked graph with the same arcs says that they are in order, and which nodes are sources
+    # and sinks.
     checked = labelwright.structures.dag.dag(arcs.dag.source, arcs.dag.target, arcs.dag.n_nodes)
     assert checked.sources.tolist() == [0] == arcs.dag.sources.tolist()
     assert checked.sinks.tolist() == arcs.dag.sinks.tolist()
     own = arcs.length > 0
-    expected = [(a, b, x) for a, b in rows for x in range(space.n_types if b - a == 1 else space.n_long)]
+    expected = [
+        (a, b, x) for a, b in rows for x in range(space.n_types if b - a == 1 else space.n_long)
+    ]
     found = zip(arcs.first[own], (arcs.first + arcs.length)[own], arcs.kind[own], strict=True)
     assert [tuple(map(int, one)) for one in found] == expected
     for shorter in range(1, T):

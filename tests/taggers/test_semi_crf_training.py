@@ -1,4 +1,5 @@
-"""How a SemiCRF is trained, against enumeration and finite differences, and on other inputs than words."""
+"""How a SemiCRF is trained, against enumeration and finite differences, and on other inputs than
+words."""
 
 import itertools
 
@@ -29,10 +30,14 @@ def test_the_loss_is_that_of_all_segmentations_and_its_gradient_that_of_differen
     n = model._parameters.n_weights
     weights, gradient = np.random.default_rng(2).normal(size=n), np.empty(n)
     loss = problem(weights, gradient)
-    np.testing.assert_allclose(gradient, differences(lambda w: problem(w, np.empty(n)), weights, range(n)), atol=1e-6)
+    np.testing.assert_allclose(
+        gradient, differences(lambda w: problem(w, np.empty(n)), weights, range(n)), atol=1e-6
+    )
     model.weights_ = weights
     truth = [Enumerated(model, sentence) for sentence in X]
-    expected = sum(t.log_z - t.scores[t.labels.index(tuple(own))] for t, own in zip(truth, y, strict=True))
+    expected = sum(
+        t.log_z - t.scores[t.labels.index(tuple(own))] for t, own in zip(truth, y, strict=True)
+    )
     assert loss == pytest.approx(expected, abs=1e-9)
 
 
@@ -45,22 +50,32 @@ def test_sets_of_labels_and_weights(scheme, given):
     names = sorted({label for s in y for label in s})
     sets = [[{label} for label in s] for s in y]
     if given in ("sets", "all"):
-        sets = [[labels | ({"O"} if random.random() < 0.3 else set()) for labels in s] for s in sets]
+        sets = [
+            [labels | ({"O"} if random.random() < 0.3 else set()) for labels in s] for s in sets
+        ]
         sets = [[None if random.random() < 0.3 else labels for labels in s] for s in sets]
     of_sentences = random.uniform(0, 3, len(X)) if given == "sentences" else None
     of_tokens = [random.uniform(0.2, 3, len(s)) for s in y] if given in ("tokens", "all") else None
     by_label = {"O": 0.5} if given in ("classes", "all") else None
-    model = SemiCRF(TEMPLATE, dictionaries=DICTIONARIES, n_jobs=1, class_weight=by_label, max_length=3)
-    problem, _ = objective(model, sets, sample_weight=of_tokens if of_sentences is None else of_sentences)
+    model = SemiCRF(
+        TEMPLATE, dictionaries=DICTIONARIES, n_jobs=1, class_weight=by_label, max_length=3
+    )
+    problem, _ = objective(
+        model, sets, sample_weight=of_tokens if of_sentences is None else of_sentences
+    )
     n = model._parameters.n_weights
     weights, gradient = random.normal(size=n), np.empty(n)
     loss = problem(weights, gradient)
-    np.testing.assert_allclose(gradient, differences(lambda w: problem(w, np.empty(n)), weights, range(n)), atol=1e-6)
+    np.testing.assert_allclose(
+        gradient, differences(lambda w: problem(w, np.empty(n)), weights, range(n)), atol=1e-6
+    )
     model.weights_, expected = weights, 0.0
     for k, (sentence, right) in enumerate(zip(X, sets, strict=True)):
         truth, free, agreeing = Enumerated(model, sentence), [], []
         for labels, score in zip(truth.labels, truth.scores, strict=True):
-            wrong = [r is not None and label not in r for label, r in zip(labels, right, strict=True)]
+            wrong = [
+                r is not None and label not in r for label, r in zip(labels, right, strict=True)
+            ]
             w = [1.0] * len(sentence) if of_tokens is None else of_tokens[k]
             c = [np.mean([(by_label or {}).get(x, 1.0) for x in r or names]) for r in right]
             free.append(score + sum(np.log(w[t] * c[t]) for t in np.flatnonzero(wrong)))
@@ -99,11 +114,19 @@ def test_weights_exist_for_what_was_seen_and_for_every_length():
     space, cells = model.segments_, model._parameters.cells["segment"]
     found = set()
     for f in range(len(cells.ptr) - 1):
-        found |= {(model._extractor.name(f), space.types[x]) for x in cells.column[cells.ptr[f] : cells.ptr[f + 1]]}
+        found |= {
+            (model._extractor.name(f), space.types[x])
+            for x in cells.column[cells.ptr[f] : cells.ptr[f + 1]]
+        }
     always = [*(f"length={n}" for n in range(1, 4)), "dictionary=short", "dictionary=long"]
-    chunks = {(tuple(x[s.start : s.end]), s.type) for x, own in zip(X, SPANS, strict=True) for s in own}
+    chunks = {
+        (tuple(x[s.start : s.end]), s.type) for x, own in zip(X, SPANS, strict=True) for s in own
+    }
     single = {
-        ((w,), "O") for x, y in zip(X, labelled("iob2"), strict=True) for w, t in zip(x, y, strict=True) if t == "O"
+        ((w,), "O")
+        for x, y in zip(X, labelled("iob2"), strict=True)
+        for w, t in zip(x, y, strict=True)
+        if t == "O"
     }
     known = {text for text, _ in chunks}
     texts = {(f"text={' '.join(text)}", kind) for text, kind in chunks | single if text in known}
@@ -127,7 +150,10 @@ def test_pieces_of_work_change_nothing(chunks, monkeypatch):
     n = whole.parameters.n_weights
     weights = np.random.default_rng(0).normal(size=n) * 0.1
     gradients = np.empty((2, n))
-    losses = [problem(weights, gradient) for problem, gradient in zip((whole, small), gradients, strict=True)]
+    losses = [
+        problem(weights, gradient)
+        for problem, gradient in zip((whole, small), gradients, strict=True)
+    ]
     assert losses[0] == pytest.approx(losses[1], rel=1e-12)
     np.testing.assert_allclose(*gradients, atol=1e-9)
 
@@ -151,7 +177,7 @@ def test_more_segmentations_than_a_float_can_count():
         assert sum(row.values()) == pytest.approx(1.0)
 
 
-# --- other inputs -----------------------------------------------------------------------------------------------------
+# --- other inputs ---------------------------------------------------------------------------------
 
 
 def test_dicts_and_arrays_have_lengths_but_no_texts():
@@ -174,7 +200,8 @@ def test_a_corpus_is_read_by_its_first_column():
 
 
 def test_a_dictionary_tells_what_training_did_not():
-    """Cities of two words are seen in training only by their list: another of that list is found at once."""
+    """Cities of two words are seen in training only by their list: another of that list is found at
+    once."""
     cities = ["New York", "Los Angeles", "Santa Fe", "Las Vegas"]
     X = [["to", *city.split(), "now"] for city in cities[:3]] * 3 + [["to", "be", "or", "now"]] * 3
     y = [["O", "B-C", "I-C", "O"]] * 9 + [["O"] * 4] * 3
@@ -182,7 +209,10 @@ def test_a_dictionary_tells_what_training_did_not():
     template, words = "U:%x[0,0]", {"n_jobs": 1, "l2": 0.1}
     with_list = SemiCRF(template, dictionaries={"cities": cities}, **words).fit(X, y)
     without = SemiCRF(template, **words).fit(X, y)
-    p = [model.span_probabilities([new], [[Span(1, 3, "C")]])[0][0].probability for model in (with_list, without)]
+    p = [
+        model.span_probabilities([new], [[Span(1, 3, "C")]])[0][0].probability
+        for model in (with_list, without)
+    ]
     assert p[0] > 0.7
     assert p[0] > p[1] + 0.2
 
@@ -194,7 +224,10 @@ def test_a_set_of_all_labels_of_the_data_is_no_unknown_label():
     data, trained = model._prepare(X, y)
     labels = trained.segments.labels
     assert {"B-X", "E-X"} < set(labels)
-    assert [{labels[y] for y in np.flatnonzero(row)} for row in data.said.sets] == [{"S-X", "O"}, set(labels)]
+    assert [{labels[y] for y in np.flatnonzero(row)} for row in data.said.sets] == [
+        {"S-X", "O"},
+        set(labels),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -219,12 +252,18 @@ def test_any_share_of_the_labels_can_be_learnt_from(share):
     corpus = builtin_corpus(100, random_state=0, columns=["word", "pos", "chunk"])
     for seed in range(3):
         random = np.random.default_rng(seed)
-        y = [[label if random.random() < share else None for label in labels] for labels in corpus.y]
+        y = [
+            [label if random.random() < share else None for label in labels] for labels in corpus.y
+        ]
         model = SemiCRF(n_jobs=1, template="U:%x[0,0]")
         data, trained = model._prepare(corpus.X, y)
         assert model._structure.objective(trained, data, Workers(1)) is not None
 
 
 def test_segments_that_are_too_long_for_their_labels():
-    with pytest.raises(CorpusError, match=r"sentence 1: no segments of up to 2 tokens .* use a larger max_length"):
-        SemiCRF(n_jobs=1, max_length=2).fit([["a", "b"], ["a", "b", "c"]], [["B-X", "O"], [None, "I-X", "I-X"]])
+    with pytest.raises(
+        CorpusError, match=r"sentence 1: no segments of up to 2 tokens .* use a larger max_length"
+    ):
+        SemiCRF(n_jobs=1, max_length=2).fit(
+            [["a", "b"], ["a", "b", "c"]], [["B-X", "O"], [None, "I-X", "I-X"]]
+        )

@@ -45,7 +45,7 @@ def by_sentence(y):
     return [list(zip(*layers, strict=True)) for layers in zip(*y.values(), strict=True)]
 
 
-# -- tools -------------------------------------------------------------------------------------------------------------
+# -- tools -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.cases(3)
@@ -69,7 +69,9 @@ def test_scorers_in_cross_validation_and_grids(name):
     assert (scores["test_sentences"] <= scores["test_tokens"]).all()
     assert (scores["test_tokens"] <= 1).all()
     assert (scores["test_f1"] > 0).all()
-    search = selection.GridSearchCV(case.make(), {"n_jobs": [1]}, scoring=chunk_f1, cv=2, refit=False).fit(case.X, y)
+    search = selection.GridSearchCV(
+        case.make(), {"n_jobs": [1]}, scoring=chunk_f1, cv=2, refit=False
+    ).fit(case.X, y)
     assert search.best_score_ == pytest.approx(scores["test_f1"].mean())
 
 
@@ -87,14 +89,23 @@ def test_the_default_score_of_a_search_is_f1_of_chunks():
 def test_scikit_learn_takes_a_corpus(name):
     case = CASES[name]
     layers = case.y if isinstance(case.y, dict) else {"chunk": case.y}
-    rows = [list(zip(*sentence, strict=True)) for sentence in zip(case.X, *layers.values(), strict=True)]
-    corpus = Corpus.from_sequences(rows, names=["word", *layers]).renamed(["word", *layers], "chunk")
+    rows = [
+        list(zip(*sentence, strict=True)) for sentence in zip(case.X, *layers.values(), strict=True)
+    ]
+    corpus = Corpus.from_sequences(rows, names=["word", *layers]).renamed(
+        ["word", *layers], "chunk"
+    )
     of_lists = selection.cross_val_score(case.make(), case.X, by_sentence(case.y), cv=2)
     assert selection.cross_val_score(case.make(), corpus, cv=2).tolist() == of_lists.tolist()
     assert selection.cross_val_predict(case.make(), corpus, cv=2).shape == (len(corpus),)
-    search = selection.GridSearchCV(case.make(), {"n_jobs": [1]}, cv=2, scoring=chunk_f1).fit(corpus)
+    search = selection.GridSearchCV(case.make(), {"n_jobs": [1]}, cv=2, scoring=chunk_f1).fit(
+        corpus
+    )
     assert search.best_score_ == of_lists.mean()
-    assert [len(part) for part in selection.train_test_split(corpus, train_size=2)] == [2, len(corpus) - 2]
+    assert [len(part) for part in selection.train_test_split(corpus, train_size=2)] == [
+        2,
+        len(corpus) - 2,
+    ]
 
 
 def test_a_search_reaches_into_the_layers_of_a_cascade():
@@ -115,12 +126,13 @@ def test_a_cascade_learns_the_same_from_tuples_frames_and_columns():
         assert case.make().fit(case.X, y).predict(NEW) == expected
         assert case.trained.score(case.X, y) == case.trained.score(case.X, case.y)
     with pytest.raises(
-        ValueError, match=r"^y: sentence 0, token 0: expected the labels of every layer, for each token a "
+        ValueError,
+        match=r"^y: sentence 0, token 0: expected the labels of every layer, for each token a ",
     ):
         case.make().fit(case.X, case.y["pos"])
 
 
-# -- conventions -------------------------------------------------------------------------------------------------------
+# -- conventions -----------------------------------------------------------------------------------
 
 
 @every_tagger
@@ -176,7 +188,9 @@ def test_arguments_of_fit_are_routed_when_requested():
         search.fit(case.X, case.y, dev=dev)
         assert "best_dev" in search.best_estimator_.training_
         with pytest.raises(ValueError, match="dev"):
-            selection.GridSearchCV(case.make(), {"max_iter": [4]}, cv=2).fit(case.X, case.y, dev=dev)
+            selection.GridSearchCV(case.make(), {"max_iter": [4]}, cv=2).fit(
+                case.X, case.y, dev=dev
+            )
     with pytest.raises(OptionError, match="fit has no argument 'nonsense', expected one of dev, "):
         case.make().set_fit_request(nonsense=True)
 
@@ -206,7 +220,9 @@ def test_scorers_say_what_is_wrong():
         chunk_f1(tagger, [["a"]], [["X"]])
     with pytest.raises(OptionError, match=r"^token_accuracy: give the true labels y"):
         token_accuracy(tagger, [["a"]])
-    with pytest.raises(OptionError, match=r"^sentence_accuracy: no layer 'ner', expected one of pos, chunk"):
+    with pytest.raises(
+        OptionError, match=r"^sentence_accuracy: no layer 'ner', expected one of pos, chunk"
+    ):
         sentence_accuracy.of_layer("ner")(CASES["cascade"].trained, SENTENCES, CASES["cascade"].y)
 
 
@@ -217,16 +233,24 @@ def test_jobs_of_scikit_learn_have_one_thread_each():
 
     assert n_threads(None) == available_cores()
     for backend in ("threading", "loky", "multiprocessing"):
-        assert Parallel(n_jobs=2, backend=backend)(delayed(n_threads)(None) for _ in range(2)) == [1, 1], backend
+        assert Parallel(n_jobs=2, backend=backend)(delayed(n_threads)(None) for _ in range(2)) == [
+            1,
+            1,
+        ], backend
     assert Parallel(n_jobs=1)(delayed(n_threads)(None) for _ in range(1)) == [available_cores()]
-    assert Parallel(n_jobs=2, backend="threading")(delayed(n_threads)(3) for _ in range(2)) == [3, 3]
+    assert Parallel(n_jobs=2, backend="threading")(delayed(n_threads)(3) for _ in range(2)) == [
+        3,
+        3,
+    ]
 
 
-# -- scikit-learn's own checks -----------------------------------------------------------------------------------------
+# -- scikit-learn's own checks ---------------------------------------------------------------------
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("classifier", [MemoryBased(), MemoryBased(k=3, metric="numeric"), MemoryBased(metric="mvdm")])
+@pytest.mark.parametrize(
+    "classifier", [MemoryBased(), MemoryBased(k=3, metric="numeric"), MemoryBased(metric="mvdm")]
+)
 def test_check_estimator_of_a_classifier(classifier):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # it does not inherit from BaseEstimator
@@ -234,27 +258,33 @@ def test_check_estimator_of_a_classifier(classifier):
             assert result["status"] == "passed" or result["check_name"] == "check_array_api_input"
 
 
-# Checks that train on a table of numbers, or expect the words of an error about one: for taggers, which need sentences,
-# its rows become sentences of one token.
+# Checks that train on a table of numbers, or expect the words of an error about one: for taggers,
+# which need sentences, its rows become sentences of one token.
 OF_TABLES = """
-    fit_score_takes_y estimators_overwrite_params dont_overwrite_parameters estimators_fit_returns_self
-    readonly_memmap_input positive_only_tag_during_fit estimators_dtypes dtype_object pipeline_consistency
-    estimators_pickle f_contiguous_array_estimator methods_sample_order_invariance methods_subset_invariance
-    fit2d_1sample fit2d_1feature dict_unchanged fit_idempotent fit_check_is_fitted n_features_in complex_data
-    estimators_empty_data_messages estimators_nan_inf fit2d_predict1d requires_y_none sample_weights_pandas_series
-    sample_weights_not_an_array sample_weights_list all_zero_sample_weights_error sample_weights_shape
-    sample_weights_not_overwritten sample_weight_equivalence_on_dense_data
+    fit_score_takes_y estimators_overwrite_params dont_overwrite_parameters
+    estimators_fit_returns_self readonly_memmap_input positive_only_tag_during_fit estimators_dtypes
+    dtype_object pipeline_consistency estimators_pickle f_contiguous_array_estimator
+    methods_sample_order_invariance methods_subset_invariance fit2d_1sample fit2d_1feature
+    dict_unchanged fit_idempotent fit_check_is_fitted n_features_in complex_data
+    estimators_empty_data_messages estimators_nan_inf fit2d_predict1d requires_y_none
+    sample_weights_pandas_series sample_weights_not_an_array sample_weights_list
+    all_zero_sample_weights_error sample_weights_shape sample_weights_not_overwritten
+    sample_weight_equivalence_on_dense_data
 """
 OF_TABLES = [f"check_{name}" for name in OF_TABLES.split()]
 ONLINE = (
-    "learns one sentence after the other: a sentence of weight 2 is one step, two sentences are two, in another order"
+    "learns one sentence after the other: a sentence of weight 2 is one step, two sentences are "
+    "two, in another order"
 )
 # What cannot pass, by check and tagger (None: all).
 SKIPPED = {
     ("check_array_api_input", None): "is about arrays on other devices",
     ("check_sample_weight_equivalence_on_dense_data", "perceptron"): ONLINE,
     ("check_sample_weight_equivalence_on_dense_data", "latent-perceptron"): ONLINE,
-    ("check_fit2d_1sample", "semi-crf"): "expects the words '1 class' of an error that names segments",
+    (
+        "check_fit2d_1sample",
+        "semi-crf",
+    ): "expects the words '1 class' of an error that names segments",
 }
 
 
@@ -268,7 +298,9 @@ class RowTagger(base.ClassifierMixin, base.BaseEstimator):
         X, y = validation.validate_data(self, X, y)
         self.classes_, self.layered_ = np.unique(y), isinstance(self.tagger, Cascade)
         labels = [[(label,) if self.layered_ else label] for label in y.tolist()]
-        self.tagger_ = base.clone(self.tagger).fit(self.sentences(X), labels, sample_weight=sample_weight)
+        self.tagger_ = base.clone(self.tagger).fit(
+            self.sentences(X), labels, sample_weight=sample_weight
+        )
         return self
 
     def sentences(self, X):
@@ -276,7 +308,9 @@ class RowTagger(base.ClassifierMixin, base.BaseEstimator):
 
     def predict(self, X):
         validation.check_is_fitted(self)
-        labels = self.tagger_.predict(self.sentences(validation.validate_data(self, X, reset=False)))
+        labels = self.tagger_.predict(
+            self.sentences(validation.validate_data(self, X, reset=False))
+        )
         return np.array([row[0] for row in (labels["y"] if self.layered_ else labels)])
 
 

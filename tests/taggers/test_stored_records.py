@@ -1,4 +1,5 @@
-"""The record of training in a model file: what is shown of it is checked when the file is loaded."""
+"""The record of training in a model file: what is shown of it is checked when the file is
+loaded."""
 
 import pytest
 
@@ -7,9 +8,15 @@ from labelwright.modelfile import HeaderReader
 from labelwright.taggers.packing import FITTED, read_record
 
 FULL = {
-    "sentences": 3, "tokens": 9, "iterations": 2, "loss": 1.5, "seconds": 0.1, "stopped": "converged",
-    "labelwright": "0.1", "of a plugin": {"anything": [1, None]},
-}  # fmt: skip
+    "sentences": 3,
+    "tokens": 9,
+    "iterations": 2,
+    "loss": 1.5,
+    "seconds": 0.1,
+    "stopped": "converged",
+    "labelwright": "0.1",
+    "of a plugin": {"anything": [1, None]},
+}
 CALIBRATED = {"temperature": 1.0, "sentences": 3, "log_likelihood_per_token": -1.0}
 
 
@@ -34,10 +41,22 @@ def test_a_record_is_returned_as_it_is():
         ({"of a plugin": [float("nan")]}, "header: training: expected finite numbers, got nan"),
         ({"best_dev": None}, "best_dev: expected a number"),
         ({"columns": ["word", 1]}, "columns: expected a list of strings"),
-        ({"calibration": {"temperature": 1.0}}, "header: training: calibration: 'sentences' is missing"),
-        ({"calibration": CALIBRATED | {"left_out": []}}, "calibration: left_out: expected an object"),
-        ({"calibration": CALIBRATED | {"left_out": {"unknown": "x"}}}, "left_out: unknown: expected a whole number"),
-        ({"convergence": {"separable": 1.0, "mistake_bound": 3.0}}, "convergence: 'theorem' is missing"),
+        (
+            {"calibration": {"temperature": 1.0}},
+            "header: training: calibration: 'sentences' is missing",
+        ),
+        (
+            {"calibration": CALIBRATED | {"left_out": []}},
+            "calibration: left_out: expected an object",
+        ),
+        (
+            {"calibration": CALIBRATED | {"left_out": {"unknown": "x"}}},
+            "left_out: unknown: expected a whole number",
+        ),
+        (
+            {"convergence": {"separable": 1.0, "mistake_bound": 3.0}},
+            "convergence: 'theorem' is missing",
+        ),
         ({"restarts": [{"loss": 1.0}]}, r"restarts\[0\]: 'merit' is missing"),
         ({"tokenizer": {"pattern": "("}}, "tokenizer: expected"),
         ({"tokenizer": {"name": "x"}}, "tokenizer: expected"),
@@ -64,7 +83,10 @@ def test_what_inspect_needs_is_there(name):
 
 
 def test_records_of_iterations_are_checked():
-    for record, message in (({"loss": "1"}, "loss: expected"), ({"mistakes": 3}, "'loss' is missing")):
+    for record, message in (
+        ({"loss": "1"}, "loss: expected"),
+        ({"mistakes": 3}, "'loss' is missing"),
+    ):
         with pytest.raises(ModelFileError, match=rf"header: history\[0\]: {message}"):
             read_record(header(FULL, [record]), FITTED)
 

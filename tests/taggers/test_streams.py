@@ -1,4 +1,5 @@
-"""Sentences as a stream, a batch at a time, and questions of several threads at once: the answers of a list."""
+"""Sentences as a stream, a batch at a time, and questions of several threads at once: the answers
+of a list."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -63,7 +64,9 @@ THREADED = {
     "perceptron": Perceptron(max_iter=2, n_jobs=1, random_state=0),
     "semi-crf": SemiCRF(max_iter=3, n_jobs=1),
     "memory": MemoryTagger(n_jobs=1),
-    "cascade": Cascade([("pos", CRF(max_iter=3, n_jobs=1)), ("chunk", CRF(max_iter=3, n_jobs=1))], n_jobs=1),
+    "cascade": Cascade(
+        [("pos", CRF(max_iter=3, n_jobs=1)), ("chunk", CRF(max_iter=3, n_jobs=1))], n_jobs=1
+    ),
 }
 
 
@@ -72,9 +75,15 @@ THREADED = {
 def test_answers_do_not_depend_on_other_threads(name):
     columns = ["word", "pos", "chunk"] if name == "cascade" else ["word", "chunk"]
     corpus = builtin_corpus(40, random_state=1, columns=columns)
-    tagger = THREADED[name].fit(corpus) if name != "cascade" else THREADED[name].fit(corpus.select(columns))
+    tagger = (
+        THREADED[name].fit(corpus)
+        if name != "cascade"
+        else THREADED[name].fit(corpus.select(columns))
+    )
     sentences = corpus.select(["word"]).X
     alone = [(tagger.predict([x]), tagger.predict_spans([x])) for x in sentences]
     with ThreadPoolExecutor(4) as pool:
-        together = list(pool.map(lambda x: (tagger.predict([x]), tagger.predict_spans([x])), sentences * 3))
+        together = list(
+            pool.map(lambda x: (tagger.predict([x]), tagger.predict_spans([x])), sentences * 3)
+        )
     assert together == alone * 3

@@ -1,4 +1,5 @@
-"""A tagger of another package (that of CONTRIBUTING.md) keeps the contract without a line elsewhere."""
+"""A tagger of another package (that of CONTRIBUTING.md) keeps the contract without a line
+elsewhere."""
 
 import pytest
 from contract import CHECKS
@@ -24,4 +25,6 @@ def test_answers():
     tagger = CASE.trained
     assert all(record.exact and record.log_probability <= 0 for record in tagger.decode(CASE.X))
     assert len(tagger.decode(CASE.X, "marginal")) == len(CASE.X)
-    assert [record.labels for record in tagger.scored(CASE.X).decode("viterbi")] == tagger.predict(CASE.X)
+    assert [record.labels for record in tagger.scored(CASE.X).decode("viterbi")] == tagger.predict(
+        CASE.X
+    )

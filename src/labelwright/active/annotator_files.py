@@ -1,5 +1,5 @@
-"""Sentences for annotators: column files, JSON lines, and what doccano and Label Studio import; and sentences that were
-corrected, put back in the place from which they were taken."""
+"""Sentences for annotators: column files, JSON lines, and what doccano and Label Studio import; and
+sentences that were corrected, put back in the place from which they were taken."""
 
 import io
 from collections.abc import Callable, Sequence
@@ -21,7 +21,7 @@ BESIDE = ("predicted", "probability", "doubt", "sentence")  # what column files 
 MOST_DIGITS = 15  # of the number of a sentence
 
 
-# -- files ------------------------------------------------------------------------------------------------------------
+# -- files -----------------------------------------------------------------------------------------
 
 
 class ToAnnotate(NamedTuple):
@@ -43,7 +43,11 @@ class ToAnnotate(NamedTuple):
         text, places = (self.text, self.places) if self.text is not None else placed(self.words)
         known = [label is not None for label in known_labels(self.labels)]
         labels = [label if sure else "O" for label, sure in zip(self.labels, known, strict=True)]
-        spans = [(places[a][0], places[b - 1][1], kind) for a, b, kind, _ in labelled_spans(labels) if known[a]]
+        spans = [
+            (places[a][0], places[b - 1][1], kind)
+            for a, b, kind, _ in labelled_spans(labels)
+            if known[a]
+        ]
         return text, [Entity(a, b, kind, text[a:b]) for a, b, kind in spans]
 
 
@@ -66,8 +70,13 @@ def _columns(items: Sequence[ToAnnotate], names: Sequence[str]) -> bytes:
     if not items:
         return b""
     out = io.BytesIO()
-    corpus = Corpus.from_sequences([item.rows for item in items], names=names, source="the sentences")
-    extra = [[item.labels for item in items], *map(list, zip(*(item.more for item in items), strict=True))]
+    corpus = Corpus.from_sequences(
+        [item.rows for item in items], names=names, source="the sentences"
+    )
+    extra = [
+        [item.labels for item in items],
+        *map(list, zip(*(item.more for item in items), strict=True)),
+    ]
     write_columns(corpus, out, extra=extra)
     return out.getvalue()
 
@@ -75,20 +84,28 @@ def _columns(items: Sequence[ToAnnotate], names: Sequence[str]) -> bytes:
 def _jsonl(items: Sequence[ToAnnotate], names: Sequence[str]) -> bytes:
     lines = []
     for item in items:
-        columns = dict(zip(["tokens", *names[1:]], map(list, zip(*item.rows, strict=True)), strict=True))
+        columns = dict(
+            zip(["tokens", *names[1:]], map(list, zip(*item.rows, strict=True)), strict=True)
+        )
         lines.append(dumped({**columns, "labels": item.labels, **item.facts}) + b"\n")
     return b"".join(lines)
 
 
 def _doccano(items: Sequence[ToAnnotate], names: Sequence[str]) -> bytes:
     written = [(*item.written(), item.facts) for item in items]
-    records = [{"text": text, "label": [list(e[:3]) for e in entities], **facts} for text, entities, facts in written]
+    records = [
+        {"text": text, "label": [list(e[:3]) for e in entities], **facts}
+        for text, entities, facts in written
+    ]
     return b"".join(dumped(record) + b"\n" for record in records)
 
 
 def _label_studio(items: Sequence[ToAnnotate], names: Sequence[str]) -> bytes:
     written = [item.written() for item in items]
-    tasks = [{"data": {"text": text, **item.facts}} for item, (text, _) in zip(items, written, strict=True)]
+    tasks = [
+        {"data": {"text": text, **item.facts}}
+        for item, (text, _) in zip(items, written, strict=True)
+    ]
     return with_predictions(tasks, written)
 
 
@@ -108,11 +125,13 @@ def annotator_file(items: Sequence[ToAnnotate], names: Sequence[str], format: st
 def format_for(path: str, given: str | None) -> str:
     """The format that is asked for, or that the name of a file says."""
     if given is not None and given not in FORMATS:
-        raise OptionError(f"to: expected one of {', '.join(FORMATS)}, got {given!r}{did_you_mean(given, FORMATS)}")
+        raise OptionError(
+            f"to: expected one of {', '.join(FORMATS)}, got {given!r}{did_you_mean(given, FORMATS)}"
+        )
     return given or ("jsonl" if PurePath(path).suffix in (".jsonl", ".ndjson") else "columns")
 
 
-# -- corrections ------------------------------------------------------------------------------------------------------
+# -- corrections -----------------------------------------------------------------------------------
 
 
 class Correction(NamedTuple):
@@ -135,15 +154,18 @@ def read_corrections(path: str, n_columns: int) -> list[Correction]:
     if len(look.names) != n_columns + len(BESIDE):
         more = ", ".join(BESIDE)
         raise CorpusError(
-            f"{path}: expected {n_columns + len(BESIDE)} columns, those of the data and {more}, got {len(look.names)}; "
-            "give a file that labelwright doubts -o wrote"
+            f"{path}: expected {n_columns + len(BESIDE)} columns, those of the data and {more}, "
+            f"got {len(look.names)}; give a file that labelwright doubts -o wrote"
         )
     columns = (look.column(look.names[number]) for number in (-1, 0, n_columns - 1))
     corrections = []
     for n, (marks, words, labels) in enumerate(zip(*columns, strict=True)):
         if len(set(marks)) != 1 or not marks[0].isdecimal() or len(marks[0]) > MOST_DIGITS:
             place = f"{path}: sentence {n}"
-            raise CorpusError(f"{place}: expected one number of a sentence in the last column, got {marks[0]!r:.40}")
+            raise CorpusError(
+                f"{place}: expected one number of a sentence in the last column, got "
+                f"{marks[0]!r:.40}"
+            )
         corrections.append(Correction(int(marks[0]), words, labels))
     return corrections
 
@@ -152,15 +174,22 @@ def _of_records(path: str) -> list[Correction]:
     lines, corrections = json_lines(path), list[Correction]()
     for n, record in enumerate(lines.objects):
         number, words, labels = (record.get(key) for key in ("sentence", "tokens", "labels"))
-        if not isinstance(number, int) or not isinstance(words, list) or not isinstance(labels, list):
+        if (
+            not isinstance(number, int)
+            or not isinstance(words, list)
+            or not isinstance(labels, list)
+        ):
             raise CorpusError(
-                f"{lines.place(n)}: expected sentence, tokens and labels, as labelwright doubts -o writes them"
+                f"{lines.place(n)}: expected sentence, tokens and labels, as labelwright doubts -o "
+                "writes them"
             )
         corrections.append(Correction(number, words, labels))
     return corrections
 
 
-def corrected(corpus: Corpus, corrections: Sequence[Correction], column: str | None = None) -> Corpus:
+def corrected(
+    corpus: Corpus, corrections: Sequence[Correction], column: str | None = None
+) -> Corpus:
     """The data with the labels of corrected sentences.
 
     corpus : the data
@@ -178,10 +207,16 @@ def corrected(corpus: Corpus, corrections: Sequence[Correction], column: str | N
         known = words[each.sentence] if 0 <= each.sentence < len(words) else None
         if each.words != known:
             where = f"sentence {each.sentence} ({' '.join(each.words[:4])} ...)"
-            raise CorpusError(f"{corpus.source}: {where} has other words here; give the file that was looked at")
+            raise CorpusError(
+                f"{corpus.source}: {where} has other words here; give the file that was looked at"
+            )
         if len(each.labels) != len(known):
-            raise CorpusError(f"sentence {each.sentence}: {len(each.labels)} labels, but {len(known)} tokens")
+            raise CorpusError(
+                f"sentence {each.sentence}: {len(each.labels)} labels, but {len(known)} tokens"
+            )
         labels[each.sentence] = list(each.labels)
     new = intern_labels([label for row in labels for label in row], labels, corpus.source)
-    columns = [new if each == name else old for each, old in zip(corpus.names, corpus.columns, strict=True)]
+    columns = [
+        new if each == name else old for each, old in zip(corpus.names, corpus.columns, strict=True)
+    ]
     return replace(corpus, columns=tuple(columns), raw=None)

@@ -1,6 +1,7 @@
 """Unlabelled sentences in the order in which to label them.
 
-How uncertain a tagger is about a sentence is measured in several ways, larger where it is less sure:
+How uncertain a tagger is about a sentence is measured in several ways, larger where it is less
+sure:
 
     sequence          H(Y | x), the entropy of all labellings
     sequence-mean     the same, divided by the number of tokens
@@ -8,9 +9,11 @@ How uncertain a tagger is about a sentence is measured in several ways, larger w
     token-max         the largest of them
     span              the sum of the binary entropies of all spans: is this an entity, or not?
     least-confidence  1 - P(the best labelling)
-    margin            1 - (P(best) - P(second)); of scores without probabilities 1 / (1 + best - second)
+    margin            1 - (P(best) - P(second)); of scores without probabilities
+                      1 / (1 + best - second)
 
-Settles and Craven (2008), An Analysis of Active Learning Strategies for Sequence Labeling Tasks, compare most of them.
+Settles and Craven (2008), An Analysis of Active Learning Strategies for Sequence Labeling Tasks,
+compare most of them.
 """
 
 import math
@@ -35,12 +38,14 @@ Measure = Callable[[Any, Batch], list[float]]
 Array = NDArray[Any]
 
 
-# -- measures ---------------------------------------------------------------------------------------------------------
+# -- measures --------------------------------------------------------------------------------------
 
 
 def _sequence_mean(tagger: Any, batch: Batch) -> list[float]:
     lengths = [1 if sentence is None else len(sentence) for sentence in batch]
-    return [entropy / length for entropy, length in zip(batch.sure.entropies(), lengths, strict=True)]
+    return [
+        entropy / length for entropy, length in zip(batch.sure.entropies(), lengths, strict=True)
+    ]
 
 
 def _token(tagger: Any, batch: Batch) -> list[float]:
@@ -54,7 +59,9 @@ def _span(tagger: Any, batch: Batch) -> list[float]:
 
 def _least_confidence(tagger: Any, batch: Batch) -> list[float]:
     records = batch.decode(tagger._checked_decoder(None))
-    sure = [d.confidence if d.log_probability is None else math.exp(d.log_probability) for d in records]
+    sure = [
+        d.confidence if d.log_probability is None else math.exp(d.log_probability) for d in records
+    ]
     return [1.0 - (1.0 if p is None else p) for p in sure]
 
 
@@ -70,7 +77,9 @@ MEASURES: dict[str, Measure] = {
     "sequence": lambda tagger, batch: batch.sure.entropies(),
     "sequence-mean": _sequence_mean,
     "token": _token,
-    "token-max": lambda tagger, batch: [float(each.max(initial=0.0)) for each in batch.sure.token_entropies()],
+    "token-max": lambda tagger, batch: [
+        float(each.max(initial=0.0)) for each in batch.sure.token_entropies()
+    ],
     "span": _span,
     "least-confidence": _least_confidence,
     WITHOUT_PROBABILITIES: _margin,
@@ -89,21 +98,31 @@ def binary_entropy(p: float) -> float:
 def check_measure(tagger: Any, by: str) -> None:
     """Refuse a measure that there is not, or that this tagger has no answer to."""
     if by not in MEASURES:
-        raise OptionError(f"by: expected one of {', '.join(MEASURES)}, got {by!r}{did_you_mean(by, MEASURES)}")
+        raise OptionError(
+            f"by: expected one of {', '.join(MEASURES)}, got {by!r}{did_you_mean(by, MEASURES)}"
+        )
     if by == WITHOUT_PROBABILITIES and (tagger._is_sure or NBEST in tagger.can):
         return
     if not tagger._is_sure:
         calibrate = "calibrate it, or " if CONFIDENCE in tagger.can else ""
-        raise OptionError(f"by: {by!r}: {tagger._lacks(PROBABILITY)}; {calibrate}use by={WITHOUT_PROBABILITIES!r}")
+        raise OptionError(
+            f"by: {by!r}: {tagger._lacks(PROBABILITY)}; {calibrate}use by={WITHOUT_PROBABILITIES!r}"
+        )
     if by == "span" and tagger.scheme_ is None:
-        raise OptionError("by: 'span': the labels make no spans (B-X, I-X, O, ...); use by='token' or by='sequence'")
+        raise OptionError(
+            "by: 'span': the labels make no spans (B-X, I-X, O, ...); use by='token' or "
+            "by='sequence'"
+        )
 
 
-# -- sentences unlike each other --------------------------------------------------------------------------------------
+# -- sentences unlike each other -------------------------------------------------------------------
 
 
-def diverse_order(scores: Sequence[float], bags: Sequence[Iterable[str]], top: int | None = None) -> list[int]:
-    """The numbers of items, greedily: next comes the largest score x (1 - largest cosine with an item before it).
+def diverse_order(
+    scores: Sequence[float], bags: Sequence[Iterable[str]], top: int | None = None
+) -> list[int]:
+    """The numbers of items, greedily: next comes the largest score x (1 - largest cosine with an
+    item before it).
 
     bags : the words of each item, which count by their inverse document frequency
 
@@ -126,7 +145,10 @@ class _Vectors:
 
     def __init__(self, bags: Sequence[Iterable[str]]):
         index: dict[str, int] = {}
-        rows = [np.unique([index.setdefault(word, len(index)) for word in bag]).astype(np.int64) for bag in bags]
+        rows = [
+            np.unique([index.setdefault(word, len(index)) for word in bag]).astype(np.int64)
+            for bag in bags
+        ]
         self.ptr = offsets_from(np.array([len(row) for row in rows], np.int64))
         self.word = np.concatenate([np.zeros(0, np.int64), *rows])
         item = np.repeat(np.arange(len(rows)), np.diff(self.ptr))
@@ -134,7 +156,11 @@ class _Vectors:
         weight = np.log((1.0 + len(rows)) / counts[self.word])
         self.weight = weight / np.sqrt(np.bincount(item, weight**2, len(rows)))[item]
         order = np.argsort(self.word, kind="stable")
-        self.item_of, self.weight_of, self.begin = item[order], self.weight[order], offsets_from(counts)
+        self.item_of, self.weight_of, self.begin = (
+            item[order],
+            self.weight[order],
+            offsets_from(counts),
+        )
 
     def cosines(self, n: int) -> Array:
         """The cosine of item n with every item [N]."""
@@ -159,11 +185,14 @@ def _features(token: Any) -> list[str]:
         return [f"{name}={value}" for name, value in token.items()]
     word = token[0] if isinstance(token, list | tuple) and token else token
     if not isinstance(word, str):
-        raise OptionError("diverse: compares words or feature dicts, and these sentences have neither; leave it out")
+        raise OptionError(
+            "diverse: compares words or feature dicts, and these sentences have neither; leave it "
+            "out"
+        )
     return [word.lower()]
 
 
-# -- the order --------------------------------------------------------------------------------------------------------
+# -- the order -------------------------------------------------------------------------------------
 
 
 class RankedSentence(NamedTuple):
@@ -175,14 +204,21 @@ class RankedSentence(NamedTuple):
 
 
 def rank(
-    model: Any, X: Any, by: str = "sequence", *, top: int | None = None, diverse: bool = False, layer: str | None = None
+    model: Any,
+    X: Any,
+    by: str = "sequence",
+    *,
+    top: int | None = None,
+    diverse: bool = False,
+    layer: str | None = None,
 ) -> list[RankedSentence]:
-    """The sentences of X in the order in which to label them, the most uncertain first; those without tokens are left
-    out.
+    """The sentences of X in the order in which to label them, the most uncertain first; those
+    without tokens are left out.
 
     by : the measure of uncertainty, one of labelwright.active.MEASURES
     top : how many; None: all
-    diverse : each sentence shall also be unlike those before it (by its words): uncertainty x dissimilarity
+    diverse : each sentence shall also be unlike those before it (by its words): uncertainty x
+        dissimilarity
     layer : of a cascade, the layer that is asked [the highest]
 
     >>> from labelwright import CRF
@@ -203,15 +239,20 @@ def rank(
         return list(zip(MEASURES[by](tagger, batch), labels, strict=True))
 
     answers = model._ask_outputs(X, question)[asked]
-    items = [RankedSentence(n, score, labels) for n, (score, labels) in enumerate(answers) if labels]
+    items = [
+        RankedSentence(n, score, labels) for n, (score, labels) in enumerate(answers) if labels
+    ]
     if diverse:
-        order = diverse_order([item.score for item in items], [bags[item.sentence] for item in items], top)
+        order = diverse_order(
+            [item.score for item in items], [bags[item.sentence] for item in items], top
+        )
         return [items[n] for n in order]
     return sorted(items, key=lambda item: -item.score)[:top]
 
 
 def chosen_output(model: Any, layer: str | None) -> str:
-    """The output of a model that is asked: a layer of a cascade, by default the highest; other taggers have one."""
+    """The output of a model that is asked: a layer of a cascade, by default the highest; other
+    taggers have one."""
     if not hasattr(model, "_ask_outputs"):
         raise OptionError(f"model: expected a tagger of sentences, got {type(model).__name__}")
     names = list(model._outputs)

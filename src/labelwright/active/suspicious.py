@@ -1,4 +1,5 @@
-"""Labels of the training data that a model of the other sentences finds improbable: often they are mistakes."""
+"""Labels of the training data that a model of the other sentences finds improbable: often they are
+mistakes."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -36,8 +37,8 @@ class Doubt(NamedTuple):
 
     @property
     def score(self) -> float:
-        """What doubts are ordered by, the smallest first: the probability of the annotation by token (long spans are
-        improbable as such), times that of anything but the suggestion."""
+        """What doubts are ordered by, the smallest first: the probability of the annotation by
+        token (long spans are improbable as such), times that of anything but the suggestion."""
         length = 1 if self.gold is None else self.gold.end - self.gold.start
         return float(self.probability ** (1 / length) * (1.0 - self.suggested_probability))
 
@@ -49,8 +50,13 @@ class Doubt(NamedTuple):
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as plain numbers and texts."""
-        gold, suggested = (None if span is None else span._asdict() for span in (self.gold, self.suggested))
-        numbers = {"probability": self.probability, "suggested_probability": self.suggested_probability}
+        gold, suggested = (
+            None if span is None else span._asdict() for span in (self.gold, self.suggested)
+        )
+        numbers = {
+            "probability": self.probability,
+            "suggested_probability": self.suggested_probability,
+        }
         return {"sentence": self.sentence, **numbers, "gold": gold, "suggested": suggested}
 
 
@@ -58,7 +64,8 @@ class Held(NamedTuple):
     """What a model that has not seen a sentence says of it."""
 
     labels: list[str]  # the best ones
-    probabilities: list[float | None]  # of the annotated label, or set of labels, of each token; None: it is unknown
+    # of the annotated label, or set of labels, of each token; None: it is unknown
+    probabilities: list[float | None]
     doubts: list[Doubt]
 
 
@@ -90,13 +97,15 @@ def doubts(
     random_state: int | None = 0,
     progress: Callable[[Part], None] | None = None,
 ) -> Doubts:
-    """Labels that are suspicious: a model that is trained on the other folds finds another one more probable.
+    """Labels that are suspicious: a model that is trained on the other folds finds another one more
+    probable.
 
-    The model stays as it is.  A tagger without probabilities is calibrated on a tenth of what it is trained on.  Labels
-    may be unknown, or sets: the former are never doubted, the latter by the probability of the whole set.
+    The model stays as it is.  A tagger without probabilities is calibrated on a tenth of what it is
+    trained on.  Labels may be unknown, or sets: the former are never doubted, the latter by the
+    probability of the whole set.
 
-    by : span (is exactly this span annotated? and are there others?), token, or sentence (the labels as a whole) [span
-        where labels follow a scheme, otherwise token]
+    by : span (is exactly this span annotated? and are there others?), token, or sentence (the
+        labels as a whole) [span where labels follow a scheme, otherwise token]
     layer : of a cascade, the layer whose labels are looked at [the highest]
 
     >>> from labelwright import CRF
@@ -123,14 +132,21 @@ def doubts(
         by = by or ("token" if trained._outputs[name].scheme_ is None else "span")
         gold = gold or left_open(gold_of(data.X, data.y, name))
         annotated = [gold[number] for number in test.tolist()]
-        answers = trained._ask_outputs(data.take(test)[0], partial(judged, name, annotated, by))[name]
+        answers = trained._ask_outputs(data.take(test)[0], partial(judged, name, annotated, by))[
+            name
+        ]
         for number, held in zip(test.tolist(), answers, strict=True):
-            sentences[number] = held._replace(doubts=[each._replace(sentence=number) for each in held.doubts])
+            sentences[number] = held._replace(
+                doubts=[each._replace(sentence=number) for each in held.doubts]
+            )
         if progress is not None:
             n_doubts = sum(len(held.doubts) for held in answers)
             progress(Part(len(train), len(test), n_doubts, time.monotonic() - begun))
     done = [held for held in sentences if held is not None]
-    listed = sorted((each for held in done for each in held.doubts), key=lambda each: (each.score, each.probability))
+    listed = sorted(
+        (each for held in done for each in held.doubts),
+        key=lambda each: (each.score, each.probability),
+    )
     return Doubts(by or "token", listed, done)
 
 
@@ -145,19 +161,26 @@ def _trained(model: Any, data: SearchData, rows: Array) -> Any:
     return trained.calibrate(X) if y is None else trained.calibrate(X, y)
 
 
-def judged(asked: str, all_gold: Sequence[Sequence[Any]], by: str, name: str, tagger: Any, batch: Batch) -> list[Held]:
-    """What the output that is asked for says of a batch of sentences with gold labels that it has not seen."""
+def judged(
+    asked: str, all_gold: Sequence[Sequence[Any]], by: str, name: str, tagger: Any, batch: Batch
+) -> list[Held]:
+    """What the output that is asked for says of a batch of sentences with gold labels that it has
+    not seen."""
     if name != asked:
         return []
     if not tagger._is_sure:
         raise OptionError(f"model: {tagger._lacks(PROBABILITY)}; use another tagger, as a CRF")
     gold = all_gold[batch.first : batch.first + len(batch)]
     sure = batch.sure
-    best = [record.labels for record in batch.decode(tagger._checked_decoder(None), probabilities=False)]
+    best = [
+        record.labels for record in batch.decode(tagger._checked_decoder(None), probabilities=False)
+    ]
     spans = sure.likely_spans(LIKELY) if by == "span" else [[]] * len(batch)
     of_sentences = sure.log_probabilities(gold) if by == "sentence" else [0.0] * len(batch)
     answers = []
-    for sentence, labels, predicted, likely, log_p in zip(sure, gold, best, spans, of_sentences, strict=True):
+    for sentence, labels, predicted, likely, log_p in zip(
+        sure, gold, best, spans, of_sentences, strict=True
+    ):
         if sentence is None:
             answers.append(Held([], [], []))
             continue
@@ -176,7 +199,8 @@ def judged(asked: str, all_gold: Sequence[Sequence[Any]], by: str, name: str, ta
 
 
 class Annotated:
-    """A scored sentence with its annotation: for each token a label, a set of labels, or None where it is unknown."""
+    """A scored sentence with its annotation: for each token a label, a set of labels, or None where
+    it is unknown."""
 
     def __init__(self, sentence: Scored, gold: list[Any], scheme: str | None):
         self.sentence, self.gold, self.scheme = sentence, gold, scheme
@@ -188,7 +212,9 @@ class Annotated:
                 row[:] = False
                 row[[index[each] for each in _members(label) if each in index]] = True
         sums = np.where(self.permitted, self.rows, 0.0).sum(axis=1).tolist()
-        self.probabilities = [None if label is None else min(1.0, p) for label, p in zip(gold, sums, strict=True)]
+        self.probabilities = [
+            None if label is None else min(1.0, p) for label, p in zip(gold, sums, strict=True)
+        ]
 
     def agrees(self, t: int, label: str) -> bool:
         """May the token have this label, as far as is known?"""
@@ -202,11 +228,15 @@ class Annotated:
         return spans_of(["O" if is_partial(label) else label for label in self.gold])
 
     def probability(self, span: Span) -> float:
-        """That of an annotated span: exactly this one, or, beside tokens that are open, that its tokens have these
-        labels."""
+        """That of an annotated span: exactly this one, or, beside tokens that are open, that its
+        tokens have these labels."""
         ends = [t for t in (span.start - 1, span.end) if 0 <= t < len(self.gold)]
         if not any(is_partial(self.gold[t]) for t in ends):
-            return self.sentence.span_probabilities([span])[0] if span.type in self.sentence.span_types else 0.0
+            return (
+                self.sentence.span_probabilities([span])[0]
+                if span.type in self.sentence.span_types
+                else 0.0
+            )
         permitted = np.ones_like(self.permitted)
         permitted[span.start : span.end] = self.permitted[span.start : span.end]
         return float(np.exp(min(0.0, self.sentence.log_z_of(permitted) - self.sentence.log_z())))
@@ -236,12 +266,17 @@ def _of_tokens(known: Annotated, wanted: Callable[[Any], bool] = lambda label: T
 
 
 def _of_spans(known: Annotated, likely: Sequence[Span]) -> list[Doubt]:
-    """Spans to which others, or none, are preferred; and spans that are probable where none is annotated."""
+    """Spans to which others, or none, are preferred; and spans that are probable where none is
+    annotated."""
     annotated, doubted = known.spans(), list[Doubt]()
     for span in annotated:
         p = known.probability(span)
         within = range(span.start, span.end)
-        others = [c for c in likely if _overlap(c, span) and c[:3] != span[:3] and known.excludes(c, within)]
+        others = [
+            c
+            for c in likely
+            if _overlap(c, span) and c[:3] != span[:3] and known.excludes(c, within)
+        ]
         best = max(others, key=_probability, default=None)
         none = max(0.0, 1.0 - p - sum(map(_probability, others)))  # exact for a span of one token
         preferred = None if best is None or none >= _probability(best) else best
@@ -252,7 +287,8 @@ def _of_spans(known: Annotated, likely: Sequence[Span]) -> list[Doubt]:
         free = not any(_overlap(span, each) for each in annotated)
         if _probability(span) > 0.5 and free and known.excludes(span, range(span.start, span.end)):
             doubted.append(Doubt(0, 1.0 - _probability(span), None, span, _probability(span)))
-    kept: dict[Any, Doubt] = {}  # one doubt for each suggestion, which may concern several spans: the least probable
+    # one doubt for each suggestion, which may concern several spans: the least probable
+    kept: dict[Any, Doubt] = {}
     for number, each in enumerate(doubted):
         suggestion = each.suggested or number
         if suggestion not in kept or each.score < kept[suggestion].score:

@@ -1,1 +1,2 @@
-"""A scored sentence answers questions: one protocol for lattices, segment graphs and n-gram proposals."""
+"""A scored sentence answers questions: one protocol for lattices, segment graphs and n-gram
+proposals."""

@@ -1,4 +1,5 @@
-"""A batch of scored sentences: every public answer, written once over the protocol of a scored sentence."""
+"""A batch of scored sentences: every public answer, written once over the protocol of a scored
+sentence."""
 
 import re
 import zlib
@@ -27,7 +28,8 @@ R = TypeVar("R")
 Scored = Union[
     "Chain", "GraphSentence"
 ]  # one sentence with its scores; what it cannot answer, its tagger's `can` lacks
-JOINED = re.compile(r"(?<=\w)[_+|:](?=\w)")  # between the parts of a label that stands for several, such as K_S
+# between the parts of a label that stands for several, such as K_S
+JOINED = re.compile(r"(?<=\w)[_+|:](?=\w)")
 UNDECIDED = "_"  # in place of a label that is left out, where there is no O
 Labels = Sequence[str]
 PartialLabels = Sequence[Any]  # of each token a label, None, or a set of labels
@@ -36,13 +38,15 @@ PartialLabels = Sequence[Any]  # of each token a label, None, or a set of labels
 class Batch:
     """Sentences that were scored once and can be asked often.
 
-    Labels, scores and proofs are those of the scores as they are; probabilities are calibrated where the tagger is.
-    A batch under rules (`under`) answers every question about the labellings that satisfy them.
+    Labels, scores and proofs are those of the scores as they are; probabilities are calibrated
+    where the tagger is. A batch under rules (`under`) answers every question about the labellings
+    that satisfy them.
 
     sentences : None stands for a sentence without tokens
     first : the number of the first sentence, for error messages
     probabilistic : are weights logarithms of probabilities?
-    calibration : how probabilities (or confidences, of taggers without probabilities) follow from the scores
+    calibration : how probabilities (or confidences, of taggers without probabilities) follow from
+        the scores
     """
 
     def __init__(
@@ -57,7 +61,8 @@ class Batch:
         self._calibrated: Batch | None = None
         self.ruled = False
         self._index: dict[Any, int] = {}  # the codes of the labels
-        self._maps: Calibration | None = None  # of a calibrated batch, whose scores have the temperature already
+        # of a calibrated batch, whose scores have the temperature already
+        self._maps: Calibration | None = None
 
     def __len__(self) -> int:
         return len(self.sentences)
@@ -67,10 +72,13 @@ class Batch:
 
     @property
     def calibrated(self) -> "Batch | None":
-        """The batch that has the calibrated probabilities of this one; None where the tagger is not calibrated."""
+        """The batch that has the calibrated probabilities of this one; None where the tagger is not
+        calibrated."""
         if self._calibrated is None and self.calibration is not None:
             temperature = self.calibration.temperature
-            self._calibrated = Batch([None if s is None else s.tempered(temperature) for s in self], self.first)
+            self._calibrated = Batch(
+                [None if s is None else s.tempered(temperature) for s in self], self.first
+            )
             self._calibrated._maps = self.calibration
         return self._calibrated
 
@@ -81,15 +89,20 @@ class Batch:
 
     @property
     def sure(self) -> "Batch":
-        """The batch whose probabilities users see: the calibrated one, where there is one, or this one."""
+        """The batch whose probabilities users see: the calibrated one, where there is one, or this
+        one."""
         return self if self.calibrated is None else self.calibrated
 
     def _each(self, question: Callable[[int, Scored], R], empty: R) -> list[R]:
-        """question(number, sentence) for every sentence; `empty` answers where there are no tokens."""
+        """question(number, sentence) for every sentence; `empty` answers where there are no
+        tokens."""
         return [empty if s is None else question(n, s) for n, s in enumerate(self.sentences)]
 
-    def _each_summed(self, question: Callable[[int, Scored], R], without_sums: Callable[[int], R], empty: R) -> list[R]:
-        """The same, where rules may leave too many possibilities for sums: then `without_sums` answers."""
+    def _each_summed(
+        self, question: Callable[[int, Scored], R], without_sums: Callable[[int], R], empty: R
+    ) -> list[R]:
+        """The same, where rules may leave too many possibilities for sums: then `without_sums`
+        answers."""
 
         def tried(number: int, sentence: Scored) -> R:
             try:
@@ -99,10 +112,11 @@ class Batch:
 
         return self._each(tried, empty)
 
-    # -- answers ------------------------------------------------------------------------------------------------------
+    # -- answers -----------------------------------------------------------------------------------
 
     def decode(self, decoder: str, *, probabilities: bool = True, **options: Any) -> list[Decoding]:
-        """The best labelling of each sentence by a decoder, with its probability or (calibrated) confidence.
+        """The best labelling of each sentence by a decoder, with its probability or (calibrated)
+        confidence.
 
         decoder : one of the tagger's `decoders`
         probabilities : whether to add the probability of the labelling
@@ -111,31 +125,45 @@ class Batch:
 
         def question(n: int, sentence: Scored) -> Decoding:
             check_decoder(decoder, sentence.decoders)
-            return sentence.decode(decoder, number=self.first + n, probabilities=probabilities, **options)
+            return sentence.decode(
+                decoder, number=self.first + n, probabilities=probabilities, **options
+            )
 
         certain = 0.0 if self.probabilistic and probabilities else None
         nothing = Decoding([], 0.0, certain, True, 0.0, status="optimal" if self.ruled else None)
         records = self._each(question, nothing)
-        if not probabilities or (self.calibrated is None and not (self.ruled and self.probabilistic)):
+        if not probabilities or (
+            self.calibrated is None and not (self.ruled and self.probabilistic)
+        ):
             return records
         sure, sum_of_nothing = self.sure, cast("float | None", 0.0)
         likely = sure._each_summed(
             lambda n, s: sure._log_probability(s, records[n].labels), lambda n: None, sum_of_nothing
         )
-        return [self._with_probability(record, p) for record, p in zip(records, likely, strict=True)]
+        return [
+            self._with_probability(record, p) for record, p in zip(records, likely, strict=True)
+        ]
 
     def _with_probability(self, record: Decoding, log_p: float | None) -> Decoding:
-        """A record with the probability (or confidence) that users see; under rules the gap grows with it."""
+        """A record with the probability (or confidence) that users see; under rules the gap grows
+        with it."""
         if not self.probabilistic:
             return record._replace(confidence=None if log_p is None else float(np.exp(log_p)))
         gap = record.gap
         if self.ruled and gap:
-            known = log_p is not None and record.log_probability is not None and self.calibrated is None
-            gap = min(1.0, gap * float(np.exp(min(log_p - record.log_probability, 700.0)))) if known else None  # type: ignore[operator]
+            known = (
+                log_p is not None and record.log_probability is not None and self.calibrated is None
+            )
+            gap = (
+                min(1.0, gap * float(np.exp(min(log_p - record.log_probability, 700.0))))
+                if known
+                else None
+            )  # type: ignore[operator]
         return record._replace(log_probability=log_p, gap=gap)
 
     def under(self, rules: Any, words: Any = None) -> "Batch":
-        """The same sentences with only the labellings that satisfy users' rules (labelwright.constraints).
+        """The same sentences with only the labellings that satisfy users' rules
+        (labelwright.constraints).
 
         rules : a rule, or a list of them
         words : the sentences, for rules that read them
@@ -145,14 +173,17 @@ class Batch:
         def ruled(number: int, sentence: Scored) -> Scored:
             return RuledSentence(sentence, rules, words, self.first + number)
 
-        batch = Batch(self._each(ruled, cast(Any, None)), self.first, self.probabilistic, self.calibration)
+        batch = Batch(
+            self._each(ruled, cast(Any, None)), self.first, self.probabilistic, self.calibration
+        )
         batch.ruled, batch._maps = True, self._maps
         return batch
 
     def nbest(
         self, n: int, max_expansions: int | None = None, distinct: str | None = None
     ) -> list[list[tuple[list[str], float]]]:
-        """Up to n labellings of each sentence, the best first, with their probabilities (or scores).
+        """Up to n labellings of each sentence, the best first, with their probabilities (or
+        scores).
 
         n : how many
         max_expansions : limit of the search of a latent model
@@ -176,8 +207,11 @@ class Batch:
 
         return self._each(question, [([], 1.0 if self.probabilistic else 0.0)])
 
-    def _distinct(self, listed: list[tuple[list[str], float]], null: str) -> list[tuple[list[str], float]]:
-        """The first labelling of each output, with the sum of the probabilities of all that give it."""
+    def _distinct(
+        self, listed: list[tuple[list[str], float]], null: str
+    ) -> list[tuple[list[str], float]]:
+        """The first labelling of each output, with the sum of the probabilities of all that give
+        it."""
         outputs: dict[str, tuple[list[str], float]] = {}
         for labels, value in listed:
             output = " ".join(JOINED.sub(" ", str(label)) for label in labels if label != null)
@@ -189,19 +223,27 @@ class Batch:
         """The probabilities of ranked labellings of a sentence."""
         sentence = self.sure.sentences[number]
         assert sentence is not None
-        as_ranked = self.calibrated is None and not self.ruled  # where rules are soft, their prices count
-        weights = ranked.weights if as_ranked else [sentence.weight_of(codes) for codes in ranked.codes]
+        # where rules are soft, their prices count
+        as_ranked = self.calibrated is None and not self.ruled
+        weights = (
+            ranked.weights if as_ranked else [sentence.weight_of(codes) for codes in ranked.codes]
+        )
         shares: list[float] = np.exp(np.minimum(0.0, np.array(weights) - sentence.log_z())).tolist()
         return shares
 
     def _probable(self, question: str) -> "Batch":
         """The batch whose probabilities answer a question."""
         if not self.probabilistic:
-            raise OptionError(f"{question}: this tagger has scores, not probabilities; ask its `calibrated` batch")
+            raise OptionError(
+                f"{question}: this tagger has scores, not probabilities; ask its `calibrated` batch"
+            )
         return self.sure
 
-    def _each_probable(self, name: str, question: Callable[["Batch", Scored], R], empty: R) -> list[R]:
-        """question(batch, sentence) for every sentence, of the batch whose probabilities users see."""
+    def _each_probable(
+        self, name: str, question: Callable[["Batch", Scored], R], empty: R
+    ) -> list[R]:
+        """question(batch, sentence) for every sentence, of the batch whose probabilities users
+        see."""
         sure = self._probable(name)
 
         def asked(number: int, sentence: Scored) -> R:
@@ -219,7 +261,8 @@ class Batch:
         return [dict(zip(sentence.labels, row, strict=True)) for row in rows]
 
     def label_probabilities(self, sentence: Scored) -> Array:
-        """The probability of every label at every token [T, L] of one of the sentences of this batch.
+        """The probability of every label at every token [T, L] of one of the sentences of this
+        batch.
 
         sentence : one of this batch
         """
@@ -227,8 +270,8 @@ class Batch:
         return rows if self._maps is None else self._maps.token_probabilities(rows)
 
     def spans(self, labellings: Sequence[list[str]]) -> list[list[Span]]:
-        """The spans of these labellings, with their probabilities where the tagger has any (and rules leave few enough
-        labellings for sums).
+        """The spans of these labellings, with their probabilities where the tagger has any (and
+        rules leave few enough labellings for sums).
 
         labellings : for each sentence a list of labels
         """
@@ -236,7 +279,9 @@ class Batch:
         if not self.probabilistic:
             return spans
         sure = self.sure
-        return sure._each_summed(lambda n, sentence: sure._spans_of(n, sentence, spans[n]), lambda n: spans[n], [])
+        return sure._each_summed(
+            lambda n, sentence: sure._spans_of(n, sentence, spans[n]), lambda n: spans[n], []
+        )
 
     def spans_in(self, labellings: Sequence[list[str]]) -> list[list[Span]]:
         """The spans of these labellings, without a probability.
@@ -246,8 +291,9 @@ class Batch:
         return self._each(lambda n, sentence: sentence.spans_in(labellings[n]), [])
 
     def entities(self, labellings: Sequence[list[str]]) -> list[list[Span]]:
-        """The spans of labellings with their probabilities (or confidences), where there are any; labels that make no
-        chunks are one for each token.  Probabilities are missing where rules leave too many labellings for sums.
+        """The spans of labellings with their probabilities (or confidences), where there are any;
+        labels that make no chunks are one for each token.  Probabilities are missing where rules
+        leave too many labellings for sums.
 
         labellings : for each sentence a list of labels
         """
@@ -268,8 +314,9 @@ class Batch:
     def confident(
         self, labellings: Sequence[list[str]], least: float, scheme: str | None = None
     ) -> list[tuple[list[str], list[Span]]]:
-        """Labellings without the entities that are less probable (or less confident) than `least`, and the entities
-        that are left: tokens of the others are O, or _ where labels make no chunks.
+        """Labellings without the entities that are less probable (or less confident) than `least`,
+        and the entities that are left: tokens of the others are O, or _ where labels make no
+        chunks.
 
         labellings : for each sentence a list of labels
         least : the least probability of an entity
@@ -278,17 +325,23 @@ class Batch:
         if self.sure.probabilistic:
             self.sure.check_possible()
         return [
-            (without(labels, spans, least, scheme), [span for span in spans if (span.probability or 0.0) >= least])
+            (
+                without(labels, spans, least, scheme),
+                [span for span in spans if (span.probability or 0.0) >= least],
+            )
             for labels, spans in zip(labellings, self.entities(labellings), strict=True)
         ]
 
     def span_probabilities(self, spans: Sequence[Sequence[Span]]) -> list[list[Span]]:
-        """These spans of each sentence, each with the probability that exactly this span is in the labelling.
+        """These spans of each sentence, each with the probability that exactly this span is in the
+        labelling.
 
         spans : those of each sentence; the type "PER|ORG" stands for either of the two
         """
         if len(spans) != len(self):
-            raise OptionError(f"spans: expected one list for each of {len(self)} sentences, got {len(spans)}")
+            raise OptionError(
+                f"spans: expected one list for each of {len(self)} sentences, got {len(spans)}"
+            )
         sure = self._probable("span_probabilities")
         for number, sentence in enumerate(self.sentences):
             if sentence is None and spans[number]:
@@ -314,16 +367,21 @@ class Batch:
         """
         types = [types_of(span.type, sentence.span_types) for span in spans]
         several = any(len(kinds) != 1 for kinds in types)
-        asked = spans if not several else [s._replace(type=k) for s, of in zip(spans, types, strict=True) for k in of]
+        asked = (
+            spans
+            if not several
+            else [s._replace(type=k) for s, of in zip(spans, types, strict=True) for k in of]
+        )
         found = iter(sentence.span_probabilities(asked))
         chances = [min(1.0, max(0.0, sum(islice(found, len(kinds))))) for kinds in types]
         return chances if self._maps is None else list(map(self._maps.span_probability, chances))
 
     def log_probabilities(self, labellings: Sequence[PartialLabels]) -> list[float]:
-        """log P(labelling | sentence) of given labellings; minus infinity for labels that the tagger does not know.
+        """log P(labelling | sentence) of given labellings; minus infinity for labels that the
+        tagger does not know.
 
-        labellings : for each sentence a list of labels; where one is None or a set of labels, the answer is about all
-            labellings that agree with what is given
+        labellings : for each sentence a list of labels; where one is None or a set of labels, the
+            answer is about all labellings that agree with what is given
         """
         check_lengths(labellings, [0 if s is None else len(s) for s in self], self.first)
         sure = self._probable("log_probabilities")
@@ -332,7 +390,9 @@ class Batch:
     def _log_probability(self, sentence: Scored, labels: PartialLabels) -> float:
         """log P of a labelling, or of all that agree with partial labels."""
         if any(isinstance(label, tuple | Mapping) for label in labels):
-            raise CorpusError(f"y: expected a label, None or a set of labels at every token, got {labels!r}")
+            raise CorpusError(
+                f"y: expected a label, None or a set of labels at every token, got {labels!r}"
+            )
         if not self._index:
             self._index = {label: code for code, label in enumerate(sentence.labels)}
         index = self._index
@@ -348,8 +408,8 @@ class Batch:
         return min(0.0, weight - sentence.log_z()) if weight > -np.inf else -np.inf
 
     def occurrences(self, types: str | Iterable[str]) -> list[float]:
-        """The probability that each sentence has at least one span of these types (of labels that make no chunks: at
-        least one token with such a label): 1 - P(none).
+        """The probability that each sentence has at least one span of these types (of labels that
+        make no chunks: at least one token with such a label): 1 - P(none).
 
         types : one type, or several
         """
@@ -363,8 +423,8 @@ class Batch:
         return self._each_probable("occurrences", question, 0.0)
 
     def entropies(self) -> list[float]:
-        """The entropy of all labellings of each sentence in nats; estimated by samples where a labelling is the sum of
-        latent paths, exact otherwise."""
+        """The entropy of all labellings of each sentence in nats; estimated by samples where a
+        labelling is the sum of latent paths, exact otherwise."""
         return self._each_probable("entropies", lambda _, sentence: sentence.entropy(), 0.0)
 
     def token_entropies(self) -> list[Array]:
@@ -378,7 +438,8 @@ class Batch:
         return self._each_probable("token_entropies", question, np.zeros(0))
 
     def likely_spans(self, least: float) -> list[list[Span]]:
-        """All spans of each sentence that are at least as probable as `least`, with their probabilities.
+        """All spans of each sentence that are at least as probable as `least`, with their
+        probabilities.
 
         least : a probability
         """
@@ -388,12 +449,16 @@ class Batch:
             if maps is None:
                 return sentence.likely_spans(least)
             spans = sentence.likely_spans(maps.span_threshold(least))
-            return [span._replace(probability=maps.span_probability(span.probability or 0.0)) for span in spans]
+            return [
+                span._replace(probability=maps.span_probability(span.probability or 0.0))
+                for span in spans
+            ]
 
         return self._each_probable("likely_spans", question, [])
 
     def sample(self, n: int, random_state: int | None = 0) -> list[list[tuple[list[str], float]]]:
-        """n labellings of each sentence, drawn from their probabilities; equal ones once, with their share.
+        """n labellings of each sentence, drawn from their probabilities; equal ones once, with
+        their share.
 
         The draws depend on the scores of the sentence, not on its place among others.
 
@@ -406,15 +471,19 @@ class Batch:
             codes = sentence.sample(n, np.random.default_rng([random_state or 0, seed]))
             rows, counts = np.unique(codes, axis=0, return_counts=True)
             labels = np.array(sentence.labels, dtype=object)
-            return [(labels[row].tolist(), count / n) for row, count in zip(rows, counts.tolist(), strict=True)]
+            return [
+                (labels[row].tolist(), count / n)
+                for row, count in zip(rows, counts.tolist(), strict=True)
+            ]
 
         return self._each_probable("sample", question, [([], 1.0)])
 
     def check_possible(self) -> None:
-        """Refuse sentences without any labelling that is allowed, and rules that leave too many for sums."""
+        """Refuse sentences without any labelling that is allowed, and rules that leave too many for
+        sums."""
         self._each(self._check_possible, None)
 
-    # -- checks -------------------------------------------------------------------------------------------------------
+    # -- checks ------------------------------------------------------------------------------------
 
     def _check_possible(self, number: int, sentence: Scored) -> None:
         if sentence.log_z() == -np.inf:
@@ -434,13 +503,20 @@ def joined(batches: Sequence[Batch]) -> Batch:
     """Several batches, one behind the other, as one."""
     sentences = [sentence for batch in batches for sentence in batch]
     probabilistic = all(batch.probabilistic for batch in batches)
-    return Batch(sentences, probabilistic=probabilistic, calibration=batches[0].calibration if batches else None)
+    return Batch(
+        sentences,
+        probabilistic=probabilistic,
+        calibration=batches[0].calibration if batches else None,
+    )
 
 
-def without(labels: list[str], entities: Sequence[Span], least: float, scheme: str | None) -> list[str]:
+def without(
+    labels: list[str], entities: Sequence[Span], least: float, scheme: str | None
+) -> list[str]:
     """Labels without the entities that are less probable than `least`.
 
-    >>> without(["I-NP", "I-NP", "B-NP"], [Span(0, 2, "NP", 0.4), Span(2, 3, "NP", 0.9)], 0.5, "iob1")
+    >>> entities = [Span(0, 2, "NP", 0.4), Span(2, 3, "NP", 0.9)]
+    >>> without(["I-NP", "I-NP", "B-NP"], entities, 0.5, "iob1")
     ['O', 'O', 'I-NP']
     >>> without(["D", "N"], [Span(0, 1, "D", 0.9), Span(1, 2, "N", 0.3)], 0.5, None)
     ['D', '_']
@@ -457,16 +533,21 @@ def without(labels: list[str], entities: Sequence[Span], least: float, scheme: s
     return shown
 
 
-# -- sets of labels and types -----------------------------------------------------------------------------------------
+# -- sets of labels and types ----------------------------------------------------------------------
 
 
 def types_of(kind: str, known: Sequence[str]) -> list[str]:
     """The types that one stands for: "PER|ORG" for two, unless a type is so called."""
-    return [kind] if kind in known or not isinstance(kind, str) else list(dict.fromkeys(kind.split("|")))
+    return (
+        [kind]
+        if kind in known or not isinstance(kind, str)
+        else list(dict.fromkeys(kind.split("|")))
+    )
 
 
 def labels_with(types: Sequence[str], labels: Sequence[str]) -> Array:
-    """Which labels [L] are of these types of chunks, or are these labels where they make no chunks."""
+    """Which labels [L] are of these types of chunks, or are these labels where they make no
+    chunks."""
     chunks = all(map(is_chunk_label, labels))
     type_of = [split_label(label)[1] if chunks and label != "O" else label for label in labels]
     known = dict.fromkeys(kind for kind in type_of if not chunks or kind != "O")
@@ -482,22 +563,28 @@ def labels_with(types: Sequence[str], labels: Sequence[str]) -> Array:
 def check_lengths(
     labellings: Sequence[PartialLabels], lengths: Sequence[int], first: int = 0, place: str = "y"
 ) -> None:
-    """Refuse labellings that do not fit sentences of these lengths, of which the first has this number; `place` is what
-    errors call them."""
+    """Refuse labellings that do not fit sentences of these lengths, of which the first has this
+    number; `place` is what errors call them."""
     if len(labellings) != len(lengths):
         raise CorpusError(f"{place}: {len(labellings)} sentences, but X has {len(lengths)}")
     for number, (labels, length) in enumerate(zip(labellings, lengths, strict=True), first):
         if not isinstance(labels, Sized):
-            raise CorpusError(f"{place}: sentence {number}: expected a list of labels, got {labels!r:.40}")
+            raise CorpusError(
+                f"{place}: sentence {number}: expected a list of labels, got {labels!r:.40}"
+            )
         if len(labels) != length:
-            raise CorpusError(f"{place}: sentence {number} has {len(labels)} labels, but X has {length} tokens there")
+            raise CorpusError(
+                f"{place}: sentence {number} has {len(labels)} labels, but X has {length} tokens "
+                "there"
+            )
 
 
-# -- what a layer of a cascade passes ---------------------------------------------------------------------------------
+# -- what a layer of a cascade passes --------------------------------------------------------------
 
 
 def passed_by(batch: Batch, labels: tuple[str, ...], cut: float, pairs: bool = True) -> Passed:
-    """Every label at least as probable as `cut` and, with `pairs`, the pairs of neighbouring ones."""
+    """Every label at least as probable as `cut` and, with `pairs`, the pairs of neighbouring
+    ones."""
     batch.check_possible()
     rows = [np.empty((0, len(labels))) if s is None else s.marginals() for s in batch]
     offsets = np.concatenate([[0], np.cumsum([len(row) for row in rows])]).astype(np.int64)
@@ -527,10 +614,11 @@ def _pairs(batch: Batch, slots: Candidates) -> Array:
     return probability
 
 
-# -- predicted labels as lists that NumPy takes for arrays of sentences -----------------------------------------------
+# -- predicted labels as lists that NumPy takes for arrays of sentences ----------------------------
 
-# Sentences differ in length.  NumPy would refuse lists of such lists, or take those of equal length for a table;
-# scikit-learn, which joins and sorts predictions as arrays, needs one element for each sentence.
+# Sentences differ in length.  NumPy would refuse lists of such lists, or take those of equal length
+# for a table; scikit-learn, which joins and sorts predictions as arrays, needs one element for each
+# sentence.
 
 
 class Labellings(list[list[Any]]):
@@ -546,7 +634,8 @@ class Labellings(list[list[Any]]):
 
 
 class LayeredLabellings(dict[str, Labellings]):
-    """The labels of each sentence by layer; for NumPy an array [N] of sentences, lists with a tuple for each token.
+    """The labels of each sentence by layer; for NumPy an array [N] of sentences, lists with a tuple
+    for each token.
 
     >>> layers = {"pos": Labellings([["D", "N"]]), "chunk": Labellings([["B", "I"]])}
     >>> np.asarray(LayeredLabellings(layers)).tolist()
@@ -554,7 +643,9 @@ class LayeredLabellings(dict[str, Labellings]):
     """
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
-        return array_of(list(zip(*layers, strict=True)) for layers in zip(*self.values(), strict=True))
+        return array_of(
+            list(zip(*layers, strict=True)) for layers in zip(*self.values(), strict=True)
+        )
 
 
 def array_of(sentences: Iterable[Any]) -> Array:

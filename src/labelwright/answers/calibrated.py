@@ -1,4 +1,5 @@
-"""What held-out data say about probabilities: a temperature of all scores, and monotone maps of what comes of them."""
+"""What held-out data say about probabilities: a temperature of all scores, and monotone maps of
+what comes of them."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -15,9 +16,9 @@ SHRINK = 0.01  # how much of the uncalibrated probability a map keeps, so that i
 
 
 class MonotoneMap(NamedTuple):
-    """Isotonic regression: what is said, and how often that is right.  Between the knots the map is linear, and flat
-    after the last but for what it keeps of the uncalibrated probability.  0 and 1 stay what they are, so what is
-    impossible or certain (by known labels) stays so."""
+    """Isotonic regression: what is said, and how often that is right.  Between the knots the map is
+    linear, and flat after the last but for what it keeps of the uncalibrated probability.  0 and 1
+    stay what they are, so what is impossible or certain (by known labels) stays so."""
 
     said: tuple[float, ...]  # rising, between 0 and 1
     right: tuple[float, ...]  # rising
@@ -25,7 +26,8 @@ class MonotoneMap(NamedTuple):
     def __call__(self, probability: Array) -> Array:
         """The calibrated probabilities.
 
-        >>> MonotoneMap((0.5, 0.9), (0.4, 0.8))(np.array([0.0, 0.5, 0.7, 0.999, 1.0])).round(3).tolist()
+        >>> calibrated = MonotoneMap((0.5, 0.9), (0.4, 0.8))
+        >>> calibrated(np.array([0.0, 0.5, 0.7, 0.999, 1.0])).round(3).tolist()
         [0.0, 0.4, 0.6, 0.801, 1.0]
         """
         highest = min(1.0, self.right[-1] + SHRINK * (1.0 - self.said[-1]))
@@ -47,8 +49,8 @@ class MonotoneMap(NamedTuple):
 
     @classmethod
     def fit(cls, said: Array, right: Array) -> "MonotoneMap":
-        """The map of least squared error among those that never fall, over groups of equal size: probabilities [n] and
-        whether each was right [n], n at least `LEAST`.
+        """The map of least squared error among those that never fall, over groups of equal size:
+        probabilities [n] and whether each was right [n], n at least `LEAST`.
 
         >>> cls = MonotoneMap.fit(np.repeat([0.6, 0.9], 50), np.arange(100) % 2 == 0)
         >>> cls(np.array([0.6, 0.9])).round(2).tolist()
@@ -66,7 +68,8 @@ class MonotoneMap(NamedTuple):
 
 
 class Calibration(NamedTuple):
-    """Scores are divided by the temperature; probabilities of spans and of labels of tokens then go through maps."""
+    """Scores are divided by the temperature; probabilities of spans and of labels of tokens then go
+    through maps."""
 
     temperature: float
     span: MonotoneMap | None = None
@@ -76,14 +79,19 @@ class Calibration(NamedTuple):
     def of(cls, record: Mapping[str, Any]) -> "Calibration":
         """What the record of a model holds, after it was checked."""
         maps = {
-            kind: MonotoneMap(tuple(record[kind]["said"]), tuple(record[kind]["right"])) for kind in kinds_of(record)
+            kind: MonotoneMap(tuple(record[kind]["said"]), tuple(record[kind]["right"]))
+            for kind in kinds_of(record)
         }
         return cls(float(record["temperature"]), **maps)
 
     def as_dict(self) -> dict[str, Any]:
         """Ready for JSON."""
         maps = {"span": self.span, "token": self.token}
-        stored = {kind: {"said": list(m.said), "right": list(m.right)} for kind, m in maps.items() if m is not None}
+        stored = {
+            kind: {"said": list(m.said), "right": list(m.right)}
+            for kind, m in maps.items()
+            if m is not None
+        }
         return {"temperature": self.temperature, **stored}
 
     def span_probability(self, probability: float) -> float:
@@ -91,12 +99,14 @@ class Calibration(NamedTuple):
         return probability if self.span is None else float(self.span(np.array(probability)))
 
     def span_threshold(self, least: float) -> float:
-        """The smallest probability of a span at this temperature whose calibrated one is `least` or more."""
+        """The smallest probability of a span at this temperature whose calibrated one is `least` or
+        more."""
         return least if self.span is None else self.span.threshold(least)
 
     def token_probabilities(self, rows: Array) -> Array:
-        """The calibrated probabilities of all labels at all tokens [T, L], which add up to 1: the likeliest label has
-        what the map says, or more where it would no longer be the likeliest; the others share the rest."""
+        """The calibrated probabilities of all labels at all tokens [T, L], which add up to 1: the
+        likeliest label has what the map says, or more where it would no longer be the likeliest;
+        the others share the rest."""
         if self.token is None:
             return rows
         likeliest = np.arange(rows.shape[1]) == rows.argmax(axis=1)[:, None]

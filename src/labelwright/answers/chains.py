@@ -1,4 +1,5 @@
-"""Scored sentences whose structure is a chain lattice, of order 1 or 2, with or without latent states."""
+"""Scored sentences whose structure is a chain lattice, of order 1 or 2, with or without latent
+states."""
 
 import inspect
 import zlib
@@ -41,11 +42,12 @@ from labelwright.structures.states import StateSpace
 from labelwright.structures.timeorder import plan, posteriors
 
 Array = NDArray[Any]
-COLD = 1e6  # what the largest score becomes where sums of exponentials are to be their largest terms
-# Sums of a whole batch in time order against one compiled call a sentence: 0.8 times the speed with 22 nodes, 1.2 with
-# 44, 1.8 with 100, 1.2 with 500 (order 2); best paths 0.2 to 0.5 times (two ARM cores, sentences of 25 words).  So sums
-# of many nodes go in time order, best paths by one compiled call for the batch, and everything in time order where
-# there are no compiled kernels.
+# what the largest score becomes where sums of exponentials are to be their largest terms
+COLD = 1e6
+# Sums of a whole batch in time order against one compiled call a sentence: 0.8 times the speed with
+# 22 nodes, 1.2 with 44, 1.8 with 100, 1.2 with 500 (order 2); best paths 0.2 to 0.5 times (two ARM
+# cores, sentences of 25 words).  So sums of many nodes go in time order, best paths by one compiled
+# call for the batch, and everything in time order where there are no compiled kernels.
 WIDE = 32  # nodes
 SEVERAL = 8  # sentences
 CHAIN_DECODERS = tuple(DECODERS)
@@ -71,7 +73,8 @@ class Chains:
         self.node, self.arc, self.bounds = node, arc, list(bounds)
         self.space, self.scheme, self.by_paths = space, scheme, by_paths
         self._tempered: tuple[float, Chains] | None = None
-        self._numbers: dict[str, int] = {}  # of the types of spans that were asked for, in these tables
+        # of the types of spans that were asked for, in these tables
+        self._numbers: dict[str, int] = {}
         self._span_transitions: tuple[Array, ...] = ()
 
     @property
@@ -89,7 +92,8 @@ class Chains:
         self.node[~permitted[:, self.space.graph.state]] = -np.inf
 
     def tempered(self, temperature: float) -> "Chains":
-        """The same scores, divided by a temperature, as log-probabilities; the last ones are kept."""
+        """The same scores, divided by a temperature, as log-probabilities; the last ones are
+        kept."""
         if self._tempered is None or self._tempered[0] != temperature:
             node, arc = self.node / temperature, self.arc / temperature
             self._tempered = temperature, Chains(node, arc, self.bounds, self.space, self.scheme)
@@ -140,10 +144,14 @@ class Chains:
         return boundaries(self.space.labels)
 
     def span_transitions(self, kinds: Iterable[str]) -> tuple[dict[str, int], Any]:
-        """Which transitions between states open, continue and close a span of each type, and the numbers of types."""
+        """Which transitions between states open, continue and close a span of each type, and the
+        numbers of types."""
         new = [kind for kind in dict.fromkeys(kinds) if kind not in self._numbers]
         if new:
-            tables = [_span_transitions(self.span_table, self.span_table.types.index(kind), self.space) for kind in new]
+            tables = [
+                _span_transitions(self.span_table, self.span_table.types.index(kind), self.space)
+                for kind in new
+            ]
             made = [np.stack(each) for each in zip(*tables, strict=True)]
             known = zip(self._span_transitions, made, strict=True)
             self._span_transitions = tuple(map(np.concatenate, known) if self._numbers else made)
@@ -183,7 +191,9 @@ class Chain(Known):
     def solved(self) -> Labellings | None:
         """Its most probable labelling, where that takes no long search."""
         return (
-            self.chains.solved[self.n] if self.chains._several else solved(*self.lattice, np.array([0, len(self)]))[0]
+            self.chains.solved[self.n]
+            if self.chains._several
+            else solved(*self.lattice, np.array([0, len(self)]))[0]
         )
 
     @property
@@ -201,7 +211,7 @@ class Chain(Known):
     def labelled_graphs(self) -> Iterator[LabelledGraph]:
         yield graph_of_lattice(self.lattice)
 
-    # -- answers ------------------------------------------------------------------------------------------------------
+    # -- answers -----------------------------------------------------------------------------------
 
     standing = None  # no arc stands for a span
 
@@ -212,16 +222,21 @@ class Chain(Known):
         return self._by_paths(record) if self.chains.by_paths else record
 
     def decode_ruled(self, ruled: Any, decoder: str, number: int = 0, **options: Any) -> Decoding:
-        """The best labelling that keeps rules, which may name all labels of a sentence with pruned ones."""
+        """The best labelling that keeps rules, which may name all labels of a sentence with pruned
+        ones."""
         from labelwright.rules.formulas import Sentence
         from labelwright.rules.lattices import candidates_of, solve_lattice
 
         space, tokens = self.chains.space, None if ruled.words is None else ruled.words[number]
-        sentence = Sentence(candidates_of(self.lattice, space), ruled.labels, tokens, number, self.chains.scheme)
+        sentence = Sentence(
+            candidates_of(self.lattice, space), ruled.labels, tokens, number, self.chains.scheme
+        )
         if self.chains.by_paths:
             options["probabilities"] = False
         sums = decoder == "exact"
-        record = solve_lattice(self.lattice, space, ruled.rules, sentence=sentence, sums=sums, **options)
+        record = solve_lattice(
+            self.lattice, space, ruled.rules, sentence=sentence, sums=sums, **options
+        )
         return self._by_paths(record) if self.chains.by_paths else record
 
     def _by_paths(self, record: Decoding) -> Decoding:
@@ -249,7 +264,9 @@ class Chain(Known):
 
     def log_z_of(self, permitted: Array) -> float:
         node, arc, graph = self.lattice
-        return posterior(Lattice(np.where(permitted[:, graph.label_of_node], node, -np.inf), arc, graph)).log_z
+        return posterior(
+            Lattice(np.where(permitted[:, graph.label_of_node], node, -np.inf), arc, graph)
+        ).log_z
 
     def tempered(self, temperature: float) -> "Chain":
         return Chain(self.chains.tempered(temperature), self.n)
@@ -283,7 +300,9 @@ class Chain(Known):
         node, arc, graph = self.lattice
 
         def within(codes: Array) -> float:
-            clamped = Lattice(np.where(graph.label_of_node == codes[:, None], node, -np.inf), arc, graph)
+            clamped = Lattice(
+                np.where(graph.label_of_node == codes[:, None], node, -np.inf), arc, graph
+            )
             return entropy(clamped, posterior(clamped))
 
         of_paths = entropy(self.lattice, self.sums)
@@ -304,7 +323,8 @@ class Chain(Known):
     def pair_marginals(self, token: Array, first: Array, second: Array) -> Array:
         """P(label `first` at token - 1 and label `second` at token) [P]."""
         graph, sums = self.lattice.graph, self.sums
-        begin = np.searchsorted(graph.label_of_state, np.arange(len(self.labels) + 1))  # states of each label
+        # states of each label
+        begin = np.searchsorted(graph.label_of_state, np.arange(len(self.labels) + 1))
         n_first, n_second = np.diff(begin)[first], np.diff(begin)[second]
         pair, within = runs_of(np.zeros_like(n_first), n_first * n_second)
         r = begin[first][pair] + within // n_second[pair]
@@ -323,12 +343,15 @@ class Chain(Known):
 
 
 def entropy_by_samples(sentence: Any, of_paths: float, within: Callable[[Array], float]) -> float:
-    """An unbiased estimate of the entropy of labellings that are sums of paths: the entropy of all paths, which is
-    exact, less that of the paths of a labelling, as the mean over labellings that are drawn.
+    """An unbiased estimate of the entropy of labellings that are sums of paths: the entropy of all
+    paths, which is exact, less that of the paths of a labelling, as the mean over labellings that
+    are drawn.
 
     H(Y) = H(path) - E[H(path | Y)]"""
     seed = zlib.crc32(np.ascontiguousarray(sentence.fingerprint).data)
-    codes, counts = np.unique(sentence.sample(DRAWN, np.random.default_rng(seed)), axis=0, return_counts=True)
+    codes, counts = np.unique(
+        sentence.sample(DRAWN, np.random.default_rng(seed)), axis=0, return_counts=True
+    )
     return max(0.0, of_paths - float(counts @ [within(row) for row in codes]) / DRAWN)
 
 
@@ -339,17 +362,25 @@ def decoder_options(decoder: str) -> list[str]:
 
 
 def _by_best_path(lattice: Lattice, n: int, max_expansions: int | None) -> Array:
-    """The n labellings [n, T] with the best paths: at a low temperature the sum over the paths of a labelling, which
-    the exact search orders by, is its largest term."""
+    """The n labellings [n, T] with the best paths: at a low temperature the sum over the paths of a
+    labelling, which the exact search orders by, is its largest term."""
     node, arc, graph = lattice
-    largest = max(float(np.abs(scores[np.isfinite(scores)]).max(initial=0.0)) for scores in (node, arc)) or 1.0
-    search = labellings(Lattice(node * (COLD / largest), arc * (COLD / largest), graph), n, max_expansions)
+    largest = (
+        max(float(np.abs(scores[np.isfinite(scores)]).max(initial=0.0)) for scores in (node, arc))
+        or 1.0
+    )
+    search = labellings(
+        Lattice(node * (COLD / largest), arc * (COLD / largest), graph), n, max_expansions
+    )
     rows: Array = np.asarray(search.labels)
     return rows[: max(1, search.proven)]
 
 
-def _span_transitions(table: Boundaries, kind: int, space: StateSpace) -> tuple[Array, Array, Array]:
-    """Which transitions between states open, continue and close a span of this type (last index: outside)."""
+def _span_transitions(
+    table: Boundaries, kind: int, space: StateSpace
+) -> tuple[Array, Array, Array]:
+    """Which transitions between states open, continue and close a span of this type (last index:
+    outside)."""
     inside = table.type_of == kind  # [L+1]
     state = np.append(space.label_of, space.n_labels)  # the outside is one more state
     opening = (table.starts & inside[None, :])[np.ix_(state, state[:-1])]

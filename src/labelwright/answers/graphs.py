@@ -1,5 +1,5 @@
-"""Scored sentences whose labellings are the paths of a graph, however it was built: segments, lattices of a user's own,
-n-gram proposals, candidates of pruned labels, products with rules."""
+"""Scored sentences whose labellings are the paths of a graph, however it was built: segments,
+lattices of a user's own, n-gram proposals, candidates of pruned labels, products with rules."""
 
 import copy
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -38,11 +38,13 @@ class GraphSentence:
     T : the number of tokens
     reading : what makes the labels that arcs give to tokens
     scheme : that of the labels
-    spans : what makes the arcs that stand for spans; None: a span is made by the labels of neighbouring tokens
+    spans : what makes the arcs that stand for spans; None: a span is made by the labels of
+        neighbouring tokens
     """
 
     decoders: tuple[str, ...] = DECODERS
-    path_of_labelling = "only"  # what a labelling is worth: its only path, its "best" one, or the "sum" of several
+    # what a labelling is worth: its only path, its "best" one, or the "sum" of several
+    path_of_labelling = "only"
     labels: tuple[str, ...]
     of_labels: str | None
     span_types: tuple[str, ...]
@@ -59,14 +61,20 @@ class GraphSentence:
         spans: Callable[[], SpanArcs] | None = None,
     ):
         self._made, self.T, self.labels = (graph, scores), T, labels
-        self.of_labels, self.span_types, self._read, self._stand = scheme, span_types, reading, spans
+        self.of_labels, self.span_types, self._read, self._stand = (
+            scheme,
+            span_types,
+            reading,
+            spans,
+        )
 
     def __len__(self) -> int:
         return self.T
 
     @computed_once
     def _made(self) -> tuple[Dag, Array]:
-        """The graph and the scores of its arcs, where they are made when they are first asked for."""
+        """The graph and the scores of its arcs, where they are made when they are first asked
+        for."""
         raise NotImplementedError
 
     @property
@@ -99,7 +107,7 @@ class GraphSentence:
         reading = self.reading
         yield labelled_graph(self.graph, self.scores, reading.label.astype(np.int64), reading.begin)
 
-    # -- the best labellings ------------------------------------------------------------------------------------------
+    # -- the best labellings -----------------------------------------------------------------------
 
     def _codes_of(self, path: Array) -> Array:
         return self.reading.codes(path).astype(np.int32)
@@ -108,15 +116,21 @@ class GraphSentence:
     def _path(self) -> tuple[Array, float]:
         return dag.best_path_of(self.graph, self.scores)
 
-    def decode(self, decoder: str, *, number: int = 0, probabilities: bool = True, **options: Any) -> Decoding:
+    def decode(
+        self, decoder: str, *, number: int = 0, probabilities: bool = True, **options: Any
+    ) -> Decoding:
         """The labels of the best path, which is proven to be the most probable labelling."""
         path, score = self._path
         if not len(path):
             raise impossible(number)
         log_p = min(0.0, score - self.log_z()) if probabilities else None
-        return Decoding([self.labels[code] for code in self._codes_of(path).tolist()], score, log_p, True, 0.0)
+        return Decoding(
+            [self.labels[code] for code in self._codes_of(path).tolist()], score, log_p, True, 0.0
+        )
 
-    def decode_ruled(self, ruled: Any, decoder: str, probabilities: bool = True, **options: Any) -> Decoding:
+    def decode_ruled(
+        self, ruled: Any, decoder: str, probabilities: bool = True, **options: Any
+    ) -> Decoding:
         """The best labelling that keeps rules."""
         from labelwright.rules.product import TooLargeError
 
@@ -124,8 +138,8 @@ class GraphSentence:
             record: Decoding = ruled.best_by_automata(probabilities)
         except TooLargeError:
             raise OptionError(
-                f"sentence {ruled.number}: the automaton of the rules is too large for a segment model; give fewer "
-                "rules, or use a CRF, which has a solver for these"
+                f"sentence {ruled.number}: the automaton of the rules is too large for a segment "
+                "model; give fewer rules, or use a CRF, which has a solver for these"
             ) from None
         return record
 
@@ -134,7 +148,7 @@ class GraphSentence:
         paths, scores = dag.best_paths(self.graph, self.scores, n)
         return Ranked([self._codes_of(path) for path in paths], scores.tolist())
 
-    # -- sums ---------------------------------------------------------------------------------------------------------
+    # -- sums --------------------------------------------------------------------------------------
 
     @computed_once
     def _sums(self) -> dag.Sums:
@@ -171,13 +185,15 @@ class GraphSentence:
         return max(0.0, dag.entropy(self.graph, self.scores))
 
     def sample(self, n: int, rng: "np.random.Generator") -> Array:
-        return np.stack([self._codes_of(path) for path in dag.sample(self.graph, self.scores, n, rng)])
+        return np.stack(
+            [self._codes_of(path) for path in dag.sample(self.graph, self.scores, n, rng)]
+        )
 
     @property
     def fingerprint(self) -> Array:
         return self.scores
 
-    # -- neighbouring labels ------------------------------------------------------------------------------------------
+    # -- neighbouring labels -----------------------------------------------------------------------
 
     @computed_once
     def pairs(self) -> ArcPairs:
@@ -187,7 +203,8 @@ class GraphSentence:
         last[self.graph.target[arc]] = label
         before = last[self.graph.source[arc]]
         return ArcPairs(
-            np.searchsorted(token[order], np.arange(len(self) + 1)), *(x[order] for x in (arc, before, label))
+            np.searchsorted(token[order], np.arange(len(self) + 1)),
+            *(x[order] for x in (arc, before, label)),
         )
 
     def pair_marginals(self, token: Array, first: Array, second: Array) -> Array:
@@ -201,16 +218,18 @@ class GraphSentence:
         at = np.minimum(np.searchsorted(every, wanted), len(every) - 1)
         return np.where(every[at] == wanted, shares[at], 0.0)
 
-    # -- spans --------------------------------------------------------------------------------------------------------
+    # -- spans -------------------------------------------------------------------------------------
 
     def spans_in(self, labels: list[str]) -> list[Span]:
-        """The spans of a labelling; of labels that follow no scheme, where segments are spans, the runs of equal
-        ones."""
+        """The spans of a labelling; of labels that follow no scheme, where segments are spans, the
+        runs of equal ones."""
         if self.of_labels is not None or self._stand is None:
             return [] if self.of_labels is None else spans_of(labels)
         runs = [(kind, len(list(run))) for kind, run in groupby(labels)]
         ends = np.cumsum([length for _, length in runs]).tolist()
-        return [Span(end - length, end, kind) for (kind, length), end in zip(runs, ends, strict=True)]
+        return [
+            Span(end - length, end, kind) for (kind, length), end in zip(runs, ends, strict=True)
+        ]
 
     def span_probabilities(self, spans: Sequence[Span]) -> list[float]:
         """The probability of exactly each span."""
@@ -221,7 +240,9 @@ class GraphSentence:
             shares = self._of_type(span.type)._ends(span.type, span.start)
             return min(1.0, next(islice(shares, span.end - span.start - 1, None), 0.0))
         arc, start, end, kind = self.standing
-        same = (start == span.start) & (end == span.end) & (kind == self.span_types.index(span.type))
+        same = (
+            (start == span.start) & (end == span.end) & (kind == self.span_types.index(span.type))
+        )
         return min(1.0, float(self._sums.arcs[arc[same]].sum()))
 
     def likely_spans(self, least: float) -> list[Span]:
@@ -240,7 +261,11 @@ class GraphSentence:
                 graph = self._of_type(kind)
                 for begin in range(len(self)):
                     shares = enumerate(graph._ends(kind, begin, least), begin + 1)
-                    spans += [Span(begin, stop, kind, min(1.0, share)) for stop, share in shares if share >= least]
+                    spans += [
+                        Span(begin, stop, kind, min(1.0, share))
+                        for stop, share in shares
+                        if share >= least
+                    ]
         return sorted(spans)
 
     def _of_type(self, kind: str) -> "GraphSentence":
@@ -255,10 +280,12 @@ class GraphSentence:
         return np.divide(p, through, out=np.zeros_like(p), where=through > 0)
 
     def _ends(self, kind: str, start: int, least: float = 0.0) -> Iterator[float]:
-        """P(a span of this type is start:end) for end = start + 1, start + 2, ... while P(it goes on) is `least` or
-        more: the sum over the arcs that open it, times P(arc | its source) along those that continue it."""
+        """P(a span of this type is start:end) for end = start + 1, start + 2, ... while P(it goes
+        on) is `least` or more: the sum over the arcs that open it, times P(arc | its source) along
+        those that continue it."""
         table = chunk_table(self.labels)
-        inside = table.type_of == table.types.index(kind)  # [L+1]; the last is the outside of the sentence
+        # [L+1]; the last is the outside of the sentence
+        inside = table.type_of == table.types.index(kind)
         opens, closes = table.starts & inside, table.ends & inside[:, None]
         stays = inside[:, None] & inside & ~table.starts & ~table.ends
         (source, target, n_nodes), (ptr, arcs, before, label) = self.graph[:3], self.pairs
@@ -277,7 +304,7 @@ class GraphSentence:
         yield float(still_open.sum())
 
 
-# -- graphs whose arcs stand for spans --------------------------------------------------------------------------------
+# -- graphs whose arcs stand for spans -------------------------------------------------------------
 
 
 class SegmentSentence(GraphSentence):
@@ -286,8 +313,8 @@ class SegmentSentence(GraphSentence):
     def __init__(self, arcs: Arcs, scores: Array):
         space = arcs.space
         super().__init__(
-            arcs.dag, scores, arcs.T, space.labels, lambda: arcs.reading, space.scheme, space.types[: space.n_long],
-            lambda: arcs.spans,
+            arcs.dag, scores, arcs.T, space.labels, lambda: arcs.reading, space.scheme,
+            space.types[: space.n_long], lambda: arcs.spans,
         )  # fmt: skip
         self.arcs = arcs
 
@@ -295,7 +322,7 @@ class SegmentSentence(GraphSentence):
         yield graph_of_segments(self.arcs, self.scores)
 
 
-# -- lattices of a user's own: answers are about paths, which are lists of numbers of arcs ----------------------------
+# -- lattices of a user's own: answers are about paths, which are lists of numbers of arcs ---------
 
 
 class LatticePath(NamedTuple):
@@ -327,7 +354,8 @@ class ScoredLattice:
         return dag.sums(self.graph, self.scores) if len(self.scores) else dag.Sums(0.0, np.empty(0))
 
     def log_z(self) -> float:
-        """The logarithm of the summed weight exp(score) of all paths; minus infinity where there is none."""
+        """The logarithm of the summed weight exp(score) of all paths; minus infinity where there is
+        none."""
         return self._sums.log_z
 
     def best(self, n: int = 1) -> list[LatticePath]:
@@ -341,11 +369,14 @@ class ScoredLattice:
             arcs, score = self.best_arcs()
             return [self._path(arcs, score)] if arcs else []
         paths, scores = dag.best_paths(self.graph, self.scores, n)
-        return [self._path(self._on_lattice(path), score) for path, score in zip(paths, scores.tolist(), strict=True)]
+        return [
+            self._path(self._on_lattice(path), score)
+            for path, score in zip(paths, scores.tolist(), strict=True)
+        ]
 
     def best_arcs(self) -> tuple[list[int], float]:
-        """The numbers of the arcs of the best path and its score; no arcs and minus infinity where there is none.  This
-        needs no sums over paths."""
+        """The numbers of the arcs of the best path and its score; no arcs and minus infinity where
+        there is none.  This needs no sums over paths."""
         path, score = dag.best_path(self.graph, self.scores)
         return self._on_lattice(path), score
 
@@ -383,7 +414,9 @@ class ScoredLattice:
         """
         if not len(self.scores):
             return [[] for _ in range(n)]
-        return [self._on_lattice(path) for path in dag.sample(self.graph, self.scores, n, random_state)]
+        return [
+            self._on_lattice(path) for path in dag.sample(self.graph, self.scores, n, random_state)
+        ]
 
     def restricted(self, allowed: Any) -> "ScoredLattice":
         """The same lattice with only the paths whose arcs are all allowed.
@@ -392,19 +425,25 @@ class ScoredLattice:
         """
         permitted = np.asarray(allowed)
         if permitted.shape != (len(self.lattice),) or permitted.dtype != np.bool_:
-            raise OptionError(f"allowed: expected {len(self.lattice)} truth values, one for each arc")
+            raise OptionError(
+                f"allowed: expected {len(self.lattice)} truth values, one for each arc"
+            )
         kept = (self.arc < 0) | np.append(permitted, True)[self.arc]
-        return ScoredLattice(self.lattice, self.graph, np.where(kept, self.scores, -np.inf), self.arc)
+        return ScoredLattice(
+            self.lattice, self.graph, np.where(kept, self.scores, -np.inf), self.arc
+        )
 
 
 def graph_arcs(graph: dag.Dag, arc: Array, path: list[int]) -> Array:
-    """The arcs of a graph on a path of its lattice, transitions among them; `arc` [E] as in ScoredLattice."""
+    """The arcs of a graph on a path of its lattice, transitions among them; `arc` [E] as in
+    ScoredLattice."""
     place = np.full(int(arc.max(initial=-1)) + 1, -1)
     place[arc[arc >= 0]] = np.flatnonzero(arc >= 0)
     arcs = place[np.array(path, np.int64)]
     if (arc >= 0).all():
         return arcs
-    before, after = graph.target[arcs[:-1]], graph.source[arcs[1:]]  # what transitions lead from and to
+    # what transitions lead from and to
+    before, after = graph.target[arcs[:-1]], graph.source[arcs[1:]]
     is_pair = np.flatnonzero(arc < 0)
     code = graph.source[is_pair].astype(np.int64) * graph.n_nodes + graph.target[is_pair]
     order = np.argsort(code)
@@ -419,25 +458,38 @@ def checked_path(lattice: FeatureLattice, given: Any, number: int) -> list[int]:
     except CorpusError as error:
         raise CorpusError(f"y: lattice {number}: {error}") from None
     except TypeError:
-        raise CorpusError(f"y: lattice {number}: expected a list of arcs, got {given!r:.60}") from None
+        raise CorpusError(
+            f"y: lattice {number}: expected a list of arcs, got {given!r:.60}"
+        ) from None
 
 
 def lattice_sentence(scored: ScoredLattice, writing: ArcLabels, tokens: ArcTokens) -> GraphSentence:
-    """The labellings of one sentence that are the paths of a lattice, whose arcs have these tokens."""
+    """The labellings of one sentence that are the paths of a lattice, whose arcs have these
+    tokens."""
     lattice, of_arc = scored.lattice, np.flatnonzero(scored.arc >= 0)
     place = np.empty(len(lattice), np.int64)  # of an arc of the lattice in the graph
     place[scored.arc[of_arc]] = of_arc
-    types = () if writing.scheme is None else tuple(kind for kind in writing.types if kind != OUTSIDE)
+    types = (
+        () if writing.scheme is None else tuple(kind for kind in writing.types if kind != OUTSIDE)
+    )
 
     def reading() -> Reading:
         arc = place[tokens.arc]
         order = np.argsort(arc, kind="stable")
-        return Reading(*(values[order] for values in (arc, tokens.token, tokens.token + 1, tokens.label)))
+        return Reading(
+            *(values[order] for values in (arc, tokens.token, tokens.token + 1, tokens.label))
+        )
 
     def spans() -> SpanArcs:
         number = {kind: code for code, kind in enumerate(types)}
-        rows = [(place[n], *arc[:2], number[arc.label]) for n, arc in enumerate(lattice.arcs) if arc.label in number]
+        rows = [
+            (place[n], *arc[:2], number[arc.label])
+            for n, arc in enumerate(lattice.arcs)
+            if arc.label in number
+        ]
         return SpanArcs(*np.array(rows, np.int64).reshape(-1, 4).T)
 
     known = scored.graph, scored.scores, lattice.n_nodes - 1, writing.labels
-    return GraphSentence(*known, reading, writing.scheme, types, None if writing.scheme is None else spans)
+    return GraphSentence(
+        *known, reading, writing.scheme, types, None if writing.scheme is None else spans
+    )

@@ -1,8 +1,9 @@
-"""Scored sentences whose structure is a set of overlapping n-gram proposals: the score is the weight of what holds.
+"""Scored sentences whose structure is a set of overlapping n-gram proposals: the score is the
+weight of what holds.
 
-With a temperature, scores are logarithms of probabilities, and every labelling counts, not only those of the
-candidates: one that satisfies no constraint has the score 0.  All labels that are no candidates of a token satisfy the
-same constraints (none), so one arc stands for all of them.
+With a temperature, scores are logarithms of probabilities, and every labelling counts, not only
+those of the candidates: one that satisfies no constraint has the score 0.  All labels that are no
+candidates of a token satisfy the same constraints (none), so one arc stands for all of them.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,7 +16,15 @@ from numpy.typing import NDArray
 
 from labelwright.answers.graphs import GraphSentence
 from labelwright.corpus.schemes import Allowed
-from labelwright.decode.csi import ANYTHING, INFERENCE, Inferred, best_labellings, csi, labelling_graph, satisfied
+from labelwright.decode.csi import (
+    ANYTHING,
+    INFERENCE,
+    Inferred,
+    best_labellings,
+    csi,
+    labelling_graph,
+    satisfied,
+)
 from labelwright.decode.record import Decoding, Ranked, check_seconds
 from labelwright.errors import OptionError
 from labelwright.parallel import Workers, computed_once
@@ -30,7 +39,8 @@ MOST_ARCS = 1 << 23  # of one sentence: some hundred bytes each
 
 
 class Paths(NamedTuple):
-    """Labellings as paths of a graph.  The code L stands for all labels that are no candidates of a token."""
+    """Labellings as paths of a graph.  The code L stands for all labels that are no candidates of a
+    token."""
 
     graph: dag.Dag
     score: Array  # [A]  of one labelling, not divided by the temperature
@@ -42,7 +52,8 @@ class Paths(NamedTuple):
 class ProposalBlock:
     """The proposals of some sentences.
 
-    allowed : which label may follow which; `scheme` is the name of that constraint, for error messages
+    allowed : which label may follow which; `scheme` is the name of that constraint, for error
+        messages
     of_labels : the label scheme of the training labels
     first : the number of the first sentence
     answers : what the classifier says of each token"""
@@ -58,7 +69,12 @@ class ProposalBlock:
         first: int = 0,
         answers: Distributions | None = None,
     ):
-        self.candidates, self.labels, self.of_labels, self.answers = candidates, tuple(labels), of_labels, answers
+        self.candidates, self.labels, self.of_labels, self.answers = (
+            candidates,
+            tuple(labels),
+            of_labels,
+            answers,
+        )
         self.allowed, self.scheme, self.workers, self.first = allowed, scheme, workers, first
         self._inferred: dict[str, Inferred] = {}
         self._widened: dict[int, Proposals] = {}
@@ -85,12 +101,18 @@ class ProposalBlock:
         return self._widened[n]
 
     def paths(self, n: int, kind: str | None = None) -> Paths:
-        """All labellings of one sentence; labels of this type have arcs of their own, all labels where one depends on
-        another."""
+        """All labellings of one sentence; labels of this type have arcs of their own, all labels
+        where one depends on another."""
         if (n, kind) not in self._paths:
             table = chunk_table(self.labels)
-            of_type = [] if kind is None else np.flatnonzero(table.type_of[:-1] == table.types.index(kind)).tolist()
-            self._paths[n, kind] = self.paths_with(n, range(len(self.labels)) if len(self.allowed.start) else of_type)
+            of_type = (
+                []
+                if kind is None
+                else np.flatnonzero(table.type_of[:-1] == table.types.index(kind)).tolist()
+            )
+            self._paths[n, kind] = self.paths_with(
+                n, range(len(self.labels)) if len(self.allowed.start) else of_type
+            )
         return self._paths[n, kind]
 
     def paths_with(self, n: int, more: Sequence[int]) -> Paths:
@@ -100,8 +122,9 @@ class ProposalBlock:
         counts = proposals.arc_counts(opened)
         if counts.sum() > MOST_ARCS:
             raise OptionError(
-                f"confidence: with {L} labels as candidates, the n-grams of a sentence of {len(counts)} tokens make "
-                f"more than {MOST_ARCS:,} transitions; use a lower ngram, or leave out constraints"
+                f"confidence: with {L} labels as candidates, the n-grams of a sentence of "
+                f"{len(counts)} tokens make more than {MOST_ARCS:,} transitions; use a lower "
+                "ngram, or leave out constraints"
             )
         graph, score, label, token = labelling_graph(opened, self.allowed)
         candidate = np.zeros((len(counts), L + 1), np.bool_)
@@ -112,13 +135,20 @@ class ProposalBlock:
 class ProposalSentence(GraphSentence):
     """One sentence of a block of proposals.
 
-    temperature : what scores are divided by, to be logarithms of probabilities; None: they are scores alone
+    temperature : what scores are divided by, to be logarithms of probabilities; None: they are
+        scores alone
     kind : the type of spans whose labels have arcs of their own"""
 
     decoders = DECODERS
     standing = None
 
-    def __init__(self, block: ProposalBlock, n: int, temperature: float | None = None, kind: str | None = None):
+    def __init__(
+        self,
+        block: ProposalBlock,
+        n: int,
+        temperature: float | None = None,
+        kind: str | None = None,
+    ):
         self.block, self.n, self.temperature, self.kind = block, n, temperature, kind
         self.labels, self.of_labels, self._stand = block.labels, block.of_labels, None
         self.begin, self.end = block.candidates.offsets[n : n + 2].tolist()
@@ -135,12 +165,14 @@ class ProposalSentence(GraphSentence):
     def tempered(self, temperature: float) -> "ProposalSentence":  # type: ignore[override]
         return ProposalSentence(self.block, self.n, temperature * (self.temperature or 1.0))
 
-    # -- its graph, where there is a temperature ----------------------------------------------------------------------
+    # -- its graph, where there is a temperature ---------------------------------------------------
 
     @computed_once
     def _paths(self) -> Paths:
         if self.temperature is None:
-            raise OptionError("n-gram proposals have scores, not probabilities; calibrate the tagger first")
+            raise OptionError(
+                "n-gram proposals have scores, not probabilities; calibrate the tagger first"
+            )
         return self.block.paths(self.n, self.kind)
 
     @computed_once
@@ -148,7 +180,8 @@ class ProposalSentence(GraphSentence):
         return self._paths.graph, self._worth(np.ones((len(self), len(self.labels)), np.bool_))
 
     def _worth(self, permitted: Array) -> Array:
-        """The logarithms of weights [A]; minus infinity for labels that are not permitted [T, L]."""
+        """The logarithms of weights [A]; minus infinity for labels that are not permitted [T,
+        L]."""
         _, score, label, token, others = self._paths
         worth = np.where(np.pad(permitted, ((0, 0), (0, 1))), 0.0, -np.inf)
         with np.errstate(divide="ignore"):
@@ -165,7 +198,8 @@ class ProposalSentence(GraphSentence):
         return ProposalSentence(self.block, self.n, self.temperature, kind)
 
     def labelled_graphs(self) -> Iterator[LabelledGraph]:
-        """The labellings of candidates; then those of all labels, which alone have probabilities."""
+        """The labellings of candidates; then those of all labels, which alone have
+        probabilities."""
         if self.temperature is not None:
             graph, score, label, token, _ = self.block.paths_with(self.n, range(len(self.labels)))
             yield labelled_graph(graph, score / self.temperature, label.astype(np.int64), token)
@@ -175,16 +209,18 @@ class ProposalSentence(GraphSentence):
                 graph, score, label, token = labelling_graph(one, self.block.allowed)
                 yield labelled_graph(graph, score, label.astype(np.int64), token)
 
-    # -- sums over all labellings -------------------------------------------------------------------------------------
+    # -- sums over all labellings ------------------------------------------------------------------
 
     def log_z_of(self, permitted: Array) -> float:
         return dag.sums(self.graph, self._worth(np.asarray(permitted))).log_z
 
     def weight_of(self, codes: Array) -> float:
-        """The weight of the constraints that a labelling satisfies, divided by the temperature; with one, minus
-        infinity where the labelling is not allowed."""
+        """The weight of the constraints that a labelling satisfies, divided by the temperature;
+        with one, minus infinity where the labelling is not allowed."""
         start, arc, end = self.block.allowed
-        valid = not len(start) or (start[codes[0]] and end[codes[-1]] and arc[codes[:-1], codes[1:]].all())
+        valid = not len(start) or (
+            start[codes[0]] and end[codes[-1]] and arc[codes[:-1], codes[1:]].all()
+        )
         if self.temperature is not None and not valid:
             return -np.inf
         return float(satisfied(self._candidates, codes)[0]) / (self.temperature or 1.0)
@@ -200,7 +236,9 @@ class ProposalSentence(GraphSentence):
         """Of the paths, and of the labels that an arc may stand for."""
         _, _, label, token, others = self._paths
         arc = np.flatnonzero(label == len(self.labels))
-        return super().entropy() + float(self._sums.arcs[arc] @ np.log(others.sum(axis=1)[token[arc]]))
+        return super().entropy() + float(
+            self._sums.arcs[arc] @ np.log(others.sum(axis=1)[token[arc]])
+        )
 
     def sample(self, n: int, rng: "np.random.Generator") -> Array:
         rows, L = super().sample(n, rng), len(self.labels)
@@ -209,10 +247,16 @@ class ProposalSentence(GraphSentence):
             rows[drawn, t] = rng.choice(np.flatnonzero(self._paths.others[t]), len(drawn))
         return rows
 
-    # -- the best labellings ------------------------------------------------------------------------------------------
+    # -- the best labellings -----------------------------------------------------------------------
 
     def decode(
-        self, decoder: str, *, number: int = 0, probabilities: bool = True, ruled: Any = None, **options: Any
+        self,
+        decoder: str,
+        *,
+        number: int = 0,
+        probabilities: bool = True,
+        ruled: Any = None,
+        **options: Any,
     ) -> Decoding:
         """The labelling by one kind of inference; only that of csi is a proven optimum."""
         inferred, proven = self.block.inferred(decoder), decoder == "csi"
@@ -230,16 +274,20 @@ class ProposalSentence(GraphSentence):
             record = self._under_rules(ruled, labels, wide, options.get("time_limit"))
         if self.temperature is None:
             return record
-        weight = self.weight_of(np.array([self.labels.index(label) for label in record.labels], np.int32))
+        weight = self.weight_of(
+            np.array([self.labels.index(label) for label in record.labels], np.int32)
+        )
         log_p = min(0.0, weight - self.log_z()) if probabilities else None
         return record._replace(score=weight, log_probability=log_p)
 
     def decode_ruled(self, ruled: Any, decoder: str, **options: Any) -> Decoding:  # type: ignore[override]
         return self.decode(decoder, ruled=ruled, **options)
 
-    def _under_rules(self, ruled: Any, best: list[str], wide: bool, time_limit: float | None) -> Decoding:
-        """The best labelling that keeps users' own rules; all labels are candidates where those that were proposed
-        cannot keep the rules."""
+    def _under_rules(
+        self, ruled: Any, best: list[str], wide: bool, time_limit: float | None
+    ) -> Decoding:
+        """The best labelling that keeps users' own rules; all labels are candidates where those
+        that were proposed cannot keep the rules."""
         from labelwright.rules.product import TooLargeError
         from labelwright.rules.solver import solve_candidates
 
@@ -258,19 +306,33 @@ class ProposalSentence(GraphSentence):
             labels=self.labels,
             scheme=block.of_labels,
             best=best,
-            wider=None if wide else lambda: proposals.problem(block.widened(self.n), 0, self.labels),
+            wider=None
+            if wide
+            else lambda: proposals.problem(block.widened(self.n), 0, self.labels),
         )
         proven = solution.status == "optimal"
         gap = 0.0 if proven else None
-        return Decoding(solution.labels, solution.score, None, proven, gap, status=solution.status, method="solver")
+        return Decoding(
+            solution.labels,
+            solution.score,
+            None,
+            proven,
+            gap,
+            status=solution.status,
+            method="solver",
+        )
 
     def best(self, n: int, max_expansions: int | None = None) -> Ranked:
-        """Up to n labellings that satisfy most, the best first; of all labels where they have probabilities (of those
-        with the same score, the codes of labels decide)."""
+        """Up to n labellings that satisfy most, the best first; of all labels where they have
+        probabilities (of those with the same score, the codes of labels decide)."""
         if self.temperature is not None:
             paths, values = dag.best_paths(self.graph, self._paths.score / self.temperature, n)
             pairs = zip(paths, values.tolist(), strict=True)
-            every = ((codes, value) for path, value in pairs for codes in self._labellings(self._codes_of(path)))
+            every = (
+                (codes, value)
+                for path, value in pairs
+                for codes in self._labellings(self._codes_of(path))
+            )
             ranked = list(islice(every, n))
             return Ranked([codes for codes, _ in ranked], [value for _, value in ranked])
         block, number = self.block, self.block.first + self.n
@@ -297,8 +359,8 @@ class ProposalSentence(GraphSentence):
 
 def _impossible(sentence: int, scheme: Any) -> OptionError:
     return OptionError(
-        f"sentence {sentence}: no labelling with the labels of this model is valid under constraints={scheme!r}; "
-        "decode it without constraints"
+        f"sentence {sentence}: no labelling with the labels of this model is valid under "
+        f"constraints={scheme!r}; decode it without constraints"
     )
 
 
@@ -313,6 +375,7 @@ def _too_wide(sentence: int, scheme: Any) -> Iterator[None]:
         yield
     except OptionError:
         raise TooWideError(
-            f"sentence {sentence}: its candidates make no valid labelling under constraints={scheme!r}, and with every "
-            "label a candidate there are too many tuples of them; use a lower ngram, or decode it without constraints"
+            f"sentence {sentence}: its candidates make no valid labelling under "
+            f"constraints={scheme!r}, and with every label a candidate there are too many tuples "
+            "of them; use a lower ngram, or decode it without constraints"
         ) from None

@@ -1,8 +1,9 @@
-"""Scored sentences of a model with many labels: every token has a few candidate labels, which are the nodes of a graph.
+"""Scored sentences of a model with many labels: every token has a few candidate labels, which are
+the nodes of a graph.
 
-All probabilities are those among labellings of candidates; a decoding says whether its labelling is proven to be the
-best of *all* labellings.  Decoders other than the best path run on a small lattice that has only the labels of the
-sentence's candidates."""
+All probabilities are those among labellings of candidates; a decoding says whether its labelling is
+proven to be the best of *all* labellings.  Decoders other than the best path run on a small lattice
+that has only the labels of the sentence's candidates."""
 
 import time
 from typing import Any, NamedTuple
@@ -15,7 +16,13 @@ from labelwright.answers.graphs import GraphSentence
 from labelwright.decode.mbr import costs_among
 from labelwright.decode.record import Decoding, impossible
 from labelwright.parallel import computed_once
-from labelwright.scoring.candidate_scores import MOST_NUMBERS, WIDEST, CandidateScores, Missed, ScoredChart
+from labelwright.scoring.candidate_scores import (
+    MOST_NUMBERS,
+    WIDEST,
+    CandidateScores,
+    Missed,
+    ScoredChart,
+)
 from labelwright.structures import dag
 from labelwright.structures.candidates import Graphs, LabelLists
 from labelwright.structures.dag import Reading
@@ -31,7 +38,8 @@ class PrunedChains:
     """The candidates of some sentences, scored together."""
 
     def __init__(self, scores: CandidateScores, lists: LabelLists, first: int, offsets: Array):
-        """`first` is the first token of the sentences, whose tokens are then counted from 0 by offsets [N+1]."""
+        """`first` is the first token of the sentences, whose tokens are then counted from 0 by
+        offsets [N+1]."""
         self.scores, self.first, self.offsets = scores, first, offsets
         self.scored: ScoredChart = scores.scored(lists, first, offsets)
         self._tempered: tuple[float, PrunedChains] | None = None
@@ -44,7 +52,9 @@ class PrunedChains:
         lists = scores.lists(first, int(offsets[-1]))
         without = np.flatnonzero(np.diff(lists.ptr) == 0)  # tokens whose forced labels leave none
         if len(without):
-            raise impossible(begin + int(np.searchsorted(offsets - first, without[0], side="right")) - 1)
+            raise impossible(
+                begin + int(np.searchsorted(offsets - first, without[0], side="right")) - 1
+            )
         return PrunedChains(scores, lists, first, offsets - first)
 
     def tempered(self, temperature: float) -> "PrunedChains":
@@ -56,12 +66,18 @@ class PrunedChains:
 
     @property
     def sentences(self) -> "list[PrunedSentence | None]":
-        """The sentences, with as many candidates as they need for a labelling that is allowed; None where there are no
-        tokens."""
+        """The sentences, with as many candidates as they need for a labelling that is allowed; None
+        where there are no tokens."""
         sizes, space = np.diff(self.offsets).tolist(), self.scores.space
-        free = self.scores.permitted is None and all(may.all() for may in (space.start, space.arc, space.end))
+        free = self.scores.permitted is None and all(
+            may.all() for may in (space.start, space.arc, space.end)
+        )
         made = [PrunedSentence(self, n) if size else None for n, size in enumerate(sizes)]
-        return made if free else [None if sentence is None else sentence.possible() for sentence in made]
+        return (
+            made
+            if free
+            else [None if sentence is None else sentence.possible() for sentence in made]
+        )
 
     @computed_once
     def graphs(self) -> Graphs:
@@ -84,8 +100,13 @@ class PrunedSentence(GraphSentence):
 
     def __init__(self, chains: PrunedChains, n: int):
         self.chains, self.n = chains, n
-        self.begin, self.end = chains.offsets[n : n + 2].tolist()  # counted from the first token of the chains
-        self.labels, self.of_labels, self._stand = chains.scores.space.labels, chains.scores.scheme, None
+        # counted from the first token of the chains
+        self.begin, self.end = chains.offsets[n : n + 2].tolist()
+        self.labels, self.of_labels, self._stand = (
+            chains.scores.space.labels,
+            chains.scores.scheme,
+            None,
+        )
         self.T = self.end - self.begin
 
     @computed_once
@@ -109,14 +130,16 @@ class PrunedSentence(GraphSentence):
     def tempered(self, temperature: float) -> "PrunedSentence":  # type: ignore[override]
         return PrunedSentence(self.chains.tempered(temperature), self.n)
 
-    # -- candidates ---------------------------------------------------------------------------------------------------
+    # -- candidates --------------------------------------------------------------------------------
 
     @computed_once
     def lists(self) -> LabelLists:
         return self.chains.scored.chart.lists.of(self.begin, self.end)
 
     def _with_lists(self, lists: LabelLists) -> "PrunedSentence":
-        chains = PrunedChains(self.chains.scores, lists, self.chains.first + self.begin, np.array([0, len(self)]))
+        chains = PrunedChains(
+            self.chains.scores, lists, self.chains.first + self.begin, np.array([0, len(self)])
+        )
         return PrunedSentence(chains, 0)
 
     def possible(self) -> "PrunedSentence":
@@ -128,8 +151,8 @@ class PrunedSentence(GraphSentence):
         return sentence
 
     def weight_of(self, codes: Array) -> float:
-        """The weight of a labelling; one with other labels weighs so much that its probability is that among its labels
-        and the candidates."""
+        """The weight of a labelling; one with other labels weighs so much that its probability is
+        that among its labels and the candidates."""
         others = np.flatnonzero(self.lists.places_of(np.asarray(codes)) < 0)
         if not len(others):
             return super().weight_of(codes)
@@ -146,9 +169,13 @@ class PrunedSentence(GraphSentence):
         T, U = len(self), len(codes)
         here = self.chains.scored.chart.lists.ptr[[self.begin, self.end]]
         state = np.full((T, U), -np.inf)
-        state[np.repeat(np.arange(T), np.diff(ptr)), local] = self.chains.scored.slots[slice(*here.tolist())]
+        state[np.repeat(np.arange(T), np.diff(ptr)), local] = self.chains.scored.slots[
+            slice(*here.tolist())
+        ]
         first, second = np.repeat(codes, U), np.tile(codes, U)
-        place = scores.parameters.sparse.places(first.astype(np.int64) * scores.space.n_labels + second)
+        place = scores.parameters.sparse.places(
+            first.astype(np.int64) * scores.space.n_labels + second
+        )
         pairs = np.where(place < 0, 0.0, scores.pairs[place])
         pairs[~scores.space.arc[first, second]] = -np.inf
         labels = tuple(self.labels[y] for y in codes.tolist())
@@ -156,10 +183,13 @@ class PrunedSentence(GraphSentence):
         space = assembled(labels, start, yes, pairs.reshape(U, U) > -np.inf, yes, 1)
         return Chain(Chains(state, pairs.reshape(1, -1), [(0, T)], space, scores.scheme), 0)
 
-    # -- the best labelling -------------------------------------------------------------------------------------------
+    # -- the best labelling ------------------------------------------------------------------------
 
-    def decode(self, decoder: str, *, number: int = 0, probabilities: bool = True, **options: Any) -> Decoding:
-        """The labelling that a decoder finds among candidates; "exact" adds candidates until it is proven."""
+    def decode(
+        self, decoder: str, *, number: int = 0, probabilities: bool = True, **options: Any
+    ) -> Decoding:
+        """The labelling that a decoder finds among candidates; "exact" adds candidates until it is
+        proven."""
         if self._path[1] == -np.inf:
             raise impossible(number)
         if decoder == "exact":
@@ -169,7 +199,9 @@ class PrunedSentence(GraphSentence):
             return self._judged(record) if probabilities else record._replace(exact=False, gap=None)
         if options.get("costs") is not None:
             options["costs"] = costs_among(options["costs"], self.labels, self.local.labels)
-        return self._judged(self.local.decode(decoder, number=number, probabilities=probabilities, **options))
+        return self._judged(
+            self.local.decode(decoder, number=number, probabilities=probabilities, **options)
+        )
 
     def decode_ruled(self, ruled: Any, decoder: str, **options: Any) -> Decoding:  # type: ignore[override]
         return self._judged(self.local.decode_ruled(ruled, decoder, **options))
@@ -186,8 +218,11 @@ class PrunedSentence(GraphSentence):
         gap = min(1.0, float(np.exp(min(high, 1.0)) - np.exp(min(low, 0.0))))
         return record._replace(exact=False, gap=max(gap, 5e-324), mass=proof.mass)
 
-    def _exact(self, max_expansions: int | None = None, time_limit: float | None = None) -> Decoding:
-        """The best labelling, after adding candidates where the bound fails: at most `max_expansions` of them."""
+    def _exact(
+        self, max_expansions: int | None = None, time_limit: float | None = None
+    ) -> Decoding:
+        """The best labelling, after adding candidates where the bound fails: at most
+        `max_expansions` of them."""
         sentence, begun, added = self, time.monotonic(), 0
         limit = np.inf if max_expansions is None else max_expansions
         for _ in range(ROUNDS):
@@ -208,12 +243,15 @@ class PrunedSentence(GraphSentence):
         if len(self) * scores.space.n_labels > MOST_NUMBERS:
             return Proof(None, None)
         rows = scores.rows(chains.first + self.begin, chains.first + self.end)
-        mass = float(np.exp(min(0.0, self.log_z() - scores.mass_bound(chains.scored, self.n, rows))))
+        mass = float(
+            np.exp(min(0.0, self.log_z() - scores.mass_bound(chains.scored, self.n, rows)))
+        )
         return Proof(scores.missed(chains.scored, self.n, self._made, rows), mass)
 
 
 def _enlarged(lists: LabelLists, bounds: Array, best: float, widest: int) -> LabelLists | None:
-    """Candidates with those labels added that may be better; None where tokens have too many already."""
+    """Candidates with those labels added that may be better; None where tokens have too many
+    already."""
     token, label = np.nonzero(bounds > best + SLACK)
     order = np.lexsort((-bounds[token, label], token))
     token, label = token[order], label[order]

@@ -1,9 +1,11 @@
-"""A scored sentence under users' rules: its labellings are those that satisfy the rules, whatever its structure.
+"""A scored sentence under users' rules: its labellings are those that satisfy the rules, whatever
+its structure.
 
-Everything is read off the product of its graph with the automaton of the rules (rules.product).  Marginals, spans,
-samples and probabilities are those among the labellings that satisfy the rules; a soft rule that is broken makes a
-labelling less probable by the factor exp(-weight).  Where the product is too large even without what is improbable
-(rules.product), there are no sums, and whatever needs them is refused."""
+Everything is read off the product of its graph with the automaton of the rules (rules.product).
+Marginals, spans, samples and probabilities are those among the labellings that satisfy the rules; a
+soft rule that is broken makes a labelling less probable by the factor exp(-weight).  Where the
+product is too large even without what is improbable (rules.product), there are no sums, and
+whatever needs them is refused."""
 
 from typing import Any
 
@@ -48,8 +50,8 @@ class RuledSentence(GraphSentence):
 
     @computed_once
     def _bound_paths(self) -> tuple[Bound, RuledPaths]:
-        """The rules of this sentence and its paths: of several graphs that it may have, those of the first with a
-        labelling that satisfies the rules."""
+        """The rules of this sentence and its paths: of several graphs that it may have, those of
+        the first with a labelling that satisfies the rules."""
         graphs = self.base.labelled_graphs()
         bound, paths = self._on(next(graphs))
         for graph in graphs:
@@ -61,7 +63,9 @@ class RuledSentence(GraphSentence):
     def _on(self, graph: LabelledGraph) -> tuple[Bound, RuledPaths]:
         tokens = None if self.words is None else self.words[self.number]
         candidates = graph.candidates(self.labels, len(self))
-        bound = bind(self.rules, Sentence(candidates, self.labels, tokens, self.number, self.base.of_labels))
+        bound = bind(
+            self.rules, Sentence(candidates, self.labels, tokens, self.number, self.base.of_labels)
+        )
         return bound, RuledPaths.of(graph, bound, self.labels, len(self))
 
     @property
@@ -74,18 +78,20 @@ class RuledSentence(GraphSentence):
         """The labellings that satisfy them."""
         return self._bound_paths[1]
 
-    # -- the best labellings ------------------------------------------------------------------------------------------
+    # -- the best labellings -----------------------------------------------------------------------
 
     def decode(self, decoder: str, **options: Any) -> Decoding:
-        """The best labelling, by the way that its structure has for rules; its probability is that without the
-        rules."""
+        """The best labelling, by the way that its structure has for rules; its probability is that
+        without the rules."""
         return self.base.decode_ruled(self, decoder, **{**options, "number": self.number})
 
     def best_by_automata(self, probabilities: bool) -> Decoding:
         """The best labelling, proven; its probability is that without the rules."""
         paths = self.paths.best()
         if not paths:
-            raise contradiction_in(self.paths.graph, self.bound, self.labels, len(self), self.number)
+            raise contradiction_in(
+                self.paths.graph, self.bound, self.labels, len(self), self.number
+            )
         score = float(self.paths.graph.arcs.score[paths[0].arcs].sum())
         log_p = min(0.0, score - self.base.log_z()) if probabilities else None
         labels = [self.labels[code] for code in paths[0].codes.tolist()]
@@ -98,10 +104,13 @@ class RuledSentence(GraphSentence):
         except TooLargeError:
             ranked = self._listed(n)
         if not ranked.codes and _contradictory(self.paths):
-            raise contradiction_in(self.paths.graph, self.bound, self.labels, len(self), self.number)
+            raise contradiction_in(
+                self.paths.graph, self.bound, self.labels, len(self), self.number
+            )
         if not ranked.codes:
             raise OptionError(
-                f"sentence {self.number}: none of the {LISTED:,} best labellings satisfies the rules; use decode"
+                f"sentence {self.number}: none of the {LISTED:,} best labellings satisfies the "
+                "rules; use decode"
             )
         return ranked
 
@@ -117,7 +126,10 @@ class RuledSentence(GraphSentence):
             if len(distinct) >= n or len(paths) < n_paths or n_paths >= MOST_PATHS:
                 chosen = distinct[:n]
                 score = self.paths.graph.arcs.score
-                return Ranked([path.codes for path in chosen], [float(score[path.arcs].sum()) for path in chosen])
+                return Ranked(
+                    [path.codes for path in chosen],
+                    [float(score[path.arcs].sum()) for path in chosen],
+                )
             n_paths *= 4
 
     def _listed(self, n: int) -> Ranked:
@@ -131,7 +143,7 @@ class RuledSentence(GraphSentence):
         rows.sort(key=lambda row: -row[0])
         return Ranked([codes for *_, codes in rows[:n]], [weight for _, weight, _ in rows[:n]])
 
-    # -- sums ---------------------------------------------------------------------------------------------------------
+    # -- sums --------------------------------------------------------------------------------------
 
     @computed_once
     def _product(self) -> Product:
@@ -139,8 +151,9 @@ class RuledSentence(GraphSentence):
             return self.paths.whole()
         except TooLargeError:
             raise NoSumsError(
-                f"sentence {self.number}: the rules leave too many possibilities in {len(self)} tokens for "
-                "probabilities; give fewer rules, name fewer labels in them, or ask for labels without probabilities"
+                f"sentence {self.number}: the rules leave too many possibilities in {len(self)} "
+                "tokens for probabilities; give fewer rules, name fewer labels in them, or ask for "
+                "labels without probabilities"
             ) from None
 
     @computed_once
@@ -174,7 +187,11 @@ class RuledSentence(GraphSentence):
     def weight_of(self, codes: Array) -> float:
         """The weight of a labelling; minus infinity where it breaks a hard rule."""
         labels = [self.labels[code] for code in np.asarray(codes).tolist()]
-        return self.base.weight_of(codes) - self.bound.cost(labels) if self.bound.satisfied(labels) else -np.inf
+        return (
+            self.base.weight_of(codes) - self.bound.cost(labels)
+            if self.bound.satisfied(labels)
+            else -np.inf
+        )
 
     def spans_in(self, labels: list[str]) -> list[Span]:
         return self.base.spans_in(labels)

@@ -1,6 +1,8 @@
-"""The command line: one module per command or two, and one plain line for everything that goes wrong.
+"""The command line: one module per command or two, and one plain line for everything that goes
+wrong.
 
-Nothing heavy is imported here or at the top of a command's module, so that `--help` answers at once.
+Nothing heavy is imported here or at the top of a command's module, so that `--help` answers at
+once.
 """
 
 import os
@@ -19,8 +21,8 @@ from labelwright.engine.choice import is_own_process
 from labelwright.errors import LabelwrightError, reason_of
 from labelwright.wording import did_you_mean, printable
 
-# Each command is `NAME_command` of its module, which is imported when the command is asked for: a Command, or a
-# function that makes one for the arguments that it is given.
+# Each command is `NAME_command` of its module, which is imported when the command is asked for: a
+# Command, or a function that makes one for the arguments that it is given.
 COMMANDS = {
     "train": ("train", "Train a model from a column file."),
     "tag": ("tag", "Label a file or a stream with a model."),
@@ -63,7 +65,9 @@ class Labelwright(click.Group):
     def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[Any, Any, list[str]]:
         name, *rest = args
         if name not in COMMANDS:
-            raise click.UsageError(f"No such command {name!r}{did_you_mean(name, COMMANDS, 0.6)}", ctx)
+            raise click.UsageError(
+                f"No such command {name!r}{did_you_mean(name, COMMANDS, 0.6)}", ctx
+            )
         self.wanted = command_named(name, rest)
         return name, self.wanted, rest
 
@@ -76,18 +80,26 @@ class Labelwright(click.Group):
 
 
 def _application() -> Labelwright:
-    about = "Label sequences on a CPU: train a tagger from a column file, label text with it, and know how sure it is."
+    about = (
+        "Label sequences on a CPU: train a tagger from a column file, label text with it, and know "
+        "how sure it is."
+    )
     epilog = "New here? Try `labelwright demo`. Options of a command: `labelwright train --help`."
     group = Labelwright("labelwright", help=about, epilog=epilog, context_settings=CONTEXT)
     return click.version_option(__version__, message="labelwright %(version)s")(group)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code: 2 for what a user can mend, 1 for our mistakes, 130 for Ctrl-C, 143 for
-    SIGTERM, 129 for SIGHUP."""
+    """Run one command and return its exit code: 2 for what a user can mend, 1 for our mistakes, 130
+    for Ctrl-C, 143 for SIGTERM, 129 for SIGHUP."""
     given = list(sys.argv[1:] if arguments is None else arguments)
-    # Streams that the caller has closed get a file: to read or write data there is an error, messages are lost.
-    for name, mode, way in ("stdin", "r", os.O_WRONLY), ("stdout", "w", os.O_RDONLY), ("stderr", "w", os.O_WRONLY):
+    # Streams that the caller has closed get a file: to read or write data there is an error,
+    # messages are lost.
+    for name, mode, way in (
+        ("stdin", "r", os.O_WRONLY),
+        ("stdout", "w", os.O_RDONLY),
+        ("stderr", "w", os.O_WRONLY),
+    ):
         if getattr(sys, name) is None:
             stream: Any = open(os.open(os.devnull, way), mode, errors="backslashreplace")  # noqa: SIM115
             stream.buffer.raw.name = f"<{name}>"
@@ -138,10 +150,18 @@ def _explained(error: Exception, flags: Mapping[str, str]) -> tuple[str, int]:
         see = f" (see {context.command_path} --help)" if context is not None else ""
         return error.format_message().rstrip(".") + see, 2
     if isinstance(error, OSError):
-        return f"{error.filename or '<stdout>: cannot write'}: {reason_of(error) or type(error).__name__}", 2
+        return (
+            f"{error.filename or '<stdout>: cannot write'}: "
+            f"{reason_of(error) or type(error).__name__}",
+            2,
+        )
     if isinstance(error, MemoryError):
         fewer = "raise --min-count, or use fewer sentences, latent states or a smaller template"
-        return f"not enough memory; {fewer if '--min-count' in flags.values() else 'give less input at a time'}", 2
+        return (
+            "not enough memory; "
+            f"{fewer if '--min-count' in flags.values() else 'give less input at a time'}",
+            2,
+        )
     what = f"{type(error).__name__}: {error}"
     return f"unexpected error, a mistake of ours: {what} (LABELWRIGHT_DEBUG=1 shows where)", 1
 

@@ -18,15 +18,32 @@ MODEL = "Model"
 
 
 @command(
-    argument("texts", "TEXTS", "Plain text, JSON lines with `text`, or Label Studio's tasks.", several=True),
+    argument(
+        "texts",
+        "TEXTS",
+        "Plain text, JSON lines with `text`, or Label Studio's tasks.",
+        several=True,
+    ),
     option(
         "-o --output FILE",
-        "Where answers go: JSON lines, which train and doccano read; `convert` makes Label Studio's tasks.",
+        (
+            "Where answers go: JSON lines, which train and doccano read; `convert` makes Label "
+            "Studio's tasks."
+        ),
     ),
-    option("--labels TYPES", "The types to mark, as in PER,LOC; more can be added on the page.", DATA),
-    option("--seed-words TYPE=WORDS", "Words to mark from the start: PER=Ada,Alan; repeatable.", DATA, Texts()),
+    option(
+        "--labels TYPES", "The types to mark, as in PER,LOC; more can be added on the page.", DATA
+    ),
+    option(
+        "--seed-words TYPE=WORDS",
+        "Words to mark from the start: PER=Ada,Alan; repeatable.",
+        DATA,
+        Texts(),
+    ),
     *usual.SPLITTING,
-    option("--model MODEL", "A model to begin with, trained on words.", MODEL, shown="none: from zero"),
+    option(
+        "--model MODEL", "A model to begin with, trained on words.", MODEL, shown="none: from zero"
+    ),
     option("--save MODEL", "Keep the learnt model in this file.", MODEL),
     option(
         "--port PORT",
@@ -43,8 +60,9 @@ def annotate_command(o: Any) -> None:
       labelwright annotate letters.txt -o letters.jsonl --model a.crf --save b.crf
       labelwright train letters.jsonl -o names.crf --template ner
 
-    Open the address that is shown. Each answer is on the disk before the next sentence is shown: whatever happens,
-    start the same command again and go on. The file has one line for each sentence that was labelled.
+    Open the address that is shown. Each answer is on the disk before the next sentence is shown:
+    whatever happens, start the same command again and go on. The file has one line for each
+    sentence that was labelled.
 
     It needs FastAPI and uvicorn: pip install 'labelwright[serve]'.
     """
@@ -53,7 +71,10 @@ def annotate_command(o: Any) -> None:
     if o.output is None:
         raise OptionError("-o: missing; name the file for your answers, as in -o answers.jsonl")
     if o.output.lower().endswith(tuple(CODECS)) or not os.path.basename(o.output):
-        raise OptionError(f"-o: {o.output}: expected the name of a file that is not compressed, as in answers.jsonl")
+        raise OptionError(
+            f"-o: {o.output}: expected the name of a file that is not compressed, as in "
+            "answers.jsonl"
+        )
     check_target(o.output, [*o.texts, o.model])
     if o.save is not None:
         check_target(o.save, [*o.texts, o.output], for_model=True)
@@ -82,7 +103,10 @@ def annotate_command(o: Any) -> None:
 
     def ready(address: str) -> None:
         done = len(file.answers)
-        say(f"{counted(len(labelling.texts), 'sentence')}, {done:,} answered; open {address} (Ctrl-C stops)")
+        say(
+            f"{counted(len(labelling.texts), 'sentence')}, {done:,} answered; open {address} "
+            "(Ctrl-C stops)"
+        )
 
     if not os.environ.get("LABELWRIGHT_DEBUG"):  # tracebacks, as of a start that Ctrl-C has ended
         logging.getLogger("uvicorn.error").addHandler(logging.NullHandler())
@@ -94,7 +118,8 @@ def annotate_command(o: Any) -> None:
 
 
 def _base(path: str) -> tuple[bytes, Any]:
-    """The bytes of a model to begin with, and how it splits texts; one that cannot learn from answers is refused."""
+    """The bytes of a model to begin with, and how it splits texts; one that cannot learn from
+    answers is refused."""
     from labelwright.modelfile import content_of
     from labelwright.taggers.arguments import check_reads_words
     from labelwright.taggers.base import PROBABILITY
@@ -106,7 +131,9 @@ def _base(path: str) -> tuple[bytes, Any]:
         what = "cannot go on learning from answers that are partly unknown, with probabilities"
         raise OptionError(f"--model: {path}: a {type(model).__name__} {what}; use a CRF")
     if model.scheme_ is None:
-        raise OptionError(f"--model: {path}: its labels mark no spans (B-PER, I-PER, O), which are labelled here")
+        raise OptionError(
+            f"--model: {path}: its labels mark no spans (B-PER, I-PER, O), which are labelled here"
+        )
     return content_of(path), model.tokenizer()
 
 
@@ -121,14 +148,18 @@ def _texts(path: str) -> list[str]:
         told = opened(path)
         file = file if told.format in ("columns", "crfsuite") else told
     if file.format not in TEXTS:
-        raise CorpusError(f"{file.name}: holds {file.format}, expected text: plain, or JSON with `text`")
+        raise CorpusError(
+            f"{file.name}: holds {file.format}, expected text: plain, or JSON with `text`"
+        )
     return [each.text for each in texts_of(file)]
 
 
 def _seeds(given: str) -> list[tuple[str, str]]:
     kind, equals, words = given.partition("=")
     if not equals or not kind.strip() or not split_names(words):
-        raise OptionError(f"--seed-words: {given!r:.60}: expected a type and its words, as in PER=Ada,Alan")
+        raise OptionError(
+            f"--seed-words: {given!r:.60}: expected a type and its words, as in PER=Ada,Alan"
+        )
     from labelwright.serve.labelling import checked_type
 
     return [(word, checked_type(kind.strip())) for word in split_names(words) if word]

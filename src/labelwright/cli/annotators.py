@@ -1,8 +1,8 @@
-"""labelwright rank and doubts: unlabelled sentences in the order in which to label them, and labels of training data
-that look wrong.
+"""labelwright rank and doubts: unlabelled sentences in the order in which to label them, and labels
+of training data that look wrong.
 
-As for `train`, the command `doubts` is made for the tagger that is asked for, with the same options for data and
-settings.
+As for `train`, the command `doubts` is made for the tagger that is asked for, with the same options
+for data and settings.
 """
 
 import os
@@ -33,7 +33,10 @@ SHOWN = 20  # sentences or doubts of the table, where no number is asked for
 WIDTH = 90  # characters of a sentence in the table
 RANKING = "Ranking"
 TO = option(
-    "--to NAME", "What -o writes: columns, jsonl, doccano or label-studio.", OUTPUT, shown="as the name of FILE says"
+    "--to NAME",
+    "What -o writes: columns, jsonl, doccano or label-studio.",
+    OUTPUT,
+    shown="as the name of FILE says",
 )
 
 
@@ -43,12 +46,15 @@ class Pool(NamedTuple):
     names: list[str]  # of the columns
     rows: list[list[tuple[str, ...]]]  # [N][T]  all columns
     inputs: list[Any]  # [N]  what the model reads
-    texts: "list[tuple[str | None, list[Place]]]"  # [N]  the text of a sentence, where there is one, and its tokens
+    # [N]  the text of a sentence, where there is one, and its tokens
+    texts: "list[tuple[str | None, list[Place]]]"
 
 
 @command(
     argument("model", "MODEL", "A model file that `labelwright train` wrote."),
-    argument("input", "UNLABELLED", "Unlabelled sentences: column file, text (--text), JSON lines, or -."),
+    argument(
+        "input", "UNLABELLED", "Unlabelled sentences: column file, text (--text), JSON lines, or -."
+    ),
     usual.ALL_COLUMNS,
     usual.FORMAT,
     option("--text", "UNLABELLED is plain text.", DATA),
@@ -56,15 +62,17 @@ class Pool(NamedTuple):
     usual.MAX_INPUT,
     option(
         "--by NAME",
-        "sequence (entropy of all labellings), sequence-mean (per token), token, token-max (mean, largest entropy of a "
-        "token), span (entropies of all spans), least-confidence, margin.",
+        "sequence (entropy of all labellings), sequence-mean (per token), token, token-max (mean, "
+        "largest entropy of a token), span (entropies of all spans), least-confidence, margin.",
         RANKING,
         default="sequence",
     ),
     option("--diverse", "Uncertain, and unlike the sentences ranked before.", RANKING),
     option("--layer NAME", "The layer of a cascade that is asked.", RANKING, shown="the highest"),
     option("--top N", "The first N sentences.", RANKING, POSITIVE, shown="all"),
-    option("-o --output FILE", "Write the sentences with predicted labels, for annotators.", OUTPUT),
+    option(
+        "-o --output FILE", "Write the sentences with predicted labels, for annotators.", OUTPUT
+    ),
     TO,
     option("--scores", "Column files: one more column, the score of the sentence.", OUTPUT),
     option("--rest FILE", "Write the sentences that are not among the first N as columns.", OUTPUT),
@@ -74,19 +82,21 @@ class Pool(NamedTuple):
 def rank_command(o: Any) -> None:
     """Rank unlabelled sentences: what to label next, the most uncertain first.
 
-    Without -o, a table of the first sentences is shown.  -o writes them with the predicted labels, to be corrected:
-    as columns (the input with one more column, ready for `labelwright train`), as JSON lines, or for doccano or
-    Label Studio. --rest writes the others, to choose from in the next round.
+    Without -o, a table of the first sentences is shown.  -o writes them with the predicted labels,
+    to be corrected: as columns (the input with one more column, ready for `labelwright train`), as
+    JSON lines, or for doccano or Label Studio. --rest writes the others, to choose from in the next
+    round.
 
     \b
       labelwright rank model.crf pool.txt --top 200 -o next.txt --rest rest.txt
       labelwright rank model.crf pool.txt --by span --diverse --top 50 -o a.jsonl
       labelwright rank model.crf texts.txt --text --to label-studio -o tasks.json
 
-    sequence is exact for CRFs and segment models, and estimated from samples for latent models; token, span,
-    least-confidence and margin are exact.  Perceptrons need calibration (train with --dev); they and memory-based
-    models can be asked by margin, a difference of scores.  sequence and span prefer long sentences, which hold more
-    to learn; where the effort is counted in words, use sequence-mean.
+    sequence is exact for CRFs and segment models, and estimated from samples for latent models;
+    token, span, least-confidence and margin are exact.  Perceptrons need calibration (train with
+    --dev); they and memory-based models can be asked by margin, a difference of scores.  sequence
+    and span prefer long sentences, which hold more to learn; where the effort is counted in words,
+    use sequence-mean.
     """
     from labelwright.active.annotator_files import ToAnnotate, annotator_file, format_for
     from labelwright.active.ranking import rank
@@ -98,15 +108,30 @@ def rank_command(o: Any) -> None:
     for path in filter(None, (o.output, o.rest)):
         check_target(path, [o.model, o.input])
     tagger = load_model(o.model, o.n_jobs)
-    pool = _read(tagger, Source(o.input, text_format(o), o.columns, None, tokenizer_given(tagger.tokenizer(), o)))
+    pool = _read(
+        tagger,
+        Source(o.input, text_format(o), o.columns, None, tokenizer_given(tagger.tokenizer(), o)),
+    )
     ranked = rank(tagger, pool.inputs, o.by, top=o.top, diverse=o.diverse, layer=o.layer)
     if target is not None:
         items = []
         for number, each in enumerate(ranked, 1):
-            facts = {"rank": number, "sentence": each.sentence, "score": round(each.score, 6), "by": o.by}
+            facts = {
+                "rank": number,
+                "sentence": each.sentence,
+                "score": round(each.score, 6),
+                "by": o.by,
+            }
             more = [[f"{each.score:.4f}"] * len(each.labels)] if o.scores else []
-            items.append(ToAnnotate(pool.rows[each.sentence], each.labels, facts, more, *pool.texts[each.sentence]))
-        write_bytes(target, annotator_file(items, pool.names, "jsonl" if o.json else format_for(target, o.to)))
+            items.append(
+                ToAnnotate(
+                    pool.rows[each.sentence], each.labels, facts, more, *pool.texts[each.sentence]
+                )
+            )
+        write_bytes(
+            target,
+            annotator_file(items, pool.names, "jsonl" if o.json else format_for(target, o.to)),
+        )
     else:
         show(*_ranked_lines(pool, ranked, o.by, o.top))
     if not pool.rows:
@@ -123,7 +148,10 @@ def rank_command(o: Any) -> None:
     if o.output is not None and o.output != "-":
         tokens = counted(sum(len(each.labels) for each in ranked), "token")
         scores = f", {o.by} {ranked[0].score:.4g} to {ranked[-1].score:.4g}" if ranked else ""
-        say(f"{o.output}: {len(ranked):,} of {counted(len(pool.rows), 'sentence')}, {tokens}{scores}")
+        say(
+            f"{o.output}: {len(ranked):,} of {counted(len(pool.rows), 'sentence')}, "
+            f"{tokens}{scores}"
+        )
 
 
 def _check_format(to: str | None, output: str | None, as_json: bool = False) -> None:
@@ -144,10 +172,13 @@ def _read(model: Any, source: Source) -> Pool:
     for piece in source.file_pieces(model):
         corpus, split = piece.data, piece.split
         inputs = inputs_of(model, corpus)
-        shown = inputs if "form" in corpus.names and "upos" in corpus.names else corpus  # of CoNLL-U not all columns
+        # of CoNLL-U not all columns
+        shown = inputs if "form" in corpus.names and "upos" in corpus.names else corpus
         pool.names[:] = shown.names
         for sentence in shown.renamed(shown.names, None).X:
-            pool.rows.append([token if isinstance(token, tuple) else (token,) for token in sentence])
+            pool.rows.append(
+                [token if isinstance(token, tuple) else (token,) for token in sentence]
+            )
         pool.inputs.extend(inputs.X)
         if split is None:
             pool.texts.extend([(None, [])] * len(corpus))
@@ -159,7 +190,9 @@ def _read(model: Any, source: Source) -> Pool:
     return pool
 
 
-def _ranked_lines(pool: Pool, ranked: "list[RankedSentence]", by: str, top: int | None) -> list[str]:
+def _ranked_lines(
+    pool: Pool, ranked: "list[RankedSentence]", by: str, top: int | None
+) -> list[str]:
     """A table of the first sentences, with what the model would mark in them in brackets."""
     from labelwright.corpus.schemes import is_chunk_label
     from labelwright.corpus.spans import spans_of
@@ -175,19 +208,22 @@ def _ranked_lines(pool: Pool, ranked: "list[RankedSentence]", by: str, top: int 
         table.append((str(number), f"{each.sentence:,}", f"{each.score:.4g}", text))
     lines = align(table, {3})
     if len(shown) < len(ranked):
-        lines.append(f"{counted(len(ranked) - len(shown), 'further sentence')}; --top N shows N, -o FILE writes all")
+        lines.append(
+            f"{counted(len(ranked) - len(shown), 'further sentence')}; --top N shows N, -o FILE "
+            "writes all"
+        )
     return lines
 
 
-# -- labelwright doubts -----------------------------------------------------------------------------------------------
+# -- labelwright doubts ----------------------------------------------------------------------------
 
 AROUND = 4  # words of context on either side
 HEADS = ("sentence", "P(gold)", "gold", "suggested", "P", "text")
 LOOKING = "Doubts"
 DOUBTS_HELP = """\
-Find labels of the training data that look wrong: the data are cut into folds, each fold is labelled by a
-model that is trained on the others, and labels come first which this model finds improbable while it is sure of
-another one.  Options for data and settings are those of `labelwright train`.
+Find labels of the training data that look wrong: the data are cut into folds, each fold is labelled
+by a model that is trained on the others, and labels come first which this model finds improbable
+while it is sure of another one.  Options for data and settings are those of `labelwright train`.
 
 \b
   labelwright doubts train.txt --template ner
@@ -195,13 +231,15 @@ another one.  Options for data and settings are those of `labelwright train`.
   labelwright doubts train.txt --model semi-crf --folds 10 --json
   labelwright doubts train.txt --apply look.txt -o corrected.txt
 
-A doubt is a span to which the model prefers another, or none, or a probable span where none is annotated (--by span);
-or a token with a label to which it prefers another (--by token).  -o writes the sentences with doubts, the most
-doubtful first: as columns, the file with four more columns (the predicted label, the probability of the annotated
-label, the number of the doubt on its tokens, _ on others, and the number of the sentence in TRAIN).  Correct the label
-column there, and --apply puts these labels back into TRAIN.  Labels that no other fold has get probability 0.
-Of labels that are known in part, those that are unknown (_) are never doubted, and sets (B-PER|B-ORG) by the
-probability of the whole set.  Settings of a recipe for a search or development data are not used.
+A doubt is a span to which the model prefers another, or none, or a probable span where none is
+annotated (--by span); or a token with a label to which it prefers another (--by token).  -o writes
+the sentences with doubts, the most doubtful first: as columns, the file with four more columns (the
+predicted label, the probability of the annotated label, the number of the doubt on its tokens, _ on
+others, and the number of the sentence in TRAIN).  Correct the label column there, and --apply puts
+these labels back into TRAIN.  Labels that no other fold has get probability 0.
+Of labels that are known in part, those that are unknown (_) are never doubted, and sets
+(B-PER|B-ORG) by the probability of the whole set.  Settings of a recipe for a search or development
+data are not used.
 """
 OWN = [
     option(
@@ -211,11 +249,20 @@ OWN = [
         Choice(["span", "token", "sentence"]),
         shown="span where labels follow a scheme, otherwise token",
     ),
-    recipe_key(option("--folds K", "Folds of the cross-validation.", LOOKING, Whole(Bounds(AtLeast(2))), 5)),
-    option("--layer NAME", "The layer of a cascade whose labels are looked at.", LOOKING, shown="the highest"),
+    recipe_key(
+        option("--folds K", "Folds of the cross-validation.", LOOKING, Whole(Bounds(AtLeast(2))), 5)
+    ),
+    option(
+        "--layer NAME",
+        "The layer of a cascade whose labels are looked at.",
+        LOOKING,
+        shown="the highest",
+    ),
     option("--top N", "The first N doubts.", LOOKING, POSITIVE, shown="all"),
     option(
-        "--apply FILE", "Look for no doubts: FILE, from -o, is corrected; write TRAIN with its labels to -o.", LOOKING
+        "--apply FILE",
+        "Look for no doubts: FILE, from -o, is corrected; write TRAIN with its labels to -o.",
+        LOOKING,
     ),
     option("-o --output FILE", "Write the sentences with doubts, for annotators.", OUTPUT),
     TO,
@@ -238,27 +285,40 @@ def doubts_command(given: Sequence[str]) -> TrainCommand:
 
 
 def _doubts(source: str, name: str, options: dict[str, Any]) -> None:
-    """Cross-validate, and show or write what is doubtful; or write the data with corrected labels."""
+    """Cross-validate, and show or write what is doubtful; or write the data with corrected
+    labels."""
     from labelwright.active.annotator_files import annotator_file, format_for
     from labelwright.active.suspicious import doubts
     from labelwright.corpus.compressed import write_bytes
 
     asked = request(name, {**RUN, **{each.name: each for each in OWN}}, options)
-    asked = asked._replace(values={key: value for key, value in asked.values.items() if key not in NOT_USED})
-    output, top, to, folds = asked.get("output"), asked.get("top"), asked.get("to"), asked.get("folds", 5)
+    asked = asked._replace(
+        values={key: value for key, value in asked.values.items() if key not in NOT_USED}
+    )
+    output, top, to, folds = (
+        asked.get("output"),
+        asked.get("top"),
+        asked.get("to"),
+        asked.get("folds", 5),
+    )
     quiet = bool(asked.get("quiet"))
     _check_format(to, output)
     if output is not None:
         check_target(output, [source, *asked.files(), asked.get("apply")])
     if asked.get("apply") is not None:
         if output is None:
-            raise OptionError("--apply: add -o FILE for the corrected data, or -o - for standard output")
+            raise OptionError(
+                "--apply: add -o FILE for the corrected data, or -o - for standard output"
+            )
         if to not in (None, "columns"):
             raise OptionError("--to: not with --apply, which writes columns; leave it out")
     model = tagger(asked, {}) if asked.get("apply") is None else None
     data, _ = read_data(source, asked, asked.kind._label_columns(asked.table))
     if has_attributes(data):
-        raise OptionError(f"{source}: CRFsuite's data have no words to show; use labelwright.active.doubts in Python")
+        raise OptionError(
+            f"{source}: CRFsuite's data have no words to show; use labelwright.active.doubts in "
+            "Python"
+        )
     column = data.label or str(asked.get("layer") or list(asked.table["layers"])[-1]["name"])
     if model is None:
         _apply(data, column, asked.values["apply"], output, quiet)
@@ -267,7 +327,10 @@ def _doubts(source: str, name: str, options: dict[str, Any]) -> None:
 
     def progress(part: Any) -> None:
         sizes = f"{part.n_train:,} + {part.n_test:,} sentences"
-        say(f"fold {next(done)}/{folds}  {sizes}  {counted(part.n_doubts, 'doubt')}  {part.seconds:.2f} s")
+        say(
+            f"fold {next(done)}/{folds}  {sizes}  {counted(part.n_doubts, 'doubt')}  "
+            f"{part.seconds:.2f} s"
+        )
 
     asking = {key: asked.get(key) for key in ("by", "layer", "random_state")}
     with asked.named():
@@ -280,10 +343,18 @@ def _doubts(source: str, name: str, options: dict[str, Any]) -> None:
         if output != "-" and not quiet:
             say(f"{output}: {counted(len(chosen), 'doubt')} in {counted(len(items), 'sentence')}")
     if asked.get("json") or output is None:
-        facts = {"by": result.by, "sentences": len(data), "doubts": [_fact(data, each) for each in chosen]}
+        facts = {
+            "by": result.by,
+            "sentences": len(data),
+            "doubts": [_fact(data, each) for each in chosen],
+        }
         most = top or SHOWN
         left = counted(len(result.doubts) - most, "further doubt")
-        more = [f"{left}; {'' if top else '--top N shows N, '}-o FILE writes them"] if len(result.doubts) > most else []
+        more = (
+            [f"{left}; {'' if top else '--top N shows N, '}-o FILE writes them"]
+            if len(result.doubts) > most
+            else []
+        )
         report(facts, bool(asked.get("json")), lambda _: [*_doubt_lines(facts, most), *more])
 
 
@@ -292,13 +363,17 @@ def _apply(data: "Corpus", column: str, path: str, output: str, quiet: bool) -> 
     from labelwright.corpus import write_columns
 
     made = corrected(data, read_corrections(path, len(data.names)), column)
-    changed = sum(old != new for old, new in zip(data.tokens(column), made.tokens(column), strict=True))
+    changed = sum(
+        old != new for old, new in zip(data.tokens(column), made.tokens(column), strict=True)
+    )
     write_columns(made, output)
     if output != "-" and not quiet:
         say(f"{output}: {counted(changed, 'label')} of {counted(made.n_tokens, 'token')} changed")
 
 
-def _items(data: "Corpus", result: "Doubts", chosen: "Sequence[Doubt]", column: str) -> "list[ToAnnotate]":
+def _items(
+    data: "Corpus", result: "Doubts", chosen: "Sequence[Doubt]", column: str
+) -> "list[ToAnnotate]":
     """The sentences of the chosen doubts, the most doubtful first."""
     from labelwright.active.annotator_files import ToAnnotate
 
@@ -330,8 +405,9 @@ def _fact(data: "Corpus", doubt: "Doubt") -> dict[str, Any]:
 
 
 def _doubt_lines(facts: dict[str, Any], most: int) -> list[str]:
-    """A table of doubts, each with some words around it: the annotated span in brackets and, where it has other bounds,
-    the suggested one in braces.  Of a doubt about a sentence as a whole there is nothing to suggest."""
+    """A table of doubts, each with some words around it: the annotated span in brackets and, where
+    it has other bounds, the suggested one in braces.  Of a doubt about a sentence as a whole there
+    is nothing to suggest."""
     rows = []
     for each in facts["doubts"][:most]:
         words, gold, suggested = list(each["tokens"]), each["gold"], each["suggested"]
@@ -340,7 +416,10 @@ def _doubt_lines(facts: dict[str, Any], most: int) -> list[str]:
             rows.append([*row, shortened(" ".join(words), WIDTH)])
             continue
         annotated, other = (span and (span["start"], span["end"]) for span in (gold, suggested))
-        for place, (left, right) in ((other if other != annotated else None, "{}"), (annotated, "[]")):
+        for place, (left, right) in (
+            (other if other != annotated else None, "{}"),
+            (annotated, "[]"),
+        ):
             if place:
                 words[place[0]] = f"{left}{words[place[0]]}"
                 words[place[1] - 1] += right
@@ -350,4 +429,6 @@ def _doubt_lines(facts: dict[str, Any], most: int) -> list[str]:
         rows.append([*row, *types, f"{each['suggested_probability']:.3f}", text])
     if not rows:
         return ["no doubts: the models agree with every label"]
-    return align([HEADS if facts["by"] != "sentence" else (*HEADS[:2], HEADS[-1]), *rows], range(2, 6))
+    return align(
+        [HEADS if facts["by"] != "sentence" else (*HEADS[:2], HEADS[-1]), *rows], range(2, 6)
+    )

@@ -4,7 +4,14 @@ from dataclasses import replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
-from labelwright.cli.files import check_target, file_options, is_conllu, is_model, read_noting, split_names
+from labelwright.cli.files import (
+    check_target,
+    file_options,
+    is_conllu,
+    is_model,
+    read_noting,
+    split_names,
+)
 from labelwright.cli.options import LABELLED, MAX_INPUT, SCHEME_NAMES, argument, command, option
 from labelwright.cli.show import say
 from labelwright.errors import CorpusError, OptionError
@@ -19,21 +26,28 @@ NOT_WRITTEN = (".jsonl", ".ndjson", ".parquet")  # formats that are only read
 
 
 @command(
-    argument("source", "IN", "A file with sentences, in any format that train reads, -, or a model."),
     argument(
-        "target", "OUT", "Column file (.gz .bz2 .xz too), .conllu, .json (Label Studio), -, or a model, by suffix."
+        "source", "IN", "A file with sentences, in any format that train reads, -, or a model."
+    ),
+    argument(
+        "target",
+        "OUT",
+        "Column file (.gz .bz2 .xz too), .conllu, .json (Label Studio), -, or a model, by suffix.",
     ),
     *LABELLED,
     MAX_INPUT,
     option("--keep NAMES", "Write only these columns, in this order."),
     option("--from-scheme NAME", "The scheme of the labels.", shown="as they look"),
     option("--to-scheme NAME", f"Rewrite the labels as {SCHEME_NAMES}."),
-    option("--repair", "Correct labels that break their scheme, keeping the chunks that conlleval reads."),
+    option(
+        "--repair",
+        "Correct labels that break their scheme, keeping the chunks that conlleval reads.",
+    ),
     option("-q --quiet", "No summary."),
 )
 def convert_command(o: Any) -> None:
-    """Convert files with sentences to plain or compressed column files, CoNLL-U, and other label schemes; or models to
-    and from those of other programs.
+    """Convert files with sentences to plain or compressed column files, CoNLL-U, and other label
+    schemes; or models to and from those of other programs.
 
     \b
       labelwright convert train.iob1.txt train.bioes.txt.gz --to-scheme bioes
@@ -59,14 +73,19 @@ def convert_command(o: Any) -> None:
     check_target(o.target)
     suffixes = [suffix for suffix in PurePath(o.target.lower()).suffixes if suffix not in CODECS]
     if suffixes and suffixes[-1] in NOT_WRITTEN:
-        told = f"{suffixes[-1]} files are read, not written; name an OUT with columns, or a .conllu file"
+        told = (
+            f"{suffixes[-1]} files are read, not written; name an OUT with columns, or a .conllu "
+            "file"
+        )
         raise OptionError(f"{o.target}: {told}")
     file = opened(o.source, o.format, named=o.columns is not None or o.label is not None)
     if suffixes[-1:] == [".json"]:
         _convert_texts(o, file)
         return
     if file.format == "crfsuite":
-        raise CorpusError(f"{file.name}: holds attributes (CRFsuite's data), which cannot be written as columns")
+        raise CorpusError(
+            f"{file.name}: holds attributes (CRFsuite's data), which cannot be written as columns"
+        )
     if file.format == "conllu" and o.columns is not None:
         raise OptionError("--columns: CoNLL-U names its columns itself; choose some with --keep")
     corpus, changed = read_noting(file, o.columns, o.label, file_options(o)), 0
@@ -93,10 +112,16 @@ def _convert_texts(o: Any, file: "OpenFile") -> None:
     from labelwright.corpus.compressed import write_bytes
     from labelwright.corpus.file_formats import TEXTS, texts_of
 
-    others = [flag for name, flag in convert_command.flags.items() if name in o.given and name not in SAID_OF_TEXTS]
+    others = [
+        flag
+        for name, flag in convert_command.flags.items()
+        if name in o.given and name not in SAID_OF_TEXTS
+    ]
     if file.format not in TEXTS or others:
         wrong = others[0] if others else f"{file.name}: holds {file.format}"
-        raise OptionError(f"{wrong}: tasks of Label Studio (.json) are made of annotated texts as they are")
+        raise OptionError(
+            f"{wrong}: tasks of Label Studio (.json) are made of annotated texts as they are"
+        )
     texts = texts_of(file)
     write_bytes(o.target, label_studio_file(texts))
     if not o.quiet:
@@ -111,7 +136,9 @@ def _convert_model(source: str, target: str, quiet: bool) -> None:
 
     check_target(target, [source], for_model=True)
     if is_model(target):
-        raise OptionError(f"{target}: is a model, which this command would replace; name another file to write")
+        raise OptionError(
+            f"{target}: is a model, which this command would replace; name another file to write"
+        )
     model, form, lost = load(source), formats.format_of(target), list[str]()
     with open(source, "rb") as file:
         is_foreign = file.read(9).startswith(tuple(FOREIGN))
@@ -121,7 +148,9 @@ def _convert_model(source: str, target: str, quiet: bool) -> None:
         n_features = model.save(target)._extractor.n_features
     else:
         suffixes = ", ".join(formats.FORMATS.values())
-        raise OptionError(f"{source}: is a model of labelwright already; name an OUT that ends with {suffixes}")
+        raise OptionError(
+            f"{source}: is a model of labelwright already; name an OUT that ends with {suffixes}"
+        )
     if not quiet:
         say(f"{target}: {counted(len(model.classes_), 'label')}, {counted(n_features, 'feature')}")
     if lost and not quiet:
@@ -129,7 +158,8 @@ def _convert_model(source: str, target: str, quiet: bool) -> None:
 
 
 def _relabelled(corpus: "Corpus", source: str | None, target: str | None, repair: bool) -> "Corpus":
-    """Labels in another scheme; labels that break their own are an error unless they are to be repaired."""
+    """Labels in another scheme; labels that break their own are an error unless they are to be
+    repaired."""
     from labelwright.corpus import detect_scheme, validate
     from labelwright.corpus.partial_labels import check_known
     from labelwright.corpus.schemes import check_scheme
@@ -139,8 +169,8 @@ def _relabelled(corpus: "Corpus", source: str | None, target: str | None, repair
     scheme = check_scheme(source) if source else detect_scheme(values, corpus.y)
     if scheme is None:
         raise CorpusError(
-            f"{corpus.source}: column {corpus.label} has no chunk labels (B-X, I-X, O, ...), but such as "
-            f"{values[0]!r}; name the right column with --label"
+            f"{corpus.source}: column {corpus.label} has no chunk labels (B-X, I-X, O, ...), but "
+            f"such as {values[0]!r}; name the right column with --label"
         )
     try:
         problems = [] if repair else validate(corpus.y, scheme)
@@ -150,7 +180,7 @@ def _relabelled(corpus: "Corpus", source: str | None, target: str | None, repair
         first = problems[0]
         raise CorpusError(
             f"{corpus.source}: sentence {first.sentence}, token {first.token}: {first.message} "
-            f"({counted(len(problems), 'such place')}); correct them with --repair, or name the scheme with "
-            "--from-scheme"
+            f"({counted(len(problems), 'such place')}); correct them with --repair, or name the "
+            "scheme with --from-scheme"
         )
     return corpus.with_scheme(target or scheme, None if repair else scheme)

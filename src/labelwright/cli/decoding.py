@@ -1,4 +1,5 @@
-"""What commands that label have in common: the options of the decoders, and a summary of what was proven."""
+"""What commands that label have in common: the options of the decoders, and a summary of what was
+proven."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,18 +25,41 @@ SHARE = Number(Bounds(Above(0), AtMost(1)))
 OPTIONS = [
     option(
         "--decoder NAME",
-        "exact (most probable labelling, proven), viterbi (best path), marginal (best label per token), ldi (by latent "
-        "paths) or mbr (highest expected gain).",
+        "exact (most probable labelling, proven), viterbi (best path), marginal (best label per "
+        "token), ldi (by latent paths) or mbr (highest expected gain).",
         DECODING,
         shown="exact on latent CRFs, otherwise viterbi",
     ),
-    option("--n N", "ldi: latent paths, 0 for no limit; mbr: candidates.", DECODING, Whole(), shown="30"),
+    option(
+        "--n N",
+        "ldi: latent paths, 0 for no limit; mbr: candidates.",
+        DECODING,
+        Whole(),
+        shown="30",
+    ),
     option("--alpha A", "ldi: stop sooner, A above 0 and up to 1.", DECODING, SHARE, shown="1"),
     option("--gain NAME", "mbr: f1 or accuracy.", DECODING, shown="f1"),
-    option("--candidates NAME", "mbr: nbest labellings, or those that ldi meets.", DECODING, shown="nbest"),
-    option("--costs B-PER>O=5,...", "mbr: costs of wrong labels, RIGHT>PREDICTED=X; all others cost 1.", DECODING),
-    option("--max-expansions N", "exact, mbr: limit of the search.", DECODING, NOT_NEGATIVE, shown="100000"),
-    option("--time-limit S", "exact, mbr, ldi: seconds per sentence.", DECODING, SECONDS, shown="none"),
+    option(
+        "--candidates NAME",
+        "mbr: nbest labellings, or those that ldi meets.",
+        DECODING,
+        shown="nbest",
+    ),
+    option(
+        "--costs B-PER>O=5,...",
+        "mbr: costs of wrong labels, RIGHT>PREDICTED=X; all others cost 1.",
+        DECODING,
+    ),
+    option(
+        "--max-expansions N",
+        "exact, mbr: limit of the search.",
+        DECODING,
+        NOT_NEGATIVE,
+        shown="100000",
+    ),
+    option(
+        "--time-limit S", "exact, mbr, ldi: seconds per sentence.", DECODING, SECONDS, shown="none"
+    ),
     option(
         "--inference NAME",
         "Memory-based models: csi (satisfies the most constraints, proven), vote or none.",
@@ -45,16 +69,19 @@ OPTIONS = [
     option("--constraints scheme", "Only labellings that the label scheme permits.", DECODING),
     option(
         "--rule RULE",
-        "Only labellings that satisfy a rule, as once (every label at most once) or 'at_most(2, \"PER\")'; may be "
-        "repeated; of a cascade LAYER:RULE (python -m pydoc labelwright.constraints).",
+        "Only labellings that satisfy a rule, as once (every label at most once) or 'at_most(2, "
+        '"PER")\'; may be repeated; of a cascade LAYER:RULE (python -m pydoc '
+        "labelwright.constraints).",
         DECODING,
         Texts(),
     ),
     option("--rules FILE", "A file of such rules, one on each line.", DECODING),
 ]
 NAMES = [setting.name for setting in OPTIONS]
-OF_THE_CHOICE = ("decoder", "inference", "constraints", "rule", "rules")  # the others are options of decoders
-OF_CANDIDATES = ("gain", "n", "candidates", "max_expansions", "time_limit")  # options of mbr without costs
+# the others are options of decoders
+OF_THE_CHOICE = ("decoder", "inference", "constraints", "rule", "rules")
+# options of mbr without costs
+OF_CANDIDATES = ("gain", "n", "candidates", "max_expansions", "time_limit")
 COUNTERS = ("latent_paths", "label_paths", "mass", "expansions")
 MET = COUNTERS[:3]  # by LDI
 
@@ -85,20 +112,25 @@ class Choice(NamedTuple):
 def chosen(model: Any, o: Any) -> dict[str, Choice]:
     """The decoder of every output of a model with its options, after a check that they go together.
 
-    A decoder that is named holds for every layer of a cascade; options without one go to the layers whose own decoder
-    takes them.  Constraints hold in the layers that have chunks."""
+    A decoder that is named holds for every layer of a cascade; options without one go to the layers
+    whose own decoder takes them.  Constraints hold in the layers that have chunks."""
     decoding = {name: value for name, value in o.given.items() if name in NAMES}
     outputs, scheme = model._outputs, decoding.get("constraints")
     chunked = {name for name, tagger in outputs.items() if tagger.scheme_ is not None}
     if scheme is not None and not chunked and len(outputs) > 1:
-        raise OptionError("--constraints: no layer has labels that follow a chunk scheme (B-X, I-X, O, ...)")
+        raise OptionError(
+            "--constraints: no layer has labels that follow a chunk scheme (B-X, I-X, O, ...)"
+        )
     rules = _rules_of(list(outputs), decoding.get("rule"), decoding.get("rules"))
     given = {name: value for name, value in decoding.items() if name not in OF_THE_CHOICE}
     choices, taken, by_default = {}, set[str](), "decoder" not in decoding
     for name, tagger in outputs.items():
         with of_layer(name):
             decoder = _named_decoder(tagger, decoding)
-            takes, constraints = tagger._decoder_options(decoder), scheme if name in (chunked or outputs) else None
+            takes, constraints = (
+                tagger._decoder_options(decoder),
+                scheme if name in (chunked or outputs) else None,
+            )
             if rules[name]:
                 tagger._check_rules(decoder)
                 takes = list(tagger._rule_options)
@@ -106,7 +138,10 @@ def chosen(model: Any, o: Any) -> dict[str, Choice]:
                 _check_options(tagger, decoder, given, by_default)
             tagger._check_constraints(decoder, rules[name] or constraints)
             options = {each: value for each, value in given.items() if each in takes}
-            choices[name], taken = Choice(decoder, options, constraints, rules[name]), taken | options.keys()
+            choices[name], taken = (
+                Choice(decoder, options, constraints, rules[name]),
+                taken | options.keys(),
+            )
     with of_layer(name):  # the last
         left = {each: value for each, value in given.items() if each not in taken}
         _check_options(tagger, choices[name].decoder, left, by_default=True)
@@ -115,19 +150,25 @@ def chosen(model: Any, o: Any) -> dict[str, Choice]:
 
         refuse_with_costs(flag(each) for each in OF_CANDIDATES if each in given)
     if given.get("candidates") == "ldi" and "max_expansions" in given:
-        raise OptionError("--max-expansions: limits the search for the n best, which --candidates ldi replaces")
+        raise OptionError(
+            "--max-expansions: limits the search for the n best, which --candidates ldi replaces"
+        )
     return choices
 
 
 def _named_decoder(tagger: Any, decoding: Mapping[str, Any]) -> str:
-    """The decoder that was named by the option that the tagger has for it; its own where none was."""
+    """The decoder that was named by the option that the tagger has for it; its own where none
+    was."""
     own = tagger._decoder_flag.removeprefix("--")
     for other in {"decoder", "inference"} - {own}:
         if decoding.get(other) is not None:
             use = f"{tagger._decoder_flag} {either(tagger.decoders)}"
             raise OptionError(f"--{other}: not for a {type(tagger).__name__}; use {use}")
     if decoding.get(own) == "oracle":
-        raise OptionError("--inference: the oracle needs the true labels; use labelwright eval MODEL TEST --oracle")
+        raise OptionError(
+            "--inference: the oracle needs the true labels; use labelwright eval MODEL TEST "
+            "--oracle"
+        )
     decoder: str = tagger._checked_decoder(decoding.get(own))
     return decoder
 
@@ -136,9 +177,14 @@ def _check_options(tagger: Any, decoder: str, given: Mapping[str, Any], by_defau
     why, choice = tagger._why_one_decoder(), tagger._decoder_flag
     for name in (name for name in given if name not in tagger._decoder_options(decoder)):
         if why is not None:
-            raise OptionError(f"{flag(name)}: not an option of {decoder}, the only decoder here: {why}")
+            raise OptionError(
+                f"{flag(name)}: not an option of {decoder}, the only decoder here: {why}"
+            )
         takers = [other for other in tagger.decoders if name in tagger._decoder_options(other)]
-        what = f"{choice.removeprefix('--')} {decoder}{' (the default of this model)' if by_default else ''}"
+        what = (
+            f"{choice.removeprefix('--')} "
+            f"{decoder}{' (the default of this model)' if by_default else ''}"
+        )
         use = f"; use {choice} {either(takers)}" if takers else ""
         raise OptionError(f"{flag(name)}: not an option of the {what}{use}")
 
@@ -155,8 +201,11 @@ def of_layer(name: str) -> Iterator[None]:
         raise OptionError(f"{option}: layer {name}: {rest}") from None
 
 
-def _rules_of(outputs: list[str], written: Sequence[str] | None, path: str | None) -> dict[str, tuple["Rule", ...]]:
-    """The rules of every output, from the command line and from a file; of a cascade, LAYER:RULE."""
+def _rules_of(
+    outputs: list[str], written: Sequence[str] | None, path: str | None
+) -> dict[str, tuple["Rule", ...]]:
+    """The rules of every output, from the command line and from a file; of a cascade,
+    LAYER:RULE."""
     from labelwright.constraints import read_rule, read_rules
 
     rules: dict[str, tuple[Rule, ...]] = dict.fromkeys(outputs, ())
@@ -169,13 +218,20 @@ def _rules_of(outputs: list[str], written: Sequence[str] | None, path: str | Non
         if len(outputs) > 1:
             layer, _, rule = text.partition(":")
             if layer not in outputs or not rule:
-                raise OptionError(f"--rule: got {text!r}, expected LAYER:RULE with a layer of {', '.join(outputs)}")
+                raise OptionError(
+                    f"--rule: got {text!r}, expected LAYER:RULE with a layer of "
+                    f"{', '.join(outputs)}"
+                )
         rules[layer] += (read_rule(rule),)
     return rules
 
 
 def schemes_of(choices: Mapping[str, Choice]) -> dict[str, str]:
-    return {name: choice.constraints for name, choice in choices.items() if choice.constraints is not None}
+    return {
+        name: choice.constraints
+        for name, choice in choices.items()
+        if choice.constraints is not None
+    }
 
 
 def check_sure(model: Any, flag: str) -> None:
@@ -197,7 +253,9 @@ def uncalibrated(model: Any, wanted: bool) -> Any:
     if not wanted:
         return model
     if not hasattr(model, "uncalibrated"):
-        raise OptionError(f"--uncalibrated: a {type(model).__name__} cannot be calibrated; leave it out")
+        raise OptionError(
+            f"--uncalibrated: a {type(model).__name__} cannot be calibrated; leave it out"
+        )
     return model.uncalibrated()
 
 
@@ -209,17 +267,22 @@ def show_progress(model: Any, wanted: bool) -> None:
 
 
 def warn_about(model: Any, corpus: "Corpus", more: bool = False, scored: bool = False) -> None:
-    """Say what a user should know about a file and a model, in one line each; `more` sentences may follow."""
+    """Say what a user should know about a file and a model, in one line each; `more` sentences may
+    follow."""
     from labelwright.inspection.warnings import labels_unseen, scheme_differs, words_unknown
 
     lines: list[str | None] = []
     if more:
-        corpus = replace(corpus, source=f"{corpus.source}, first {counted(len(corpus), 'sentence')}")
+        corpus = replace(
+            corpus, source=f"{corpus.source}, first {counted(len(corpus), 'sentence')}"
+        )
     for name, tagger in model._outputs.items():
         column = name or corpus.label
         if column is not None and column in corpus.names:
             place = f"{corpus.source}: column {column}"
-            unseen = labels_unseen(tagger.classes_, corpus.values(column), place) if scored else None
+            unseen = (
+                labels_unseen(tagger.classes_, corpus.values(column), place) if scored else None
+            )
             lines.append(scheme_differs(tagger, corpus, column) or unseen)
     for line in [*lines, words_unknown(model, inputs_of(model, corpus))]:
         warn(line)
@@ -246,17 +309,35 @@ class Tally:
 
     def as_dict(self) -> dict[str, Any]:
         """The counts, ready for JSON; of LDI also what it met on average in a sentence."""
-        gap, seconds = None if self.unbounded else self.gap, round(time.perf_counter() - self._begun, 3)
-        means = {f"mean_{name}": total / self.searched for name, total in self.sums.items() if self.searched}
-        return {"sentences": self.sentences, "exact": self.proven, "gap": gap, "seconds": seconds, **means}
+        gap, seconds = (
+            None if self.unbounded else self.gap,
+            round(time.perf_counter() - self._begun, 3),
+        )
+        means = {
+            f"mean_{name}": total / self.searched
+            for name, total in self.sums.items()
+            if self.searched
+        }
+        return {
+            "sentences": self.sentences,
+            "exact": self.proven,
+            "gap": gap,
+            "seconds": seconds,
+            **means,
+        }
 
     def of_search(self) -> str | None:
-        """How far LDI searched (Sun & Tsujii 2009: exactitude, latent paths), in one line; None for other decoders."""
+        """How far LDI searched (Sun & Tsujii 2009: exactitude, latent paths), in one line; None for
+        other decoders."""
         if not self.searched:
             return None
-        paths, mass = self.sums["latent_paths"] / self.searched, 100 * self.sums["mass"] / self.searched
+        paths, mass = (
+            self.sums["latent_paths"] / self.searched,
+            100 * self.sums["mass"] / self.searched,
+        )
         return (
-            f"ldi: {self._share()} % proven exact; on average {paths:.1f} latent paths, {mass:.2f} % of the probability"
+            f"ldi: {self._share()} % proven exact; on average {paths:.1f} latent paths, {mass:.2f} "
+            "% of the probability"
         )
 
     def _share(self) -> str:
@@ -265,6 +346,13 @@ class Tally:
         return "100" if self.proven == self.sentences else f"{min(share, 99.99):.2f}"
 
     def __str__(self) -> str:
-        gap = f"no bound on the gap of {self.unbounded:,}" if self.unbounded else f"largest gap {self.gap:.3g}"
-        proven = f"{counted(self.sentences, 'sentence')}, {self.proven:,} proven exact ({self._share()} %)"
+        gap = (
+            f"no bound on the gap of {self.unbounded:,}"
+            if self.unbounded
+            else f"largest gap {self.gap:.3g}"
+        )
+        proven = (
+            f"{counted(self.sentences, 'sentence')}, {self.proven:,} proven exact ({self._share()} "
+            "%)"
+        )
         return f"{proven}, {gap}, {time.perf_counter() - self._begun:.2f} seconds"

@@ -1,5 +1,5 @@
-"""labelwright eval, errors, report and compare: scores of predictions, or of a model on a test file; what goes wrong in
-them; all of it as a page; and whether one of two is better."""
+"""labelwright eval, errors, report and compare: scores of predictions, or of a model on a test
+file; what goes wrong in them; all of it as a page; and whether one of two is better."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -28,16 +28,18 @@ if TYPE_CHECKING:
         Report,
     )
 
-# -- labelwright eval -------------------------------------------------------------------------------------------------
+# -- labelwright eval ------------------------------------------------------------------------------
 
-OF_MODELS = ("oracle", "verbose", "calibration", "uncalibrated", "arrays")  # options that need a model
+# options that need a model
+OF_MODELS = ("oracle", "verbose", "calibration", "uncalibrated", "arrays")
 
 
 class Scored(NamedTuple):
     """The scores of one output of a model."""
 
     report: "Report"
-    decoding: dict[str, Any] | None = None  # how, and how much is proven; None where a file has the predictions
+    # how, and how much is proven; None where a file has the predictions
+    decoding: dict[str, Any] | None = None
     tally: how.Tally | None = None
     calibration: "CalibrationReport | None" = None
     oracle: "Report | None" = None
@@ -49,7 +51,9 @@ class Scored(NamedTuple):
     def as_dict(self) -> dict[str, Any]:
         facts: dict[str, Any] = self.report.as_dict()
         facts |= {} if self.decoding is None else {"decoding": self.decoding}
-        parts = {name: getattr(self, name) for name in ("calibration", "oracle", "errors", "confusion")}
+        parts = {
+            name: getattr(self, name) for name in ("calibration", "oracle", "errors", "confusion")
+        }
         facts |= {name: part.as_dict() for name, part in parts.items() if part is not None}
         tables = {name: getattr(self, name) for name in ("partial", "documents")}
         return facts | {name: plain(table) for name, table in tables.items() if table is not None}
@@ -61,7 +65,9 @@ class Scored(NamedTuple):
             yield searched
         if self.oracle is not None:
             shown = {"f1": self.oracle.f1, "token accuracy": self.oracle.token_accuracy}
-            listed = ", ".join(f"{name} {100 * value:.2f}" for name, value in shown.items() if value is not None)
+            listed = ", ".join(
+                f"{name} {100 * value:.2f}" for name, value in shown.items() if value is not None
+            )
             yield f"oracle: {listed} (the true label wherever it is a candidate)"
         from labelwright.evaluate.matches import document_lines, partial_lines
 
@@ -83,13 +89,18 @@ class Tested(NamedTuple):
         """Where the documents of the test file begin."""
         documents = getattr(self.test, "documents", ())
         if not len(documents):
-            raise OptionError("--documents: the test file marks none (-DOCSTART- lines, or # newdoc in CoNLL-U)")
+            raise OptionError(
+                "--documents: the test file marks none (-DOCSTART- lines, or # newdoc in CoNLL-U)"
+            )
         return documents
 
     def errors(self, train: Any = None) -> "dict[str, ErrorAnalysis]":
         """The errors of every output; `train` are sentences whose tokens are no longer unseen."""
         more: Any = {"model": self.model, "train": train}
-        return {name: each.report.errors(self.inputs, layer=name, **more) for name, each in self.scores.items()}
+        return {
+            name: each.report.errors(self.inputs, layer=name, **more)
+            for name, each in self.scores.items()
+        }
 
 
 @command(
@@ -99,16 +110,29 @@ class Tested(NamedTuple):
     usual.ARRAYS,
     usual.MAX_INPUT,
     *usual.STRICT,
-    option("--oracle", "Memory-based models: also the best choice among the candidates of each token.", SCORING),
+    option(
+        "--oracle",
+        "Memory-based models: also the best choice among the candidates of each token.",
+        SCORING,
+    ),
     option("--errors", "Also what goes wrong, as labelwright errors shows it.", SCORING),
-    option("--partial", "Also scores of partial matches: boundaries alone, overlap, type.", SCORING),
+    option(
+        "--partial", "Also scores of partial matches: boundaries alone, overlap, type.", SCORING
+    ),
     option("--confusion", "Also the confusion matrix of types or labels.", SCORING),
     option("--documents", "Also the scores of every document.", SCORING),
     option(
-        "--calibration", "How far probabilities can be trusted: reliability, calibration error, precision.", SCORING
+        "--calibration",
+        "How far probabilities can be trusted: reliability, calibration error, precision.",
+        SCORING,
     ),
     *how.OPTIONS,
-    option("--plot FILE.png", "Draw the reliability diagram and the precision.", OUTPUT, only_with="calibration"),
+    option(
+        "--plot FILE.png",
+        "Draw the reliability diagram and the precision.",
+        OUTPUT,
+        only_with="calibration",
+    ),
     usual.UNCALIBRATED,
     usual.JSON,
     usual.THREADS,
@@ -123,14 +147,16 @@ def eval_command(o: Any) -> None:
       labelwright eval model.crf test.txt --calibration --plot reliability.png
       labelwright eval gold.txt tagged.txt --partial --confusion --documents
 
-    Decoding is for models, as in `labelwright tag`; --json then adds "decoding": how many sentences are proven
-    exact, the largest gap and the seconds that it took; with --decoder ldi also the mean number of latent paths and
-    labellings that were met and their mean probability, which are shown without --json, too.
+    Decoding is for models, as in `labelwright tag`; --json then adds "decoding": how many sentences
+    are proven exact, the largest gap and the seconds that it took; with --decoder ldi also the mean
+    number of latent paths and labellings that were met and their mean probability, which are shown
+    without --json, too.
 
-    Labels that are not B-X, I-X, O, ... are scored one by one.  The last line is a signature: how the score was
-    made.
+    Labels that are not B-X, I-X, O, ... are scored one by one.  The last line is a signature: how
+    the score was made.
 
-    A cascade is scored layer by layer on a file with the labels of all layers; JSON is {"layers": {NAME: scores}}.
+    A cascade is scored layer by layer on a file with the labels of all layers; JSON is {"layers":
+    {NAME: scores}}.
     """
     if o.plot is not None:
         check_plot(o.plot, [o.gold, o.predicted])
@@ -143,13 +169,21 @@ def eval_command(o: Any) -> None:
         scores[name] = scores[name]._replace(errors=analysis)
     for name, (facts, *_) in scores.items():
         scores[name] = scores[name]._replace(
-            partial=facts.partial() if o.partial and (facts.chunks is not None or len(scores) == 1) else None,
+            partial=facts.partial()
+            if o.partial and (facts.chunks is not None or len(scores) == 1)
+            else None,
             confusion=facts.confusion() if o.confusion else None,
             documents=facts.by_document(tested.documents()) if o.documents else None,
         )
     if o.plot is not None:
-        draw_calibration({name: each.calibration for name, each in scores.items() if each.calibration}, o.plot)
-    report_outputs({name: each.as_dict() if o.json else each for name, each in scores.items()}, o.json, Scored.lines)
+        draw_calibration(
+            {name: each.calibration for name, each in scores.items() if each.calibration}, o.plot
+        )
+    report_outputs(
+        {name: each.as_dict() if o.json else each for name, each in scores.items()},
+        o.json,
+        Scored.lines,
+    )
 
 
 def scored_on(o: Any, calibration: bool = False) -> Tested:
@@ -162,22 +196,34 @@ def scored_on(o: Any, calibration: bool = False) -> Tested:
     if not files.is_model(o.gold) and not files.is_model(o.predicted):
         for name in o.given:
             if name in (*how.NAMES, *OF_MODELS):
-                raise OptionError(f"{how.flag(name)}: only with a model, as in: labelwright eval MODEL TEST")
+                raise OptionError(
+                    f"{how.flag(name)}: only with a model, as in: labelwright eval MODEL TEST"
+                )
         truth = files.read_labelled(o.gold, o.columns, o.label, options=files.file_options(o))
-        return Tested({"": Scored(_evaluated(truth, "", files.predicted_labels(o.predicted, truth), o))}, truth, truth)
-    model_path, gold_path = (o.gold, o.predicted) if files.is_model(o.gold) else (o.predicted, o.gold)
+        return Tested(
+            {"": Scored(_evaluated(truth, "", files.predicted_labels(o.predicted, truth), o))},
+            truth,
+            truth,
+        )
+    model_path, gold_path = (
+        (o.gold, o.predicted) if files.is_model(o.gold) else (o.predicted, o.gold)
+    )
     model = files.load_model(model_path, o.n_jobs, attributes=True)
     model = how.uncalibrated(model, "uncalibrated" in o.given)
     choices = how.chosen(model, o)
     for name, tagger in model._outputs.items() if "oracle" in o.given else ():
         with how.of_layer(name):
             if ORACLE not in tagger.can:
-                raise OptionError("--oracle: only for memory-based models, which choose among proposals")
+                raise OptionError(
+                    "--oracle: only for memory-based models, which choose among proposals"
+                )
     if "calibration" in o.given:
         how.check_sure(model, "--calibration")
         calibration = True
     rows = files.rows_for(model, o.arrays)
-    data = files.gold_for(model, gold_path, o.columns, o.label, files.file_options(o, model.tokenizer()))
+    data = files.gold_for(
+        model, gold_path, o.columns, o.label, files.file_options(o, model.tokenizer())
+    )
     data = data if rows is None else rows.beside(data)
     if not files.has_attributes(data):
         how.warn_about(model, data, scored=True)
@@ -188,7 +234,12 @@ def scored_on(o: Any, calibration: bool = False) -> Tested:
 
 
 def _scores(
-    model: Any, test: "Data", inputs: Any, choices: Mapping[str, how.Choice], o: Any, calibration: bool
+    model: Any,
+    test: "Data",
+    inputs: Any,
+    choices: Mapping[str, how.Choice],
+    o: Any,
+    calibration: bool,
 ) -> dict[str, Scored]:
     from labelwright.evaluate.calibration import judged, measure_of, reliability
 
@@ -209,10 +260,16 @@ def _scores(
     answers = model._ask_outputs(data, question, None, how.schemes_of(choices))
     scores = {}
     for name, tagger in model._outputs.items():
-        decodings, tally, choice = [decoding for decoding, _ in answers[name]], tallies[name], choices[name]
+        decodings, tally, choice = (
+            [decoding for decoding, _ in answers[name]],
+            tallies[name],
+            choices[name],
+        )
         tally.add(decodings)
         word, gold = tagger._decoder_flag.removeprefix("--"), files.gold_of(test, name)
-        described: dict[str, Any] = {word: choice.decoder} | ({"options": choice.options} if word == "decoder" else {})
+        described: dict[str, Any] = {word: choice.decoder} | (
+            {"options": choice.options} if word == "decoder" else {}
+        )
         scored = _evaluated(test, name, [each.labels for each in decodings], o, tagger)
         trust = best = None
         if calibration and tagger._is_sure:
@@ -224,7 +281,9 @@ def _scores(
     return scores
 
 
-def _evaluated(test: "Data", name: str, labels: list[list[str]], o: Any, tagger: Any = None) -> "Report":
+def _evaluated(
+    test: "Data", name: str, labels: list[list[str]], o: Any, tagger: Any = None
+) -> "Report":
     """The scores of labels; a layer without chunks has no strict reading."""
     from labelwright.corpus.partial_labels import check_known
     from labelwright.evaluate import evaluate
@@ -236,7 +295,7 @@ def _evaluated(test: "Data", name: str, labels: list[list[str]], o: Any, tagger:
     return evaluate(gold, labels, reading="strict" if strict else "conlleval", scheme=scheme)
 
 
-# -- labelwright errors -----------------------------------------------------------------------------------------------
+# -- labelwright errors ----------------------------------------------------------------------------
 
 CHOICE = "Which examples"
 TESTED = (  # what errors and report look at
@@ -244,7 +303,12 @@ TESTED = (  # what errors and report look at
     argument("predicted", "TEST|PREDICTED", "The true labels, or predictions."),
     *usual.LABELLED,
     usual.ARRAYS,
-    option("--train FILE", "Training data: tokens not in them are unseen.", DATA, shown="what the model knows"),
+    option(
+        "--train FILE",
+        "Training data: tokens not in them are unseen.",
+        DATA,
+        shown="what the model knows",
+    ),
     usual.MAX_INPUT,
     *usual.STRICT,
 )
@@ -252,7 +316,11 @@ TESTED = (  # what errors and report look at
 
 @command(
     *TESTED,
-    option("--kind NAMES", "missed, invented, type, boundary, type+boundary; several by commas.", CHOICE),
+    option(
+        "--kind NAMES",
+        "missed, invented, type, boundary, type+boundary; several by commas.",
+        CHOICE,
+    ),
     option("--type NAMES", "Errors that concern these types or labels.", CHOICE),
     option("--search TEXT", "Errors whose phrase has this text.", CHOICE, default=""),
     option("--examples N", "Examples to show.", CHOICE, NOT_NEGATIVE, 10),
@@ -263,8 +331,8 @@ TESTED = (  # what errors and report look at
     usual.THREADS,
 )
 def errors_command(o: Any) -> None:
-    """See what goes wrong: kinds of errors, confused types, phrases that are missed or invented, unseen tokens, and
-    examples with the probability of the gold and of the predicted label.
+    """See what goes wrong: kinds of errors, confused types, phrases that are missed or invented,
+    unseen tokens, and examples with the probability of the gold and of the predicted label.
 
     \b
       labelwright errors model.crf test.txt
@@ -272,38 +340,57 @@ def errors_command(o: Any) -> None:
       labelwright errors model.crf test.txt --kind type --type ORG --examples 50
       labelwright errors gold.txt tagged.txt --train train.txt
 
-    Probabilities need a model that has them; unseen tokens need a model that knows its words, or --train.
+    Probabilities need a model that has them; unseen tokens need a model that knows its words, or
+    --train.
     """
     from labelwright.evaluate.error_views import page, text_of
 
     if o.html is not None:
         files.check_target(o.html, [o.gold, o.predicted, o.train])
     options = files.file_options(o)
-    train = None if o.train is None else files.read_labelled(o.train, o.columns, o.label, options=options)
+    train = (
+        None
+        if o.train is None
+        else files.read_labelled(o.train, o.columns, o.label, options=options)
+    )
     analyses = scored_on(o).errors(train)
     kinds, types = files.split_names(o.kind), files.split_names(o.type)
     for flag, names, field in (("--kind", kinds, "kinds"), ("--type", types, "per_type")):
-        known = list(dict.fromkeys(name for each in analyses.values() for name in getattr(each, field)))
+        known = list(
+            dict.fromkeys(name for each in analyses.values() for name in getattr(each, field))
+        )
         unknown = [name for name in names if name not in known]
         if unknown:
             raise OptionError(f"{flag}: no {unknown[0]!r} here, expected one of {', '.join(known)}")
-    chosen = {name: _chosen(analysis, kinds, types, o.search) for name, analysis in analyses.items()}
+    chosen = {
+        name: _chosen(analysis, kinds, types, o.search) for name, analysis in analyses.items()
+    }
     if o.html is not None:
         n_errors = counted(sum(len(each["errors"]) for each in chosen.values()), "error")
-        files.write_page(o.html, page(chosen, f"Errors: {o.gold}, {o.predicted}"), f"{n_errors}; open it in a browser")
+        files.write_page(
+            o.html,
+            page(chosen, f"Errors: {o.gold}, {o.predicted}"),
+            f"{n_errors}; open it in a browser",
+        )
     if o.json or o.html is None:
         report_outputs(chosen, o.json, lambda facts: text_of(facts, o.top, o.examples))
 
 
-def _chosen(analysis: "ErrorAnalysis", kinds: list[str], types: list[str], search: str) -> dict[str, Any]:
+def _chosen(
+    analysis: "ErrorAnalysis", kinds: list[str], types: list[str], search: str
+) -> dict[str, Any]:
     """The analysis as a dict, with the chosen errors alone; its counts are those of all errors."""
-    here = [kind for kind in kinds if kind in analysis.kinds], [name for name in types if name in analysis.per_type]
-    none = (kinds and not here[0]) or (types and not here[1])  # another layer of the cascade has them
+    here = (
+        [kind for kind in kinds if kind in analysis.kinds],
+        [name for name in types if name in analysis.per_type],
+    )
+    # another layer of the cascade has them
+    none = (kinds and not here[0]) or (types and not here[1])
     errors = [] if none else analysis.select(*here, search)
     return analysis.as_dict() | {"errors": replace(analysis, errors=errors).as_dict()["errors"]}
 
 
-# -- labelwright report -----------------------------------------------------------------------------------------------
+# -- labelwright report ----------------------------------------------------------------------------
 
 EXPLAINED = 8  # sentences
 
@@ -312,25 +399,31 @@ EXPLAINED = 8  # sentences
     *TESTED,
     *how.OPTIONS,
     option("-o --output FILE", "The page to write; - is standard output.", OUTPUT, default="-"),
-    option("--top N", "Features, words, transitions of each label or state.", OUTPUT, NOT_NEGATIVE, 8),
+    option(
+        "--top N", "Features, words, transitions of each label or state.", OUTPUT, NOT_NEGATIVE, 8
+    ),
     usual.UNCALIBRATED,
     usual.THREADS,
 )
 def report_command(o: Any) -> None:
-    """Write a page about a model: scores with 95 % intervals, a confusion matrix, errors to look through, calibration,
-    explanations of errors, the training, weights, latent states.
+    """Write a page about a model: scores with 95 % intervals, a confusion matrix, errors to look
+    through, calibration, explanations of errors, the training, weights, latent states.
 
     \b
       labelwright report model.crf test.txt -o report.html
       labelwright report gold.txt tagged.txt -o report.html
 
-    The page is one file that loads nothing from outside. What a model does not have is left out: of two files of labels
-    there are scores and errors alone. The text of TEST is in the page.
+    The page is one file that loads nothing from outside. What a model does not have is left out: of
+    two files of labels there are scores and errors alone. The text of TEST is in the page.
     """
     from labelwright.inspection.report_page import report_page
 
     files.check_target(o.output, [o.gold, o.predicted, o.train])
-    train = None if o.train is None else files.read_labelled(o.train, o.columns, o.label, options=files.file_options(o))
+    train = (
+        None
+        if o.train is None
+        else files.read_labelled(o.train, o.columns, o.label, options=files.file_options(o))
+    )
     tested = scored_on(o, calibration=True)
     analyses = tested.errors(train)
     outputs = {name: _of_output(tested, name, analyses[name], o.top) for name in tested.scores}
@@ -339,7 +432,9 @@ def report_command(o: Any) -> None:
         how.show_progress(tested.model, False)  # not one of its settings
         about = [str(tested.model), *about]
     facts = {"title": f"Report: {Path(o.gold).name}", "about": about, "outputs": outputs}
-    score = ", ".join(f"{name} {100 * each.report.score:.2f}".lstrip() for name, each in tested.scores.items())
+    score = ", ".join(
+        f"{name} {100 * each.report.score:.2f}".lstrip() for name, each in tested.scores.items()
+    )
     files.write_page(o.output, report_page(facts), f"{score}; open it in a browser")
 
 
@@ -365,18 +460,23 @@ def _of_output(tested: Tested, name: str, analysis: "ErrorAnalysis", top: int) -
     tagger, is_lowest = model._outputs[name], name == next(iter(model._outputs))
     facts["model"] = tagger.describe(top)
     rows = described_rows(facts["model"], tagger._trains_in)
-    facts["rows"] = [(title, value) for title, value in rows if not set(value) & set(BLOCKS)]  # curves are drawn
+    # curves are drawn
+    facts["rows"] = [(title, value) for title, value in rows if not set(value) & set(BLOCKS)]
     if scored.calibration is not None:
         facts["calibration"] = scored.calibration.as_dict()
     if not isinstance(inputs, Corpus):  # attributes have no words
         return facts
-    if is_lowest and facts["model"]["view"] == "linear":  # upper layers read the labels below them, too
+    # upper layers read the labels below them, too
+    if is_lowest and facts["model"]["view"] == "linear":
         facts["model"] |= tagger._describe_use([model._input(inputs) if name else inputs], top)
     else:
         facts["model"].pop("latent", None)
     if EXPLANATION in tagger.can:
         numbers, column = striking(facts["errors"], EXPLAINED), name or tested.test.label
-        gold, facts["sentences"] = files.gold_labels(tagger, tested.test, column, inputs.offsets, numbers), []
+        gold, facts["sentences"] = (
+            files.gold_labels(tagger, tested.test, column, inputs.offsets, numbers),
+            [],
+        )
         for n in numbers:
             sentence = sentence_facts(model, inputs, n, gold={name: gold[n]})
             wrong = [token for token in sentence["layers"][name] if token["wrong"]]
@@ -384,7 +484,7 @@ def _of_output(tested: Tested, name: str, analysis: "ErrorAnalysis", top: int) -
     return facts
 
 
-# -- labelwright compare ----------------------------------------------------------------------------------------------
+# -- labelwright compare ---------------------------------------------------------------------------
 
 
 @command(
@@ -401,7 +501,8 @@ def _of_output(tested: Tested, name: str, analysis: "ErrorAnalysis", top: int) -
     usual.THREADS,
 )
 def compare_command(o: Any) -> None:
-    """Compare two predictions of the same sentences: scores, McNemar's test and a paired bootstrap."""
+    """Compare two predictions of the same sentences: scores, McNemar's test and a paired
+    bootstrap."""
     from labelwright.corpus.file_formats import TEXTS, opened
     from labelwright.evaluate import compare
 
@@ -410,18 +511,22 @@ def compare_command(o: Any) -> None:
     for path, model in models.items():
         if files.layer_names(model):
             raise OptionError(
-                f"{path}: a cascade gives labels for each layer, and this command compares one; tag first, as in: "
-                f"labelwright tag {path} {o.gold} -o tagged.txt"
+                f"{path}: a cascade gives labels for each layer, and this command compares one; "
+                f"tag first, as in: labelwright tag {path} {o.gold} -o tagged.txt"
             )
     file = opened(o.gold, None, named=o.columns is not None or o.label is not None)
-    tokenizers = {model.tokenizer(): path for path, model in models.items()} if file.format in TEXTS else {}
+    tokenizers = (
+        {model.tokenizer(): path for path, model in models.items()} if file.format in TEXTS else {}
+    )
     if len(tokenizers) > 1:  # texts are split as the models split them
         both = " and ".join(tokenizers.values())
         raise OptionError(f"{both} split texts differently; tag with both, and compare the files")
     options = files.file_options(o, next(iter(tokenizers), None))
     truth = files.read_labelled(file, o.columns, o.label, options=options)
     predicted = {
-        path: files.predicted_by(models[path], truth)[""] if path in models else files.predicted_labels(path, truth)
+        path: files.predicted_by(models[path], truth)[""]
+        if path in models
+        else files.predicted_labels(path, truth)
         for path in paths
     }
     names = (Path(o.a).name, Path(o.b).name) if Path(o.a).name != Path(o.b).name else (o.a, o.b)

@@ -6,8 +6,27 @@ from typing import TYPE_CHECKING, Any
 
 from labelwright.cli import files
 from labelwright.cli import options as usual
-from labelwright.cli.options import DATA, DECODING, NOT_NEGATIVE, OUTPUT, POSITIVE, argument, command, option
-from labelwright.cli.show import BAR, HALF, Heading, bar, named_rows, report, say, section, signed_bar
+from labelwright.cli.options import (
+    DATA,
+    DECODING,
+    NOT_NEGATIVE,
+    OUTPUT,
+    POSITIVE,
+    argument,
+    command,
+    option,
+)
+from labelwright.cli.show import (
+    BAR,
+    HALF,
+    Heading,
+    bar,
+    named_rows,
+    report,
+    say,
+    section,
+    signed_bar,
+)
 from labelwright.cli.tag_input import ToTag, to_tag, tokenizer_given
 from labelwright.errors import CorpusError, LabelwrightError, OptionError
 from labelwright.settings import Whole
@@ -20,7 +39,8 @@ if TYPE_CHECKING:
     from labelwright.inspection.explanation import Part
 
 Facts = dict[str, Any]
-Gold = dict[str, dict[int, list[Any]]]  # by output and sentence; None or a set where the file leaves a label open
+# by output and sentence; None or a set where the file leaves a label open
+Gold = dict[str, dict[int, list[Any]]]
 REASONS = 3  # features of a token in short
 LONG = 48  # letters of a name in short
 ON_A_PAGE = 20  # sentences of a page, or with wrong labels, where none is named
@@ -39,14 +59,23 @@ ON_A_PAGE = 20  # sentences of a page, or with wrong labels, where none is named
         shown=f"1; with --html or --wrong {ON_A_PAGE}",
         not_with="sentence",
     ),
-    option("--wrong", "Only wrong tokens, of sentences that have any; FILE has labels.", DATA, not_with="token"),
+    option(
+        "--wrong",
+        "Only wrong tokens, of sentences that have any; FILE has labels.",
+        DATA,
+        not_with="token",
+    ),
     option("--columns NAMES", "Names of the columns of FILE.", DATA, shown="those of the model"),
     option("--text", "FILE is plain text.", DATA),
     *usual.SPLITTING,
     usual.ARRAYS,
     usual.MAX_INPUT,
     option("--against LABEL", "Compare with this label.", DECODING, shown="the runner-up"),
-    option("--constraints scheme", "scheme: compare only labellings that the label scheme permits.", DECODING),
+    option(
+        "--constraints scheme",
+        "scheme: compare only labellings that the label scheme permits.",
+        DECODING,
+    ),
     option("--layer NAME", "Of a cascade: explain this layer.", DECODING, shown="the highest"),
     option("--below", "Of a cascade: explain the layers below, too.", DECODING),
     option("--top N", "Show this many contributions, neighbours.", OUTPUT, NOT_NEGATIVE, 12),
@@ -55,15 +84,18 @@ ON_A_PAGE = 20  # sentences of a page, or with wrong labels, where none is named
     usual.THREADS,
 )
 def explain_command(o: Any) -> None:
-    """Show why a token has its label: the runner-up, and what each feature and transition adds to their log-odds.
+    """Show why a token has its label: the runner-up, and what each feature and transition adds to
+    their log-odds.
 
-    The best labelling of the sentence is compared with the best one that has another label at the token. The
-    contributions add up to the difference of their scores; transitions are shown as one net contribution of those
-    into the token and one of those out of it. It also shows the features without which the token would have another
-    label. Where FILE has labels, they are shown as gold, and wrong tokens are marked.
+    The best labelling of the sentence is compared with the best one that has another label at the
+    token. The contributions add up to the difference of their scores; transitions are shown as one
+    net contribution of those into the token and one of those out of it. It also shows the features
+    without which the token would have another label. Where FILE has labels, they are shown as gold,
+    and wrong tokens are marked.
 
-    Memory-based models: the nearest neighbours with the training sentences they come from, and what the overlapping
-    predictions weigh. Cascades: labels of the layer below are features (y[0]=NN); --below explains these, too.
+    Memory-based models: the nearest neighbours with the training sentences they come from, and what
+    the overlapping predictions weigh. Cascades: labels of the layer below are features (y[0]=NN);
+    --below explains these, too.
 
     \b
       labelwright explain model.crf test.txt --sentence 3
@@ -71,8 +103,8 @@ def explain_command(o: Any) -> None:
       labelwright explain model.crf test.txt --wrong
       labelwright explain model.crf test.txt --first 50 --html why.html
 
-    --text reads plain text, which is split as `labelwright tag --text` splits it. Tokens of texts are shown with
-    their places, in characters from 0.
+    --text reads plain text, which is split as `labelwright tag --text` splits it. Tokens of texts
+    are shown with their places, in characters from 0.
 
     \b
       labelwright explain names.crf letter.txt --text --sentence 1
@@ -110,17 +142,26 @@ def explain_command(o: Any) -> None:
     if o.against is not None:
         _say_own_label(facts["sentences"], o.against)
     if o.html is not None:
-        more = "" if len(numbers) in (1, n_sentences) else f" of {n_sentences:,}; --first N shows more"
-        files.write_page(o.html, explanation_page(facts), f"{counted(len(numbers), 'sentence')}{more}")
+        more = (
+            "" if len(numbers) in (1, n_sentences) else f" of {n_sentences:,}; --first N shows more"
+        )
+        files.write_page(
+            o.html, explanation_page(facts), f"{counted(len(numbers), 'sentence')}{more}"
+        )
     if o.json or o.html is None:
         report(facts, o.json, lambda facts: _lines(facts, o))
     if o.wrong and o.html is None:
-        more = f"; the first {len(numbers)} shown, --first N shows more" if len(numbers) < n_sentences else ""
+        more = (
+            f"; the first {len(numbers)} shown, --first N shows more"
+            if len(numbers) < n_sentences
+            else ""
+        )
         say(f"{o.file}: {counted(n_sentences, 'sentence')} with wrong labels{more}")
 
 
 def _layers(tagger: Any, o: Any) -> list[str]:
-    """The layers of a cascade that are shown, the highest first; of other models the one without a name."""
+    """The layers of a cascade that are shown, the highest first; of other models the one without a
+    name."""
     names, kind = files.layer_names(tagger), type(tagger).__name__
     files.check_layer(o.layer, names, o.model, kind)
     if not names:
@@ -130,14 +171,23 @@ def _layers(tagger: Any, o: Any) -> list[str]:
     return names[: highest + 1][::-1] if o.below else [names[highest]]
 
 
-def _gold(tagger: Any, file: "OpenFile", corpus: "Corpus", o: Any, tokenizer: "Tokenizer", numbers: list[int]) -> Gold:
+def _gold(
+    tagger: Any,
+    file: "OpenFile",
+    corpus: "Corpus",
+    o: Any,
+    tokenizer: "Tokenizer",
+    numbers: list[int],
+) -> Gold:
     """The labels that a file has for some sentences, in the scheme of the model."""
     from labelwright.corpus.file_formats import RECORDS
 
     labelled, gold = corpus, Gold()
     try:
         if file.format in RECORDS:
-            labelled = files.gold_for(tagger, file, o.columns, None, files.file_options(o, tokenizer))
+            labelled = files.gold_for(
+                tagger, file, o.columns, None, files.file_options(o, tokenizer)
+            )
         for name, output in tagger._outputs.items():
             column = name or labelled.label or files.label_place(tagger)[1]
             if column in labelled.names and labelled.n_tokens == corpus.n_tokens:
@@ -148,8 +198,11 @@ def _gold(tagger: Any, file: "OpenFile", corpus: "Corpus", o: Any, tokenizer: "T
     return gold
 
 
-def _explained(tagger: Any, data: ToTag, number: int, layers: list[str], gold: Gold, o: Any) -> Facts:
-    """One sentence, the layers that are shown, with gold labels; of texts with the places of tokens, in characters."""
+def _explained(
+    tagger: Any, data: ToTag, number: int, layers: list[str], gold: Gold, o: Any
+) -> Facts:
+    """One sentence, the layers that are shown, with gold labels; of texts with the places of
+    tokens, in characters."""
     from labelwright.inspection.explanation import sentence_facts
 
     corpus = files.inputs_of(tagger, data.data)
@@ -160,7 +213,9 @@ def _explained(tagger: Any, data: ToTag, number: int, layers: list[str], gold: G
     labels = {name: rows[number] for name, rows in gold.items()}
     facts = sentence_facts(tagger, corpus, number, o.token, o.against, o.constraints, labels)
     facts["layers"] = {name: facts["layers"][name] for name in layers}
-    for each in (token for tokens in facts["layers"].values() if data.split is not None for token in tokens):
+    for each in (
+        token for tokens in facts["layers"].values() if data.split is not None for token in tokens
+    ):
         each["start"], each["end"] = data.split.places[number][each["token"]]  # type: ignore[union-attr]
     if o.wrong:  # only tokens that are wrong in the highest layer
         kept = {each["token"] for each in facts["layers"][layers[0]] if each["wrong"]}
@@ -172,17 +227,24 @@ def _explained(tagger: Any, data: ToTag, number: int, layers: list[str], gold: G
 
 
 def _say_own_label(sentences: list[Facts], against: str) -> None:
-    """Say how many tokens have the label that they shall be compared with; the runner-up takes its place."""
+    """Say how many tokens have the label that they shall be compared with; the runner-up takes its
+    place."""
     tokens = [each for facts in sentences for layer in facts["layers"].values() for each in layer]
     same = sum(each["label"] == against for each in tokens)
     if len(tokens) == same == 1:
-        say(f"--against: {against} is the predicted label of this token; compared with the runner-up")
+        say(
+            f"--against: {against} is the predicted label of this token; compared with the "
+            "runner-up"
+        )
     elif same:
         what = "is" if same == 1 else "are"
-        say(f"--against: {against} is predicted at {counted(same, 'token')}, which {what} compared with the runner-up")
+        say(
+            f"--against: {against} is predicted at {counted(same, 'token')}, which {what} compared "
+            "with the runner-up"
+        )
 
 
-# -- text -------------------------------------------------------------------------------------------------------------
+# -- text ------------------------------------------------------------------------------------------
 
 
 def _lines(facts: Facts, o: Any) -> Iterator[str]:
@@ -198,7 +260,9 @@ def _lines(facts: Facts, o: Any) -> Iterator[str]:
                 yield Heading(f"sentence {number} of {of}")
                 yield from _in_short(tokens, each["words"])
             else:
-                yield Heading(f"sentence {number}, token {o.token} of {of}: {tokens[0]['word'] or ''}")
+                yield Heading(
+                    f"sentence {number}, token {o.token} of {of}: {tokens[0]['word'] or ''}"
+                )
                 yield from _in_full(tokens[0], each["words"], o.top)
     if o.token is None and facts["sentences"]:
         yield f"\none token in full: add --sentence {facts['sentences'][-1]['sentence']} --token N"
@@ -213,8 +277,15 @@ def _in_short(tokens: Sequence[Facts], words: Sequence[str]) -> list[str]:
         chance, odds = each["probability"], each["log_odds"]
         row = {"": f"{'✗ ' if each['wrong'] else ''}{each['token']}"}
         row["place"] = f"{each['start']}-{each['end']}" if "start" in each else ""
-        row |= {"word": shortened(each["word"] or "", LONG), "gold": each["gold"] or "", "label": each["label"]}
-        row |= {"prob": "" if chance is None else f"{chance:.3f}", "runner-up": each["runner_up"] or "-"}
+        row |= {
+            "word": shortened(each["word"] or "", LONG),
+            "gold": each["gold"] or "",
+            "label": each["label"],
+        }
+        row |= {
+            "prob": "" if chance is None else f"{chance:.3f}",
+            "runner-up": each["runner_up"] or "-",
+        }
         rows.append(row | {each["measure"]: "" if odds is None else f"{odds:.3f}"})
     names = [name for name in rows[0] if any(row[name] for row in rows)]
     left = {i for i, name in enumerate(names) if name in ("word", "gold", "label", "runner-up")}
@@ -238,7 +309,8 @@ def _in_short(tokens: Sequence[Facts], words: Sequence[str]) -> list[str]:
 
 
 def _reasons(each: Facts, words: Sequence[str]) -> list[str]:
-    """The strongest features, with their place where it is not the token, and the net contributions of transitions."""
+    """The strongest features, with their place where it is not the token, and the net contributions
+    of transitions."""
     from labelwright.inspection.explanation import in_view, place_of
 
     features, transitions = in_view(each)
@@ -248,7 +320,9 @@ def _reasons(each: Facts, words: Sequence[str]) -> list[str]:
         place = "" if here else f" {shortened(place_of(row, words), LONG)}"
         reasons.append(f"{row['value']:+.2f} {shortened(row['name'], LONG)}{place}")
     if transitions:
-        reasons.append("transitions " + ", ".join(f"{row['value']:+.2f} {row['where']}" for row in transitions))
+        reasons.append(
+            "transitions " + ", ".join(f"{row['value']:+.2f} {row['where']}" for row in transitions)
+        )
     return [*reasons, "(flips)"] if each["flips"] else reasons
 
 
@@ -261,7 +335,9 @@ def _in_full(each: Facts, words: Sequence[str], top: int) -> Iterator[str]:
     rows = [("place", f"characters {each['start']} to {each['end']}")] if "start" in each else []
     rows.append(("label", with_chance(each["label"], each["probability"])))
     if each["gold"] is not None:
-        rows.append(("gold", f"{each['gold']}{'  (✗ the label is wrong)' if each['wrong'] else ''}"))
+        rows.append(
+            ("gold", f"{each['gold']}{'  (✗ the label is wrong)' if each['wrong'] else ''}")
+        )
     if each["runner_up"] is None:
         rows.append(("runner-up", "none: no other label is possible, or none was proposed"))
     else:

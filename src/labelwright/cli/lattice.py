@@ -14,7 +14,8 @@ from labelwright.taggers import registry
 NAME = "lattice-crf"
 ABOUT = """Train a LatticeCRF on lattices, or find the best paths of lattices with a model.
 
-A lattice is one JSON object on a line: arcs with source, target, label and features, and in training the true path.
+A lattice is one JSON object on a line: arcs with source, target, label and features, and in
+training the true path.
 
 \b
   {"arcs": [[0, 1, "a", {"text": "ab"}], [0, 1, "b", ["ab"]]], "path": [0]}
@@ -26,8 +27,17 @@ A lattice is one JSON object on a line: arcs with source, target, label and feat
 """
 OPTIONS = [
     argument("source", "FILE", "Lattices as JSON lines (.gz .bz2 .xz), or -."),
-    option("--model MODEL", "A trained model, which adds its best path to lattices; without, one is trained.", DATA),
-    option("--dev FILE", "Training: keep the weights that do best on these lattices.", DATA, not_with="model"),
+    option(
+        "--model MODEL",
+        "A trained model, which adds its best path to lattices; without, one is trained.",
+        DATA,
+    ),
+    option(
+        "--dev FILE",
+        "Training: keep the weights that do best on these lattices.",
+        DATA,
+        not_with="model",
+    ),
     MAX_INPUT,
 ]
 OF_OUTPUT = [
@@ -47,9 +57,18 @@ OF_OUTPUT = [
         not_with="score",
     ),
     option(
-        "--probabilities", "With --model: the probability of every arc.", OUTPUT, only_with="model", not_with="score"
+        "--probabilities",
+        "With --model: the probability of every arc.",
+        OUTPUT,
+        only_with="model",
+        not_with="score",
     ),
-    option("--score", "With --model: precision, recall and F1 of arcs by the true paths.", OUTPUT, only_with="model"),
+    option(
+        "--score",
+        "With --model: precision, recall and F1 of arcs by the true paths.",
+        OUTPUT,
+        only_with="model",
+    ),
     option("--json", "With --score: print JSON.", OUTPUT, only_with="score"),
     option("-q --quiet", "No progress, no summary.", OUTPUT),
 ]
@@ -66,7 +85,9 @@ def lattice_command(given: Sequence[str]) -> Command:
             return
         for name in chosen:
             if not settings[name].has(OfTheRun):
-                raise OptionError(f"{settings[name].flag}: only in training; leave out --model to train")
+                raise OptionError(
+                    f"{settings[name].flag}: only in training; leave out --model to train"
+                )
         _answer(o)
 
     return Command(ABOUT, [*OPTIONS, *settings.values(), *OF_OUTPUT], run, "Training")
@@ -119,6 +140,10 @@ def _answer(o: Any) -> None:
         paths = [(path.arcs, math.exp(path.log_probability)) for path in scored.best(o.nbest or 1)]
         best, probability = paths[0]
         fields = {"best": scored.lattice.ends(best), "best_arcs": best, "probability": probability}
-        fields |= {"nbest": [{"arcs": arcs, "probability": p} for arcs, p in paths]} if o.nbest else {}
-        answers.append(fields | ({"probabilities": scored.marginals().tolist()} if o.probabilities else {}))
+        fields |= (
+            {"nbest": [{"arcs": arcs, "probability": p} for arcs, p in paths]} if o.nbest else {}
+        )
+        answers.append(
+            fields | ({"probabilities": scored.marginals().tolist()} if o.probabilities else {})
+        )
     write_bytes(o.output or "-", lines.extended(answers))

@@ -1,7 +1,10 @@
-"""Commands made from tables of settings: arguments, options, help under headings, checks, and refusals.
+"""Commands made from tables of settings: arguments, options, help under headings, checks, and
+refusals.
 
-option("-o --output FILE", "Where to write.", default="-")     a setting of a command, as its help shows it
-@command(argument(...), option(...), ...)                      makes a command of a function of its options
+option("-o --output FILE", "Where to write.", default="-")
+    a setting of a command, as its help shows it
+@command(argument(...), option(...), ...)
+    makes a command of a function of its options
 """
 
 import re
@@ -44,7 +47,7 @@ HELP_ROW = ("-h, --help", "Show this message and exit.")
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 NOT_NEGATIVE, POSITIVE = Whole(Bounds(AtLeast(0))), Whole(Bounds(AtLeast(1)))
 
-# -- tables -----------------------------------------------------------------------------------------------------------
+# -- tables ----------------------------------------------------------------------------------------
 
 
 def option(
@@ -77,16 +80,31 @@ def option(
     return Setting(name, kind or Text(), default, default is None, tuple(markers))
 
 
-def argument(name: str, metavar: str, text: str, default: Any = REQUIRED, several: bool = False) -> Setting:
+def argument(
+    name: str, metavar: str, text: str, default: Any = REQUIRED, several: bool = False
+) -> Setting:
     """An argument of a command; with `several`, all that are left."""
-    described = (Flag(metavar, metavar=metavar), Group(DATA), Help(text), OptionOnly(), Positional(several))
-    return Setting(name, Texts() if several else Text(), default, default is None, (*described, Default("")))
+    described = (
+        Flag(metavar, metavar=metavar),
+        Group(DATA),
+        Help(text),
+        OptionOnly(),
+        Positional(several),
+    )
+    return Setting(
+        name, Texts() if several else Text(), default, default is None, (*described, Default(""))
+    )
 
 
-def changed(setting: Setting, *markers: Any, without: type[Any] | tuple[type[Any], ...] = ()) -> Setting:
+def changed(
+    setting: Setting, *markers: Any, without: type[Any] | tuple[type[Any], ...] = ()
+) -> Setting:
     """A setting with other markers in the place of those of their kinds, and without some."""
     gone = (*map(type, markers), *(without if isinstance(without, tuple) else (without,)))
-    return replace(setting, markers=(*(each for each in setting.markers if not isinstance(each, gone)), *markers))
+    return replace(
+        setting,
+        markers=(*(each for each in setting.markers if not isinstance(each, gone)), *markers),
+    )
 
 
 SCHEME_NAMES = "iob1, iob2, ioe1, ioe2, bioes, bilou, bmes or io"
@@ -94,32 +112,53 @@ FORMATS = "columns, conllu, crfsuite, jsonl, parquet, spacy, text, doccano, labe
 
 # Options that mean the same in several commands.
 COLUMNS = option("--columns NAMES", "Names of the columns, as in word,pos,chunk.", DATA)
-ALL_COLUMNS = option("--columns NAMES", "Names of all input columns.", DATA, shown="as in training, by their number")
+ALL_COLUMNS = option(
+    "--columns NAMES", "Names of all input columns.", DATA, shown="as in training, by their number"
+)
 LABEL = option("--label NAME", "The label column.", DATA, shown="the last")
 FORMAT = option("--format NAME", FORMATS, DATA, shown="as it looks")
-LABEL_NAMES = option("--label-names NAMES", "Names of labels that are numbers in JSON or Parquet.", DATA)
-SKIP_BAD_SPANS = option("--skip-bad-spans", "Leave out annotations of texts that cut a token or overlap.", DATA)
+LABEL_NAMES = option(
+    "--label-names NAMES", "Names of labels that are numbers in JSON or Parquet.", DATA
+)
+SKIP_BAD_SPANS = option(
+    "--skip-bad-spans", "Leave out annotations of texts that cut a token or overlap.", DATA
+)
 LABELLED = [COLUMNS, LABEL, FORMAT, LABEL_NAMES, SKIP_BAD_SPANS]  # how a labelled file is read
 SPLITTING = [  # how texts are split
     option("--tokenizer NAME", "Text: words, or ptb (do n't).", DATA, shown="as in training"),
     option("--characters", "Text: every character is a token, as for Chinese.", DATA),
     option("--token-pattern REGEX", "Text: a regular expression that matches the tokens.", DATA),
-    option("--sentences NAME", "Text: split (by punctuation), lines or none.", DATA, shown="as in training"),
+    option(
+        "--sentences NAME",
+        "Text: split (by punctuation), lines or none.",
+        DATA,
+        shown="as in training",
+    ),
 ]
-ARRAYS = option("--arrays FILE", "A .npy or .npz file: numbers, a row for each token; templates read %a[row].", DATA)
+ARRAYS = option(
+    "--arrays FILE",
+    "A .npy or .npz file: numbers, a row for each token; templates read %a[row].",
+    DATA,
+)
 MAX_INPUT = option("--max-input SIZE", "Refuse larger inputs.", DATA, shown="1G if compressed")
 STRICT = [
     option(
-        "--strict", "Count only chunks that are written as the scheme requires. [default: as conlleval counts]", SCORING
+        "--strict",
+        "Count only chunks that are written as the scheme requires. [default: as conlleval counts]",
+        SCORING,
     ),
     option("--scheme NAME", "The scheme of strict reading.", SCORING, shown="as the labels look"),
 ]
 JSON = option("--json", "Print JSON instead of text.", OUTPUT)
-UNCALIBRATED = option("--uncalibrated", "Probabilities of the model without its calibration.", OUTPUT)
-THREADS = option("--threads N", "Threads; results stay the same.", kind=Whole(), name="n_jobs", shown="all cores")
+UNCALIBRATED = option(
+    "--uncalibrated", "Probabilities of the model without its calibration.", OUTPUT
+)
+THREADS = option(
+    "--threads N", "Threads; results stay the same.", kind=Whole(), name="n_jobs", shown="all cores"
+)
 SILENT = option("-q --quiet", "Print nothing.")
 
-# -- commands ---------------------------------------------------------------------------------------------------------
+# -- commands --------------------------------------------------------------------------------------
 
 
 class Command(click.Command):
@@ -149,7 +188,9 @@ class Command(click.Command):
         for name, value in ctx.params.items():
             if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
                 value = list(value) if isinstance(value, tuple) else value
-                given[name] = value if isinstance(value, bool) else self.settings[name].parsed(value)
+                given[name] = (
+                    value if isinstance(value, bool) else self.settings[name].parsed(value)
+                )
         values = {name: setting.default for name, setting in self.settings.items()} | given
         self.check(values, given)
         limit = values.get("max_input")
@@ -173,7 +214,11 @@ class Command(click.Command):
         """What to say of an option that the command does not have."""
         if option in self.moved:
             raise OptionError(self.moved[option])
-        known = [name for parameter in self.params for name in (*parameter.opts, *parameter.secondary_opts)]
+        known = [
+            name
+            for parameter in self.params
+            for name in (*parameter.opts, *parameter.secondary_opts)
+        ]
         return f"no such option {option}{did_you_mean(option, known).replace(chr(39), '')}"
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -181,7 +226,9 @@ class Command(click.Command):
         groups: dict[str, list[tuple[str, str]]] = {}
         for setting in self.settings.values():
             required = "  [required]" if setting.required else ""
-            groups.setdefault(setting.group or self.group, []).append((_left(setting), setting.help + required))
+            groups.setdefault(setting.group or self.group, []).append(
+                (_left(setting), setting.help + required)
+            )
         if OTHER in groups or not groups:
             groups[OTHER] = groups.pop(OTHER, [])
         groups[next(reversed(groups))].append(HELP_ROW)
@@ -190,7 +237,9 @@ class Command(click.Command):
                 formatter.write_dl(rows, col_max=26)
 
 
-def command(*settings: Setting, moved: Mapping[str, str] | None = None) -> Callable[[Callable[[Any], None]], Command]:
+def command(
+    *settings: Setting, moved: Mapping[str, str] | None = None
+) -> Callable[[Callable[[Any], None]], Command]:
     """A command with these settings that calls a function, whose docstring is the help."""
     return lambda run: Command(getdoc(run) or "", settings, run, moved=moved)
 
@@ -200,16 +249,28 @@ def _parameter(setting: Setting) -> click.Parameter:
     place = setting.marker(Positional)
     if place is not None:
         metavar = f"{setting.metavar}{'...' if place.several else ''}"
-        metavar = metavar if setting.required else f"[{setting.metavar}]{'...' if place.several else ''}"
+        metavar = (
+            metavar if setting.required else f"[{setting.metavar}]{'...' if place.several else ''}"
+        )
         nargs = -1 if place.several else 1
-        return click.Argument([setting.name], metavar=metavar, nargs=nargs, required=setting.required)
+        return click.Argument(
+            [setting.name], metavar=metavar, nargs=nargs, required=setting.required
+        )
     if isinstance(setting.kind, Switch):
         *flags, last = setting.flags
-        names = [*flags, last if setting.has(OptionOnly) else f"{last}/{_negated(last)}", setting.name]
+        names = [
+            *flags,
+            last if setting.has(OptionOnly) else f"{last}/{_negated(last)}",
+            setting.name,
+        ]
         return click.Option(names, is_flag=True)
     names = [*setting.flags, setting.name]
     return click.Option(
-        names, metavar=setting.metavar, multiple=setting.kind.repeated, required=setting.required, type=str
+        names,
+        metavar=setting.metavar,
+        multiple=setting.kind.repeated,
+        required=setting.required,
+        type=str,
     )
 
 
@@ -222,7 +283,9 @@ def _left(setting: Setting) -> str:
     if not isinstance(setting.kind, Switch):
         flags = [] if setting.has(Positional) else [", ".join(setting.flags)]
         return " ".join([*flags, setting.metavar])
-    return ", ".join(setting.flags) + ("" if setting.has(OptionOnly) else f" / {_negated(setting.flags[-1])}")
+    return ", ".join(setting.flags) + (
+        "" if setting.has(OptionOnly) else f" / {_negated(setting.flags[-1])}"
+    )
 
 
 def in_options(message: str, flags: Mapping[str, str]) -> str:

@@ -1,4 +1,5 @@
-"""The settings of a training run: options of the run beside those of its tagger, recipes, and what both ask for."""
+"""The settings of a training run: options of the run beside those of its tagger, recipes, and what
+both ask for."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -8,7 +9,15 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from labelwright.cli import options as usual
-from labelwright.cli.options import DATA, NOT_NEGATIVE, OUTPUT, SCHEME_NAMES, argument, changed, option
+from labelwright.cli.options import (
+    DATA,
+    NOT_NEGATIVE,
+    OUTPUT,
+    SCHEME_NAMES,
+    argument,
+    changed,
+    option,
+)
 from labelwright.cli.workers import DASK, SKIP_BAD
 from labelwright.errors import LabelwrightError, OptionError, unreadable
 from labelwright.settings import NOT_NEGATIVE as SECONDS
@@ -41,11 +50,12 @@ from labelwright.wording import did_you_mean, either, shortened, shown
 
 IN_OPTIONS, IN_RECIPES = "--search l2=0.1,1,10", "search = {l2 = [0.1, 1.0, 10.0]}"  # examples
 
-# -- options of a run -------------------------------------------------------------------------------------------------
+# -- options of a run ------------------------------------------------------------------------------
 
 
 class Grid(Kind):
-    """Settings and the values to try: l1=0,0.5 l2=0.1,1,10; in a recipe a table of lists, or true."""
+    """Settings and the values to try: l1=0,0.5 l2=0.1,1,10; in a recipe a table of lists, or
+    true."""
 
     expected = f"settings with values to try, as in {IN_OPTIONS}"
     metavar = "NAME=X,Y"
@@ -57,7 +67,9 @@ class Grid(Kind):
         grid: dict[str, list[str]] = {}
         for name, _, values in (part.partition("=") for part in text.split()):
             if not name or not values:
-                raise OptionError(f"search: {name or text}: no values to try; give them as in {IN_OPTIONS}")
+                raise OptionError(
+                    f"search: {name or text}: no values to try; give them as in {IN_OPTIONS}"
+                )
             if name in grid:
                 both = ",".join([*grid[name], values])
                 raise OptionError(f"search: {name} is there twice; write --search {name}={both}")
@@ -67,8 +79,8 @@ class Grid(Kind):
     def from_recipe(self, value: Any, place: Place) -> Any:
         if not self.accepts(value):
             raise OptionError(
-                f"{place.name}: expected true, or settings with values to try, as in {IN_RECIPES}; got "
-                f"{shown(value, 60)}"
+                f"{place.name}: expected true, or settings with values to try, as in {IN_RECIPES}; "
+                f"got {shown(value, 60)}"
             )
         return value
 
@@ -90,16 +102,27 @@ def recipe_key(setting: Setting, kind: Kind | None = None) -> Setting:
 
 
 def _of_run(
-    flags: str, text: str, group: str, kind: Kind | None = None, needs: str = "", key: bool = True, **more: Any
+    flags: str,
+    text: str,
+    group: str,
+    kind: Kind | None = None,
+    needs: str = "",
+    key: bool = True,
+    **more: Any,
 ) -> Setting:
-    """An option, perhaps a key of recipes, too; `needs` is what taggers that take it have in `_training_options`."""
+    """An option, perhaps a key of recipes, too; `needs` is what taggers that take it have in
+    `_training_options`."""
     setting = option(flags, text, group, kind, **more)
     setting = recipe_key(setting) if key else setting
     return changed(setting, Needs(needs)) if needs else setting
 
 
 QUIET = option("-q --quiet", "No progress, no summary.", OUTPUT)
-TRAIN = argument("train", "TRAIN", "Column file (.gz .bz2 .xz), .conllu, or -; with --dask also patterns, addresses.")
+TRAIN = argument(
+    "train",
+    "TRAIN",
+    "Column file (.gz .bz2 .xz), .conllu, or -; with --dask also patterns, addresses.",
+)
 OF_RUN = [  # what a run is asked beside the settings of its tagger, in the order of the help
     _of_run("--model NAME", "The tagger to train.", DATA, default="crf"),
     recipe_key(usual.COLUMNS, ColumnNames()),
@@ -116,7 +139,10 @@ OF_RUN = [  # what a run is asked beside the settings of its tagger, in the orde
     option("--recipe FILE.toml", "Settings from a file; options override them.", DATA),
     _of_run(
         "--unmarked outside|unknown",
-        "What O says: outside of any span, or unknown, since only some spans are marked (crf: add --entity-rate).",
+        (
+            "What O says: outside of any span, or unknown, since only some spans are marked (crf: "
+            "add --entity-rate)."
+        ),
         DATA,
         Choice(["outside", "unknown"]),
         "partial_labels",
@@ -124,19 +150,52 @@ OF_RUN = [  # what a run is asked beside the settings of its tagger, in the orde
     ),
     _of_run(
         "--allowed-labels FILE",
-        "Words, each with the labels that it may have, on lines of a file: for tokens whose label is unknown (_).",
+        (
+            "Words, each with the labels that it may have, on lines of a file: for tokens whose "
+            "label is unknown (_)."
+        ),
         DATA,
         FileName(),
         "partial_labels",
     ),
-    _of_run("--sentence-weight COLUMN", "How many times a sentence counts.", DATA, needs="sample_weight"),
-    _of_run("--token-weight COLUMN", "How much a wrong label counts at a token.", DATA, needs="sample_weight"),
+    _of_run(
+        "--sentence-weight COLUMN", "How many times a sentence counts.", DATA, needs="sample_weight"
+    ),
+    _of_run(
+        "--token-weight COLUMN",
+        "How much a wrong label counts at a token.",
+        DATA,
+        needs="sample_weight",
+    ),
     usual.MAX_INPUT,
-    _of_run("--seed N", "Seed of the samples of a search.", TRAINING, NOT_NEGATIVE, "search", name="random_state"),
-    _of_run("--search NAME=X,Y", "Try settings on growing samples, train the best.", TRAINING, Grid()),
-    _of_run("--folds K", "Cross-validate first: mean and deviation.", TRAINING, Whole(Bounds(AtLeast(2)))),
-    option("--learning-curve", "First train on an eighth, a quarter, half: is more data worth it?", TRAINING),
-    _of_run("--start-from MODEL", "Begin with the settings and weights of a trained model.", TRAINING, needs="init"),
+    _of_run(
+        "--seed N",
+        "Seed of the samples of a search.",
+        TRAINING,
+        NOT_NEGATIVE,
+        "search",
+        name="random_state",
+    ),
+    _of_run(
+        "--search NAME=X,Y", "Try settings on growing samples, train the best.", TRAINING, Grid()
+    ),
+    _of_run(
+        "--folds K",
+        "Cross-validate first: mean and deviation.",
+        TRAINING,
+        Whole(Bounds(AtLeast(2))),
+    ),
+    option(
+        "--learning-curve",
+        "First train on an eighth, a quarter, half: is more data worth it?",
+        TRAINING,
+    ),
+    _of_run(
+        "--start-from MODEL",
+        "Begin with the settings and weights of a trained model.",
+        TRAINING,
+        needs="init",
+    ),
     _of_run(
         "--continue MODEL",
         "Continue training a model with the sentences of TRAIN.",
@@ -145,7 +204,14 @@ OF_RUN = [  # what a run is asked beside the settings of its tagger, in the orde
         key=False,
         name="continue_from",
     ),
-    _of_run("--resume", "Resume from MODEL.checkpoint, with an identical result.", TRAINING, None, "checkpoint", False),
+    _of_run(
+        "--resume",
+        "Resume from MODEL.checkpoint, with an identical result.",
+        TRAINING,
+        None,
+        "checkpoint",
+        False,
+    ),
     _of_run(
         "--checkpoint-every SECONDS",
         "How often MODEL.checkpoint is written.",
@@ -156,7 +222,10 @@ OF_RUN = [  # what a run is asked beside the settings of its tagger, in the orde
     ),
     _of_run(
         "--memory-map DIR",
-        "Keep encoded data in temporary files in this folder, not in memory; the model is the same.",
+        (
+            "Keep encoded data in temporary files in this folder, not in memory; the model is the "
+            "same."
+        ),
         TRAINING,
         needs="memory_map",
         key=False,
@@ -175,25 +244,32 @@ OF_RUN = [  # what a run is asked beside the settings of its tagger, in the orde
     option("-v --verbose", "One line per iteration.", OUTPUT),
 ]
 NEW_MODEL = (  # options that a model which is continued has no use for
-    "recipe", "tokenizer", "characters", "token_pattern", "sentences", "arrays", "dev_arrays", "random_state", "search",
-    "folds", "learning_curve", "start_from", "resume", "checkpoint_every", "memory_map", "calibrate", "plot", "verbose"
+    "recipe", "tokenizer", "characters", "token_pattern", "sentences", "arrays", "dev_arrays",
+    "random_state", "search", "folds", "learning_curve", "start_from", "resume",
+    "checkpoint_every", "memory_map", "calibrate", "plot", "verbose",
 )  # fmt: skip
-RUN = {each.name: changed(each, NotWith("continue_from")) if each.name in NEW_MODEL else each for each in OF_RUN}
+RUN = {
+    each.name: changed(each, NotWith("continue_from")) if each.name in NEW_MODEL else each
+    for each in OF_RUN
+}
 
 
 # The settings that most taggers have, for the help of all of them.
 OF_MOST = chosen(
-    "template dictionaries clusters vectors order cells min_count constraints max_iter n_jobs random_state l1 l2",
+    "template dictionaries clusters vectors order cells min_count constraints max_iter n_jobs "
+    "random_state l1 l2",
     LOG_LINEAR,
 )
 RARE = (  # for some formats of files, or seldom asked for
-    "label_names", "skip_bad_spans", "tokenizer", "characters", "token_pattern", "sentences", "arrays", "dev_arrays",
-    "learning_curve", "calibrate", "unmarked", "allowed_labels", "sentence_weight", "token_weight", "skip_bad"
+    "label_names", "skip_bad_spans", "tokenizer", "characters", "token_pattern", "sentences",
+    "arrays", "dev_arrays", "learning_curve", "calibrate", "unmarked", "allowed_labels",
+    "sentence_weight", "token_weight", "skip_bad",
 )  # fmt: skip
 MOST = ("start_from", "continue_from", "resume")  # options that not all taggers have, but most
 PLACES = {DATA: 0, FEATURES: 1, TRAINING: 2, OUTPUT: 4}  # of headings; the tagger's own is 3
 
-# Options that mean something else to taggers without an ability of `_training_options`: the ability, and their help.
+# Options that mean something else to taggers without an ability of `_training_options`: the
+# ability, and their help.
 WITHOUT = {
     "dev": ("dev", "Development data: the trained model is scored on them."),
     "verbose": ("progress", "One line for each setting that --search tries."),
@@ -203,14 +279,23 @@ WITHOUT = {
 def for_tagger(kind: type[Any], setting: Setting) -> Setting:
     """A setting of the run, with the help that is true for this tagger."""
     ability, text = WITHOUT.get(setting.name, ("", ""))
-    return changed(setting, Help(text)) if ability and ability not in kind._training_options else setting
+    return (
+        changed(setting, Help(text))
+        if ability and ability not in kind._training_options
+        else setting
+    )
 
 
 def settings_for_all() -> list[Setting]:
     """The options that most taggers have; no tagger is imported for them."""
-    run = [each for key, each in RUN.items() if (not each.has(Needs) or key in MOST) and key not in RARE]
+    run = [
+        each
+        for key, each in RUN.items()
+        if (not each.has(Needs) or key in MOST) and key not in RARE
+    ]
     common = settings_of(constructor(OF_MOST)).values()
-    merged = {s.name: s if s.name in ("l1", "l2") else replace(s, default=None) for s in common}  # constructors differ
+    # constructors differ
+    merged = {s.name: s if s.name in ("l1", "l2") else replace(s, default=None) for s in common}
     return in_order([each for each in run if each.name not in merged] + list(merged.values()))
 
 
@@ -218,11 +303,12 @@ def in_order(settings: Iterable[Setting], places: Mapping[str, float] = PLACES) 
     return sorted(settings, key=lambda setting: places.get(setting.group or "", 3))
 
 
-# -- what is asked of a run -------------------------------------------------------------------------------------------
+# -- what is asked of a run ------------------------------------------------------------------------
 
 
 class Request(NamedTuple):
-    """What is asked of a training run: settings of the run and of the tagger, from options and from a recipe."""
+    """What is asked of a training run: settings of the run and of the tagger, from options and from
+    a recipe."""
 
     name: str  # of the tagger
     kind: type[Any]
@@ -265,25 +351,37 @@ class Request(NamedTuple):
         for name, setting in {**self.run, **self.settings}.items():
             given = self.table.get(name) if name not in self.options else self.values[name]
             if name in self.values:
-                files += setting.kind.files(given, Place(self.place(name), Path(self.recipe or "").parent))
+                files += setting.kind.files(
+                    given, Place(self.place(name), Path(self.recipe or "").parent)
+                )
         return files
 
 
-def request(name: str, run: Mapping[str, Setting], options: Mapping[str, Any], complete: bool = True) -> Request:
-    """The settings of a run with this tagger: those of the recipe, and over them those of the options.  With
-    `complete`, those that every tagger of its kind needs must be there."""
+def request(
+    name: str, run: Mapping[str, Setting], options: Mapping[str, Any], complete: bool = True
+) -> Request:
+    """The settings of a run with this tagger: those of the recipe, and over them those of the
+    options.  With `complete`, those that every tagger of its kind needs must be there."""
     kind, recipe = registry.model_class(name), options.get("recipe")
-    of_tagger = {key: each for key, each in settings_of(kind).items() if each.in_options or each.in_recipes}
+    of_tagger = {
+        key: each for key, each in settings_of(kind).items() if each.in_options or each.in_recipes
+    }
     of_run = {key: setting for key, setting in run.items() if offered(kind, setting)}
     settings = {**of_run, **of_tagger}
     table = read_recipe(recipe) if recipe else {}
-    values = read_table(table, settings, recipe or "", lambda key: unknown_key(key, name, settings, run))
+    values = read_table(
+        table, settings, recipe or "", lambda key: unknown_key(key, name, settings, run)
+    )
     values |= options
     asked = Request(name, kind, of_run, of_tagger, values, frozenset(options), recipe, table)
     for setting in of_tagger.values():
         if complete and setting.required and setting.name not in values:
-            in_recipe = f"--model {name}: its {setting.name} stand in a recipe; add --recipe FILE.toml"
-            raise OptionError(f"{f'{recipe}: no {setting.name}' if recipe else in_recipe}; {setting.kind.hint}")
+            in_recipe = (
+                f"--model {name}: its {setting.name} stand in a recipe; add --recipe FILE.toml"
+            )
+            raise OptionError(
+                f"{f'{recipe}: no {setting.name}' if recipe else in_recipe}; {setting.kind.hint}"
+            )
     return asked
 
 
@@ -291,7 +389,9 @@ def tagger(asked: Request, kept: Mapping[str, Any]) -> Any:
     """A new tagger with the settings that were given, and the kept ones where nothing was given."""
     model = asked.kind(**{**kept, **asked.parameters})
     values, grid = model.get_params(deep=False), asked.get("search")
-    searched = () if grid is None else (*asked.kind._searched, *(grid if isinstance(grid, dict) else ()))
+    searched = (
+        () if grid is None else (*asked.kind._searched, *(grid if isinstance(grid, dict) else ()))
+    )
     for setting, only in without_use(values, asked.settings, asked.parameters):
         if only.setting not in searched or only.setting in asked.values:
             why = refusal(only, asked.settings, values[only.setting])
@@ -302,8 +402,8 @@ def tagger(asked: Request, kept: Mapping[str, Any]) -> Any:
 
 
 def start_model(asked: Request) -> tuple[Any, dict[str, Any]]:
-    """The trained model to start from, if there is one and this tagger can start from it; and its settings that this
-    tagger takes over, but for those at their defaults."""
+    """The trained model to start from, if there is one and this tagger can start from it; and its
+    settings that this tagger takes over, but for those at their defaults."""
     path = asked.get("start_from")
     if path is None:
         return None, {}
@@ -319,13 +419,15 @@ def start_model(asked: Request) -> tuple[Any, dict[str, Any]]:
     }
 
 
-# -- names ------------------------------------------------------------------------------------------------------------
+# -- names -----------------------------------------------------------------------------------------
 
 
 def offered(kind: type[Any], setting: Setting) -> bool:
     """Whether a setting of the run is one for this tagger."""
     needs = setting.marker(Needs)
-    return (needs is None or needs.ability in kind._training_options) and kind._refusal(setting.name) is None
+    return (needs is None or needs.ability in kind._training_options) and kind._refusal(
+        setting.name
+    ) is None
 
 
 def _only_for(key: str, name: str, run: Mapping[str, Setting], place: str) -> str | None:
@@ -335,9 +437,15 @@ def _only_for(key: str, name: str, run: Mapping[str, Setting], place: str) -> st
         return f"{place}: {why_not}"
     kinds = {each: registry.model_class(each) for each in registry.command_line_names()}
     takers = [
-        each for each, kind in kinds.items() if key in settings_of(kind) or (key in run and offered(kind, run[key]))
+        each
+        for each, kind in kinds.items()
+        if key in settings_of(kind) or (key in run and offered(kind, run[key]))
     ]
-    return f"{place}: not for --model {name}, only for {either(takers)}" if takers and name not in takers else None
+    return (
+        f"{place}: not for --model {name}, only for {either(takers)}"
+        if takers and name not in takers
+        else None
+    )
 
 
 def _of_all(run: Mapping[str, Setting]) -> list[Setting]:
@@ -346,16 +454,27 @@ def _of_all(run: Mapping[str, Setting]) -> list[Setting]:
     return [*run.values(), *(each for kind in kinds for each in settings_of(kind).values())]
 
 
-def unknown_key(key: str, name: str, settings: Mapping[str, Setting], run: Mapping[str, Setting]) -> str:
-    """What to say of a key of a recipe that this tagger does not have; `run` are all settings of runs."""
-    known, others = ([each.name for each in some if each.in_recipes] for some in (settings.values(), _of_all(run)))
+def unknown_key(
+    key: str, name: str, settings: Mapping[str, Setting], run: Mapping[str, Setting]
+) -> str:
+    """What to say of a key of a recipe that this tagger does not have; `run` are all settings of
+    runs."""
+    known, others = (
+        [each.name for each in some if each.in_recipes]
+        for some in (settings.values(), _of_all(run))
+    )
     near = did_you_mean(key, known) or did_you_mean(key, others)
     return _only_for(key, name, run, key) or f"unknown key {shortened(key, 40)!r}{near}"
 
 
 def unknown_option(option: str, name: str, run: Mapping[str, Setting]) -> str | None:
-    """What to say of an option that this tagger does not have, if others have it or one much like it."""
-    listed = [(each, (*each.flags, f"--no-{each.flags[-1][2:]}")) for each in _of_all(run) if each.in_options]
+    """What to say of an option that this tagger does not have, if others have it or one much like
+    it."""
+    listed = [
+        (each, (*each.flags, f"--no-{each.flags[-1][2:]}"))
+        for each in _of_all(run)
+        if each.in_options
+    ]
     others = {flag: each for each, flags in listed for flag in flags}
     if option in others:
         return _only_for(others[option].name, name, run, others[option].flag)
@@ -363,7 +482,7 @@ def unknown_option(option: str, name: str, run: Mapping[str, Setting]) -> str | 
     return f"no such option {option}{near.replace(chr(39), '')}" if near else None
 
 
-# -- files ------------------------------------------------------------------------------------------------------------
+# -- files -----------------------------------------------------------------------------------------
 
 LARGEST = 1 << 20  # bytes of a recipe
 MOST_PARTS = 20  # of a key
@@ -374,7 +493,10 @@ STRINGS = (  # of TOML; the first two may have several lines
     r"'(?!'')[^'\n]*'",
 )
 _PART, _DOT = rf"(?:{'|'.join(STRINGS)}|[A-Za-z0-9_-]+)", r"[ \t]*\.[ \t]*"
-_KEYS = re.compile(rf"""{_PART}(?:{_DOT}{_PART}){{0,{MOST_PARTS - 1}}}(?P<more>{_DOT}{_PART})?|#.*|(?P<open>["'])""")
+_KEYS = re.compile(
+    rf"{_PART}(?:{_DOT}{_PART}){{0,{MOST_PARTS - 1}}}(?P<more>{_DOT}{_PART})?"
+    r"""|#.*|(?P<open>["'])"""
+)
 
 
 def read_recipe(path: str) -> dict[str, Any]:
@@ -388,7 +510,9 @@ def read_recipe(path: str) -> dict[str, Any]:
     except (OSError, ValueError) as error:
         raise unreadable(OptionError, path, error) from None
     if len(content) > LARGEST:
-        raise OptionError(f"{path}: a recipe of more than {LARGEST >> 20} MB; move tables to files of their own")
+        raise OptionError(
+            f"{path}: a recipe of more than {LARGEST >> 20} MB; move tables to files of their own"
+        )
     try:
         text = content.decode("utf-8")
         _check_keys(text, path)
@@ -399,15 +523,20 @@ def read_recipe(path: str) -> dict[str, Any]:
         raise OptionError(f"{path}: not TOML: {error}") from None
     for key, value in table.items():
         if is_deep(value):
-            raise OptionError(f"{path}: {shortened(key, 40)}: more than {DEEPEST} levels of tables and lists")
+            raise OptionError(
+                f"{path}: {shortened(key, 40)}: more than {DEEPEST} levels of tables and lists"
+            )
     return table
 
 
 def _check_keys(text: str, path: str) -> None:
-    """Refuse keys of very many parts, a.b.c..., on which Python's parser takes quadratic time and memory."""
+    """Refuse keys of very many parts, a.b.c..., on which Python's parser takes quadratic time and
+    memory."""
     for match in _KEYS.finditer(text):
         if match["open"]:  # a string without an end, which the parser refuses
             return
         if match["more"]:
             line = text.count("\n", 0, match.start()) + 1
-            raise OptionError(f"{path}: line {line}: a key of more than {MOST_PARTS} parts; shorten it")
+            raise OptionError(
+                f"{path}: line {line}: a key of more than {MOST_PARTS} parts; shorten it"
+            )

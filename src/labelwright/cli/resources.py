@@ -12,7 +12,7 @@ from labelwright.errors import CorpusError, OptionError
 from labelwright.settings import REQUIRED, AtLeast, AtMost, Bounds, Whole
 from labelwright.wording import counted
 
-# -- labelwright templates --------------------------------------------------------------------------------------------
+# -- labelwright templates -------------------------------------------------------------------------
 
 
 @command(
@@ -26,8 +26,8 @@ from labelwright.wording import counted
     ),
 )
 def templates_command(o: Any) -> None:
-    """List the built-in templates with a line on when to use each, those of papers apart; or print one for so many
-    columns.
+    """List the built-in templates with a line on when to use each, those of papers apart; or print
+    one for so many columns.
 
     \b
       labelwright templates
@@ -49,7 +49,9 @@ def templates_command(o: Any) -> None:
         "name": parsed.name,
         "about": BUILTIN[o.name].about if o.name in BUILTIN else None,
         "columns": n_columns,
-        "lines": [{"line": each.line, "name": each.name, "text": each.text} for each in parsed.patterns],
+        "lines": [
+            {"line": each.line, "name": each.name, "text": each.text} for each in parsed.patterns
+        ],
         "mistakes": [] if o.name in BUILTIN else mistakes(parsed),
     }
     report(facts, o.json, lambda _: [parsed.text.rstrip("\n")])
@@ -65,28 +67,52 @@ def _listed(facts: dict[str, Any]) -> Iterator[str]:
         yield f"{name:{width}}  {about}"
 
 
-# -- labelwright vectors ----------------------------------------------------------------------------------------------
+# -- labelwright vectors ---------------------------------------------------------------------------
 
 COUNTING = "Counting"
 
 
 @command(
-    argument("texts", "TEXT", "Text, or any format that train reads (.gz .bz2 .xz), or -.", several=True),
-    option("-o --output FILE", "Write the vectors, as train --vectors reads them.", OUTPUT, None, REQUIRED),
-    option("--clusters FILE", "Write clusters, too, as train --clusters NAME=FILE reads them.", OUTPUT),
+    argument(
+        "texts", "TEXT", "Text, or any format that train reads (.gz .bz2 .xz), or -.", several=True
+    ),
+    option(
+        "-o --output FILE",
+        "Write the vectors, as train --vectors reads them.",
+        OUTPUT,
+        None,
+        REQUIRED,
+    ),
+    option(
+        "--clusters FILE", "Write clusters, too, as train --clusters NAME=FILE reads them.", OUTPUT
+    ),
     usual.COLUMNS,
     usual.FORMAT,
     usual.MAX_INPUT,
-    option("--words N", "How many words have a vector: the most frequent ones.", COUNTING, POSITIVE, 20000),
+    option(
+        "--words N",
+        "How many words have a vector: the most frequent ones.",
+        COUNTING,
+        POSITIVE,
+        20000,
+    ),
     option("--dimensions N", "How many numbers a vector has.", COUNTING, POSITIVE, 50),
     option("--window N", "How many words to either side are neighbours.", COUNTING, POSITIVE, 2),
     option("--min-count N", "Leave out words that occur less often.", COUNTING, POSITIVE, 2),
-    option("--bits N", "Length of the bit strings of clusters.", COUNTING, Whole(), only_with="clusters", shown="10"),
+    option(
+        "--bits N",
+        "Length of the bit strings of clusters.",
+        COUNTING,
+        Whole(),
+        only_with="clusters",
+        shown="10",
+    ),
     option("--seed N", "Seed of all randomness.", COUNTING, NOT_NEGATIVE, 0, name="random_state"),
     option("-q --quiet", "No summary.", OUTPUT),
 )
 def vectors_command(o: Any) -> None:
-    """Make word vectors and clusters from text, labelled or not, by counting which words stand beside which.
+    """Make word vectors and clusters from text, labelled or not, by counting which words stand
+    beside which.
 
     \b
       labelwright vectors train.txt news.txt.xz -o v.txt --clusters c.txt
@@ -103,20 +129,28 @@ def vectors_command(o: Any) -> None:
     if o.clusters == o.output:
         raise OptionError(f"--clusters: {o.output} gets the vectors; name another file")
     corpus = read_words(o.texts, o.format, o.columns)
-    vectors = count_vectors(corpus, o.words, o.dimensions, o.window, o.min_count, random_state=o.random_state)
+    vectors = count_vectors(
+        corpus, o.words, o.dimensions, o.window, o.min_count, random_state=o.random_state
+    )
     table = {} if o.clusters is None else cluster_words(vectors, BITS if o.bits is None else o.bits)
     write_vectors(vectors, o.output)
     if o.clusters is not None:
         write_clusters(table, o.clusters)
     if o.quiet:
         return
-    read = f"{counted(corpus.n_tokens, 'token')}, {counted(len(corpus.values('word')), 'different word')}"
-    say(f"{o.output}: {counted(len(vectors.words), 'word')}, {counted(vectors.width, 'dimension')}; {read} read")
+    read = (
+        f"{counted(corpus.n_tokens, 'token')}, "
+        f"{counted(len(corpus.values('word')), 'different word')}"
+    )
+    say(
+        f"{o.output}: {counted(len(vectors.words), 'word')}, "
+        f"{counted(vectors.width, 'dimension')}; {read} read"
+    )
     if o.clusters is not None:
         say(f"{o.clusters}: {counted(len(set(table.values())), 'cluster')}")
 
 
-# -- labelwright dictionary -------------------------------------------------------------------------------------------
+# -- labelwright dictionary ------------------------------------------------------------------------
 
 
 @command(
@@ -147,18 +181,31 @@ def dictionary_command(o: Any) -> None:
         known = f"; known: {', '.join(phrases)}" if phrases else ""
         raise CorpusError(f"{corpus.source}: no phrase of type {o.type!r}{known}")
     chosen = phrases if o.type is None else {o.type: phrases[o.type]}
-    kept = {name: {p: n for p, n in counts.most_common() if n >= o.min_count} for name, counts in chosen.items()}
+    kept = {
+        name: {p: n for p, n in counts.most_common() if n >= o.min_count}
+        for name, counts in chosen.items()
+    }
     if o.json:
-        by_type = {name: {" ".join(p): n for p, n in counts.items()} for name, counts in kept.items()}
+        by_type = {
+            name: {" ".join(p): n for p, n in counts.items()} for name, counts in kept.items()
+        }
         report({"types": by_type}, True, list)
         return
     total: Counter[tuple[str, ...]] = Counter()
     for counts in kept.values():
         total.update(counts)
-    lines = [line for phrase, _ in total.most_common() for line in [" ".join(phrase)] if tuple(line.split()) == phrase]
+    lines = [
+        line
+        for phrase, _ in total.most_common()
+        for line in [" ".join(phrase)]
+        if tuple(line.split()) == phrase
+    ]
     write_bytes(o.output, "".join(f"{line}\n" for line in lines).encode())
     left_out = len(total) - len(lines)
     if left_out:
-        say(f"{corpus.source}: {counted(left_out, 'phrase')} left out: a word of theirs contains whitespace")
+        say(
+            f"{corpus.source}: {counted(left_out, 'phrase')} left out: a word of theirs contains "
+            "whitespace"
+        )
     if o.output != "-":
         say(f"{o.output}: {counted(len(lines), 'phrase')}")

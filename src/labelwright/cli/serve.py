@@ -15,26 +15,51 @@ TOKEN = "LABELWRIGHT_TOKEN"  # noqa: S105  the name of a variable
 
 
 @command(
-    argument("models", "MODEL", "Model files; NAME=FILE gives a model another name than its file has.", several=True),
-    option("--host HOST", "The address to listen at; 0.0.0.0 for all.", ACCESS, default="127.0.0.1"),
-    option("--port PORT", "The port; 0 for any free one.", ACCESS, Whole(Bounds(AtLeast(0), AtMost(65535))), 8000),
-    option("--token TOKEN", f"Whom to answer: Authorization: Bearer TOKEN; better as {TOKEN}.", ACCESS),
+    argument(
+        "models",
+        "MODEL",
+        "Model files; NAME=FILE gives a model another name than its file has.",
+        several=True,
+    ),
+    option(
+        "--host HOST", "The address to listen at; 0.0.0.0 for all.", ACCESS, default="127.0.0.1"
+    ),
+    option(
+        "--port PORT",
+        "The port; 0 for any free one.",
+        ACCESS,
+        Whole(Bounds(AtLeast(0), AtMost(65535))),
+        8000,
+    ),
+    option(
+        "--token TOKEN", f"Whom to answer: Authorization: Bearer TOKEN; better as {TOKEN}.", ACCESS
+    ),
     option("--max-tokens N", "Refuse requests of more tokens.", LIMITS, POSITIVE, 10_000),
     option("--max-bytes N", "Refuse requests of more bytes.", LIMITS, POSITIVE, 2_000_000),
-    option("--timeout S", "Seconds until a request is refused.", LIMITS, Number(Bounds(Above(0))), 30.0),
-    option("--threads N", "Threads of each model for large requests.", LIMITS, POSITIVE, 1, name="n_jobs"),
+    option(
+        "--timeout S", "Seconds until a request is refused.", LIMITS, Number(Bounds(Above(0))), 30.0
+    ),
+    option(
+        "--threads N",
+        "Threads of each model for large requests.",
+        LIMITS,
+        POSITIVE,
+        1,
+        name="n_jobs",
+    ),
 )
 def serve_command(o: Any) -> None:
-    """Serve models over HTTP: labels with probabilities, explanations, metrics, and a page to try them in a browser.
+    """Serve models over HTTP: labels with probabilities, explanations, metrics, and a page to try
+    them in a browser.
 
     \b
       labelwright serve names.crf
       curl localhost:8000/tag -d '{"text": "Ada ran."}'
       labelwright serve people=names.crf tags.crf --port 9000
 
-    The first model is the default; requests may name another. A model file that changes is loaded again without a
-    pause. The address / has a page, /openapi.json describes all requests, /metrics is for Prometheus, and Label Studio
-    can be given the address as its machine-learning backend.
+    The first model is the default; requests may name another. A model file that changes is loaded
+    again without a pause. The address / has a page, /openapi.json describes all requests, /metrics
+    is for Prometheus, and Label Studio can be given the address as its machine-learning backend.
 
     It needs FastAPI and uvicorn: pip install 'labelwright[serve]'.
     """
@@ -52,7 +77,10 @@ def serve_command(o: Any) -> None:
     logger.setLevel(logging.INFO)
     logger.addHandler(_Lines())
     if token is None and not _is_loopback(o.host):
-        warn(f"--host {o.host}: anybody who reaches this address can ask; set {TOKEN}, or leave --host out")
+        warn(
+            f"--host {o.host}: anybody who reaches this address can ask; set {TOKEN}, or leave "
+            "--host out"
+        )
 
     def ready(address: str) -> None:
         say(f"serving {', '.join(models.by_name)} at {address} (Ctrl-C stops)")

@@ -1,4 +1,5 @@
-"""The renderer: facts as JSON, or as lines of text that a command makes of them; lines for people on stderr."""
+"""The renderer: facts as JSON, or as lines of text that a command makes of them; lines for people
+on stderr."""
 
 import json
 import math
@@ -25,7 +26,7 @@ class Heading(str):
     """A line that is bold on a terminal."""
 
 
-# -- what is printed --------------------------------------------------------------------------------------------------
+# -- what is printed -------------------------------------------------------------------------------
 
 
 def say(text: str) -> None:
@@ -41,7 +42,8 @@ def warn(line: str | None) -> None:
 
 
 def ended_by_signal(rest: str) -> click.exceptions.Exit:
-    """Say which signal has ended the command, and the rest of the line; what is to be raised then."""
+    """Say which signal has ended the command, and the rest of the line; what is to be raised
+    then."""
     say(f"labelwright: {signals.what_happened()}{rest}")
     return click.exceptions.Exit(signals.exit_status())
 
@@ -71,8 +73,11 @@ def _as_json(value: Any) -> float | str:
         return repr(value)
 
 
-def report_outputs(facts: Mapping[str, Any], as_json: bool, text: Callable[[Any], Iterable[str]]) -> None:
-    """Print the facts of each output of a model: those of a cascade by layer, with a heading for each."""
+def report_outputs(
+    facts: Mapping[str, Any], as_json: bool, text: Callable[[Any], Iterable[str]]
+) -> None:
+    """Print the facts of each output of a model: those of a cascade by layer, with a heading for
+    each."""
     if as_json:
         report(facts.get("", {"layers": facts}), True, text)
         return
@@ -80,7 +85,7 @@ def report_outputs(facts: Mapping[str, Any], as_json: bool, text: Callable[[Any]
         show(*([""] if number else []), *([Heading(name)] if name else []), *text(each))
 
 
-# -- lines ------------------------------------------------------------------------------------------------------------
+# -- lines -----------------------------------------------------------------------------------------
 
 
 def section(title: str, lines: Iterable[str]) -> list[str]:
@@ -94,7 +99,8 @@ def indented(lines: Iterable[str]) -> list[str]:
 
 
 def named_rows(rows: Sequence[Row]) -> Iterator[str]:
-    """Names and values, wrapped to the width of the terminal; where one is wrapped, none keeps its alignment."""
+    """Names and values, wrapped to the width of the terminal; where one is wrapped, none keeps its
+    alignment."""
     indent = max(len(name) for name, _ in rows) + 4
     width = min(shutil.get_terminal_size().columns, WIDEST)
     if any(indent + len(value) > width for _, value in rows):
@@ -102,12 +108,15 @@ def named_rows(rows: Sequence[Row]) -> Iterator[str]:
     whole: Any = {"break_long_words": False, "break_on_hyphens": False}
     for name, value in rows:
         first = f"  {name}".ljust(indent)
-        lines = textwrap.wrap(value, width, initial_indent=first, subsequent_indent=" " * indent, **whole)
+        lines = textwrap.wrap(
+            value, width, initial_indent=first, subsequent_indent=" " * indent, **whole
+        )
         yield from lines or [first.rstrip()]
 
 
 def curves(history: Sequence[dict[str, Any]], with_loss: bool) -> list[Row]:
-    """The loss (on a logarithmic scale) and the development score as small curves; a loss may be infinite.
+    """The loss (on a logarithmic scale) and the development score as small curves; a loss may be
+    infinite.
 
     >>> curves([{"loss": 4.0}, {"loss": math.inf}, {"loss": 1.0}], with_loss=True)
     [('loss', '4.0 █▁ 1.0')]
@@ -146,7 +155,8 @@ def bar(value: float, highest: float) -> str:
 
 
 def signed_bar(value: float, largest: float) -> str:
-    """A bar from an axis to the right or, of what is negative, to the left, as long as the value is large.
+    """A bar from an axis to the right or, of what is negative, to the left, as long as the value is
+    large.
 
     >>> signed_bar(1.0, 2.0), signed_bar(-2.0, 2.0)
     ('          │█████     ', '██████████│          ')

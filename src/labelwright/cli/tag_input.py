@@ -1,5 +1,5 @@
-"""Files to be tagged in any format: the pieces that a model reads, of a stream as they come, and how they are written
-with its labels."""
+"""Files to be tagged in any format: the pieces that a model reads, of a stream as they come, and
+how they are written with its labels."""
 
 import os
 import sys
@@ -9,7 +9,15 @@ from glob import glob, has_magic
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from labelwright.cli import decoding as how
-from labelwright.cli.files import Data, TokenRows, has_attributes, input_names, named_for, open_for, read_for
+from labelwright.cli.files import (
+    Data,
+    TokenRows,
+    has_attributes,
+    input_names,
+    named_for,
+    open_for,
+    read_for,
+)
 from labelwright.cli.show import say
 from labelwright.errors import CorpusError, OptionError
 
@@ -20,14 +28,16 @@ if TYPE_CHECKING:
     from labelwright.scale.partitions import Bad
 
 HEADLINE = 100  # tokens
-Added = dict[str, list[Any]]  # by output: its labels [N][T], and perhaps their probabilities; or the entities of texts
+# by output: its labels [N][T], and perhaps their probabilities; or the entities of texts
+Added = dict[str, list[Any]]
 
 
 class ToTag(NamedTuple):
     """Sentences to be tagged: a file, or a piece of it."""
 
     data: Data
-    write: Callable[[Added], bytes] | None = None  # the file with labels; None: as columns or CoNLL-U
+    # the file with labels; None: as columns or CoNLL-U
+    write: Callable[[Added], bytes] | None = None
     more: bool = False  # further pieces follow
     split: "SplitTexts | None" = None  # of texts: where their tokens are
     begin: int = 0  # where a piece of a text begins, in characters
@@ -45,24 +55,36 @@ class Source(NamedTuple):
     format: str | None
     columns: str | None = None  # their names
     known: str | None = None  # the column of known labels
-    tokenizer: "Tokenizer | None" = None  # of texts, where it is another one than that of the training data
+    # of texts, where it is another one than that of the training data
+    tokenizer: "Tokenizer | None" = None
     rows: TokenRows | None = None  # arrays beside the tokens
     bad: "list[Bad] | None" = None  # where sentences go that cannot be read; None: they are errors
 
     def pieces(self, model: Any) -> Iterator[ToTag]:
-        """The sentences, piece by piece; what a user should know about a file is told by the first, if that is no
-        headline."""
+        """The sentences, piece by piece; what a user should know about a file is told by the first,
+        if that is no headline."""
         if os.path.isfile(self.path) and os.path.getsize(self.path) == 0:
             return  # nothing is to be labelled, whatever its format
-        is_stream = self.path == "-" and self.format in (None, "columns") and model.reads().kind != "dicts"
+        is_stream = (
+            self.path == "-" and self.format in (None, "columns") and model.reads().kind != "dicts"
+        )
         for n, piece in enumerate(self._stream(model) if is_stream else self.file_pieces(model)):
-            if n == 0 and piece.corpus is not None and not (piece.more and piece.corpus.n_tokens < HEADLINE):
+            if (
+                n == 0
+                and piece.corpus is not None
+                and not (piece.more and piece.corpus.n_tokens < HEADLINE)
+            ):
                 how.warn_about(model, piece.corpus, piece.more)
-            yield piece if self.rows is None else piece._replace(data=self.rows.beside(piece.data, not piece.more))
+            yield (
+                piece
+                if self.rows is None
+                else piece._replace(data=self.rows.beside(piece.data, not piece.more))
+            )
             del piece
 
     def file_pieces(self, model: Any) -> Iterator[ToTag]:
-        """A file, piece by piece; texts are split as those of the training data were, or by a tokenizer."""
+        """A file, piece by piece; texts are split as those of the training data were, or by a
+        tokenizer."""
         from labelwright.corpus.file_formats import pieces_of
 
         format = self.format or ("crfsuite" if model.reads().kind == "dicts" else None)
@@ -76,7 +98,8 @@ class Source(NamedTuple):
                 yield piece
 
     def _readable(self, model: Any, file: "OpenFile") -> "Iterator[OpenFile]":
-        """A piece of a file; with `bad`, only the sentences that can be read, in one piece or several."""
+        """A piece of a file; with `bad`, only the sentences that can be read, in one piece or
+        several."""
         from labelwright.corpus.file_formats import FORMATS, OpenFile
 
         def part(text: bytes, line: int) -> OpenFile:
@@ -100,14 +123,28 @@ class Source(NamedTuple):
         from labelwright.corpus.file_formats import format_of
 
         if self.tokenizer is not None:
-            raise OptionError("<stdin>: read as columns, which has tokens; for plain text add --text")
+            raise OptionError(
+                "<stdin>: read as columns, which has tokens; for plain text add --text"
+            )
         if self.rows is not None:
-            raise OptionError("--arrays: not for a stream, which is answered sentence by sentence; name INPUT")
+            raise OptionError(
+                "--arrays: not for a stream, which is answered sentence by sentence; name INPUT"
+            )
         if sys.stdin.isatty():
-            say("reading from the terminal: one token per line, a blank line after each sentence, Ctrl-D at the end")
+            say(
+                "reading from the terminal: one token per line, a blank line after each sentence, "
+                "Ctrl-D at the end"
+            )
         with _perhaps_text(model, self.columns):
-            for n, piece in enumerate(stream_columns(sys.stdin.buffer, names=self.columns, label=False)):
-                if n == 0 and self.columns is None and self.format is None and piece.raw is not None:
+            for n, piece in enumerate(
+                stream_columns(sys.stdin.buffer, names=self.columns, label=False)
+            ):
+                if (
+                    n == 0
+                    and self.columns is None
+                    and self.format is None
+                    and piece.raw is not None
+                ):
                     format = format_of(piece.source, piece.raw.text)
                     if format != "columns":
                         told = f"looks like {format}, not like columns; add --format {format}"
@@ -115,19 +152,30 @@ class Source(NamedTuple):
                 yield ToTag(piece if self.columns else named_for(model, piece), more=True)
 
 
-def with_targets(inputs: list[str], output: str, format: str | None, to: str | None) -> list[tuple[str, str]]:
+def with_targets(
+    inputs: list[str], output: str, format: str | None, to: str | None
+) -> list[tuple[str, str]]:
     """The files to be read, each with where its answer goes: in a folder, under its own name."""
     files = [file for path in inputs for each in matches(path) for file in _files_of(each, format)]
-    if len(inputs) == 1 and files == inputs and (files == ["-"] or not (os.path.isdir(output) or output[-1:] == "/")):
+    if (
+        len(inputs) == 1
+        and files == inputs
+        and (files == ["-"] or not (os.path.isdir(output) or output[-1:] == "/"))
+    ):
         return [(files[0], output)]
     if output == "-" or os.path.isfile(output) or "-" in files:
-        raise OptionError("-o: several inputs, or a folder, are written file by file; name a folder with -o DIR")
+        raise OptionError(
+            "-o: several inputs, or a folder, are written file by file; name a folder with -o DIR"
+        )
     sources: dict[str, str] = {}
     for file in files:
         name = os.path.basename(file)
         target = os.path.join(output, f"{os.path.splitext(name)[0]}.ann" if to == "brat" else name)
         if target in sources:
-            raise OptionError(f"-o: {sources[target]} and {file} would both be written to {target}; rename one of them")
+            raise OptionError(
+                f"-o: {sources[target]} and {file} would both be written to {target}; rename one "
+                "of them"
+            )
         sources[target] = file
     return [(file, target) for target, file in sources.items()]
 
@@ -147,18 +195,27 @@ def is_pattern(path: str) -> bool:
 
 
 def _files_of(path: str, format: str | None) -> list[str]:
-    """A file, or the files of a folder; one with annotations of BRAT is read as a whole, unless its texts are meant."""
+    """A file, or the files of a folder; one with annotations of BRAT is read as a whole, unless its
+    texts are meant."""
     names = sorted(os.listdir(path)) if os.path.isdir(path) and format != "brat" else []
     if format is None and any(name.endswith(".ann") for name in names):
         return [path]
-    files = [os.path.join(path, name) for name in names if name[0] != "." and not name.endswith(".ann")]
+    files = [
+        os.path.join(path, name) for name in names if name[0] != "." and not name.endswith(".ann")
+    ]
     return [file for file in files if os.path.isfile(file)] or [path]
 
 
 def to_tag(
-    model: Any, file: "OpenFile", columns: str | None, known: str | None, tokenizer: "Tokenizer | None", begin: int = 0
+    model: Any,
+    file: "OpenFile",
+    columns: str | None,
+    known: str | None,
+    tokenizer: "Tokenizer | None",
+    begin: int = 0,
 ) -> ToTag:
-    """The sentences of a file, or of a piece of it that begins at this character; texts are split into tokens."""
+    """The sentences of a file, or of a piece of it that begins at this character; texts are split
+    into tokens."""
     from labelwright.corpus.file_formats import TEXTS, texts_of
     from labelwright.taggers.arguments import split_for
 
@@ -170,7 +227,9 @@ def to_tag(
         split = split_for(model, [item.text for item in texts_of(file)], tokenizer)
         data = split.corpus(file.name, tokenizer).renamed(input_names(model) or ["word"], None)
     elif tokenizer is not None:
-        raise OptionError(f"{file.name}: read as {file.format}, which has tokens; for plain text add --text")
+        raise OptionError(
+            f"{file.name}: read as {file.format}, which has tokens; for plain text add --text"
+        )
     elif file.format == "crfsuite":
         from labelwright.features.attributes import read_crfsuite
 
@@ -181,7 +240,9 @@ def to_tag(
         with _perhaps_text(model, columns) if file.format == "columns" else nullcontext():
             data = read_for(model, file, columns, [known] if known else [])
     plain = file.format in ("columns", "conllu", "text")
-    return ToTag(data, None if plain else lambda added: _written(file, split, added), file.more, split, begin)
+    return ToTag(
+        data, None if plain else lambda added: _written(file, split, added), file.more, split, begin
+    )
 
 
 @contextmanager
@@ -193,7 +254,11 @@ def _perhaps_text(model: Any, columns: str | None) -> Iterator[None]:
         if columns is not None or "column" not in str(error):
             raise
         others = ",".join(input_names(model)[1:])
-        needs = f"train on words and labels alone, or a cascade that predicts {others}" if others else "add --text"
+        needs = (
+            f"train on words and labels alone, or a cascade that predicts {others}"
+            if others
+            else "add --text"
+        )
         raise CorpusError(f"{error}; for plain text {needs}") from None
 
 
@@ -201,11 +266,13 @@ def tokenizer_given(before: "Tokenizer", o: Any) -> "Tokenizer | None":
     """The tokenizer that options ask for, where they ask for another one than that of the model."""
     if o.tokenizer is None and not o.characters and o.token_pattern is None:
         return None if o.sentences is None else before._replace(sentences=o.sentences).check()
-    changed = before._replace(characters=bool(o.characters), pattern=o.token_pattern, name=o.tokenizer or "words")
+    changed = before._replace(
+        characters=bool(o.characters), pattern=o.token_pattern, name=o.tokenizer or "words"
+    )
     return changed._replace(sentences=o.sentences or before.sentences).check()
 
 
-# -- writing ----------------------------------------------------------------------------------------------------------
+# -- writing ---------------------------------------------------------------------------------------
 
 READ_ONLY = {
     "spacy": "DocBin files are read, not written; add --json, or use the spaCy component",
@@ -242,7 +309,8 @@ def _written(file: "OpenFile", split: "SplitTexts | None", added: Added) -> byte
 
 
 def _label_lines(file: "OpenFile", columns: list[Any]) -> bytes:
-    """One label in each line, a blank line after each sentence; a probability follows after a colon, as in CRFsuite."""
+    """One label in each line, a blank line after each sentence; a probability follows after a
+    colon, as in CRFsuite."""
     from labelwright.corpus.labels import check_written
 
     check_written((label for sentence in columns[0] for label in sentence), file.name)
@@ -260,5 +328,7 @@ def _fields(added: Added) -> list[dict[str, Any]]:
         field = f"{PREDICTED}_{name}" if name else PREDICTED
         fields[field] = columns[0]
         if len(columns) > 1:
-            fields[f"{field}_probabilities"] = [[round(float(p), 6) for p in row] for row in columns[1]]
+            fields[f"{field}_probabilities"] = [
+                [round(float(p), 6) for p in row] for row in columns[1]
+            ]
     return [dict(zip(fields, values, strict=True)) for values in zip(*fields.values(), strict=True)]

@@ -1,7 +1,7 @@
 """labelwright train: from a column file to a model file.
 
-The command is made for the tagger that is asked for: its options are the settings of the run and those that the
-tagger's constructor declares.
+The command is made for the tagger that is asked for: its options are the settings of the run and
+those that the tagger's constructor declares.
 """
 
 import inspect
@@ -17,7 +17,14 @@ import click
 from labelwright.cli import recipe, train_data, workers
 from labelwright.cli import train_reports as reports
 from labelwright.cli import train_search as search
-from labelwright.cli.files import check_target, has_attributes, layer_names, load_model, predicted_by, refuse_inputs
+from labelwright.cli.files import (
+    check_target,
+    has_attributes,
+    layer_names,
+    load_model,
+    predicted_by,
+    refuse_inputs,
+)
 from labelwright.cli.options import Command
 from labelwright.cli.plots import check_plot, draw_training
 from labelwright.cli.recipe import RUN, TRAIN, Request
@@ -34,18 +41,18 @@ if TYPE_CHECKING:
 SHOWN = 5  # new labels that are named
 BLANK = "\n\n"  # between paragraphs
 
-# -- the command ------------------------------------------------------------------------------------------------------
+# -- the command -----------------------------------------------------------------------------------
 
-ABOUT = """Train a tagger from a file with one token per line, columns separated by spaces or tabs, and an empty line
-after each sentence.
+ABOUT = """Train a tagger from a file with one token per line, columns separated by spaces or tabs,
+and an empty line after each sentence.
 """
 AFTER = """\b
   labelwright train train.txt -o model.crf --columns word,pos,chunk
   labelwright train train.txt -o model.crf --template chunking --dev dev.txt
   labelwright train train.txt -o model.crf --search l2=0.1,1,10 --dev dev.txt
 
-Taggers: {names}.  The options below are those of most taggers; all of one: labelwright train --model crf --help,
-labelwright train --model memory --help, ...
+Taggers: {names}.  The options below are those of most taggers; all of one:
+labelwright train --model crf --help, labelwright train --model memory --help, ...
 
 Ctrl-C, SIGTERM or SIGHUP writes the model so far; a second one aborts.
 """
@@ -55,7 +62,11 @@ class TrainCommand(Command):
     """A command for one tagger, which knows the options of the others, and the grid of a search."""
 
     def __init__(
-        self, name: str, text: str, settings: Sequence[Setting], run: Callable[[str, str, dict[str, Any]], None]
+        self,
+        name: str,
+        text: str,
+        settings: Sequence[Setting],
+        run: Callable[[str, str, dict[str, Any]], None],
     ):
         def run_it(o: Any) -> None:
             run(o.train, name, {key: value for key, value in o.given.items() if key != TRAIN.name})
@@ -64,7 +75,8 @@ class TrainCommand(Command):
         super().__init__(text, [TRAIN, *settings], run_it, f"Settings of {name}")
 
     def check(self, values: Mapping[str, Any], given: Mapping[str, Any]) -> None:
-        """Check the options of the run; the settings of a tagger are checked together with those of its recipe."""
+        """Check the options of the run; the settings of a tagger are checked together with those of
+        its recipe."""
         check_together(values, self.settings, [name for name in given if name in RUN])
 
     def unknown(self, option: str) -> str:
@@ -75,32 +87,46 @@ class TrainCommand(Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if any(argument.startswith("--search") for argument in args):
-            args = search.joined_grid(args, search.settings_by_name(registry.model_class(self.tagger)))
+            args = search.joined_grid(
+                args, search.settings_by_name(registry.model_class(self.tagger))
+            )
         return super().parse_args(ctx, args)
 
 
 def train_command(given: Sequence[str]) -> Command:
     """The command for the tagger that these arguments ask for."""
-    named = any(_given(given, flag) for flag in ("--model", "--recipe", "--start-from", "--continue"))
+    named = any(
+        _given(given, flag) for flag in ("--model", "--recipe", "--start-from", "--continue")
+    )
     if {"-h", "--help"} & set(given) and not named:
         text = f"{ABOUT}\n{AFTER.format(names=', '.join(registry.command_line_names()))}"
         return TrainCommand("crf", text, recipe.settings_for_all(), _train)
     name = asked_tagger(given)
-    return TrainCommand(name, f"{ABOUT}\n{_about(name)}", recipe.in_order(settings_of_run(name)), _train)
+    return TrainCommand(
+        name, f"{ABOUT}\n{_about(name)}", recipe.in_order(settings_of_run(name)), _train
+    )
 
 
 def settings_of_run(name: str, keep: Callable[[Setting], bool] = lambda _: True) -> list[Setting]:
-    """The settings of a run with this tagger, of which one may keep some, and those of the tagger."""
+    """The settings of a run with this tagger, of which one may keep some, and those of the
+    tagger."""
     kind = registry.model_class(name)
     of_run = {
-        key: recipe.for_tagger(kind, each) for key, each in RUN.items() if keep(each) and recipe.offered(kind, each)
+        key: recipe.for_tagger(kind, each)
+        for key, each in RUN.items()
+        if keep(each) and recipe.offered(kind, each)
     }
-    return list({**of_run, **{key: each for key, each in settings_of(kind).items() if each.in_options}}.values())
+    return list(
+        {
+            **of_run,
+            **{key: each for key, each in settings_of(kind).items() if each.in_options},
+        }.values()
+    )
 
 
 def asked_tagger(given: Sequence[str]) -> str:
-    """The name of the tagger that arguments ask for, or their recipe; without one, that of the model to start from or
-    to continue."""
+    """The name of the tagger that arguments ask for, or their recipe; without one, that of the
+    model to start from or to continue."""
     path, names = _given(given, "--recipe"), registry.command_line_names()
     table = recipe.read_recipe(path) if path else {}
     asked, place = _given(given, "--model"), "--model"
@@ -108,10 +134,16 @@ def asked_tagger(given: Sequence[str]) -> str:
         asked, place = table.get("model"), f"{path}: model"
     if asked is None:
         further = _name_of_file(_given(given, "--continue"), "partial_fit")
-        return further or _name_of_file(_given(given, "--start-from") or table.get("start_from"), "init") or "crf"
+        return (
+            further
+            or _name_of_file(_given(given, "--start-from") or table.get("start_from"), "init")
+            or "crf"
+        )
     if asked not in names:
         near = did_you_mean(asked, names) if isinstance(asked, str) else ""
-        raise OptionError(f"{place}: expected one of {', '.join(names)}, got {shown(asked, 60)}{near}")
+        raise OptionError(
+            f"{place}: expected one of {', '.join(names)}, got {shown(asked, 60)}{near}"
+        )
     return str(asked)
 
 
@@ -119,13 +151,21 @@ def _about(name: str) -> str:
     """What the help of one tagger says of it, and of the settings that only a recipe can give."""
     kind = registry.model_class(name)
     text = f"{(inspect.getdoc(kind) or kind.__name__).partition(BLANK)[0]}\n"
-    only = [setting for setting in settings_of(kind).values() if setting.in_recipes and not setting.in_options]
+    only = [
+        setting
+        for setting in settings_of(kind).values()
+        if setting.in_recipes and not setting.in_options
+    ]
     if only:
         keys = "\n\n".join(f"{setting.name}: {setting.help}" for setting in only)
         text += f"\nSettings for recipes only (--recipe FILE.toml):\n\n{keys}\n"
     for setting in only:
         if setting.kind.example:
-            text += "\n\b\n" + "\n".join(f"  {line}" for line in setting.kind.example.splitlines()) + "\n"
+            text += (
+                "\n\b\n"
+                + "\n".join(f"  {line}" for line in setting.kind.example.splitlines())
+                + "\n"
+            )
     return text
 
 
@@ -151,7 +191,7 @@ def _name_of_file(path: Any, ability: str) -> str | None:
     return name if name and ability in registry.model_class(name)._training_options else None
 
 
-# -- the run ----------------------------------------------------------------------------------------------------------
+# -- the run ---------------------------------------------------------------------------------------
 
 
 def _train(source: str, name: str, options: dict[str, Any]) -> None:
@@ -169,7 +209,8 @@ def _train(source: str, name: str, options: dict[str, Any]) -> None:
 
 
 def _run(source: str, asked: Request, checkpoint: Path | None, spread: Any, client: Any) -> None:
-    """Read, search, train, write; on a cluster where there are partitions, `spread`, and a client."""
+    """Read, search, train, write; on a cluster where there are partitions, `spread`, and a
+    client."""
     output = asked.values["output"]
     start, kept = recipe.start_model(asked)
     model = recipe.tagger(asked, kept)
@@ -179,19 +220,27 @@ def _run(source: str, asked: Request, checkpoint: Path | None, spread: Any, clie
     data, dev = train_data.read_data(source, asked, schemes, head)
     data, weights = train_data.weighted_data(data, asked)
     if weights is not None and asked.get("calibrate") is not None and dev is None:
-        raise OptionError(f"{asked.place('calibrate')}: cross-fitting trains copies without weights; add --dev FILE")
+        raise OptionError(
+            f"{asked.place('calibrate')}: cross-fitting trains copies without weights; add --dev "
+            "FILE"
+        )
     data = train_data.opened_labels(data, asked)
     train_data.say_known(data, schemes, asked)
     train_data.set_rate(model, dev, asked)
     for option in train_data.SAMPLED:
         if has_attributes(data) and asked.get(option):
-            raise OptionError(f"{asked.place(option)}: takes samples of columns, not of CRFsuite's data; leave it out")
+            raise OptionError(
+                f"{asked.place(option)}: takes samples of columns, not of CRFsuite's data; leave "
+                "it out"
+            )
     search.check_choices(model, tried, data, asked)
     begun, record, result = time.perf_counter(), dict[str, Any](), None
     trials = Path(f"{output}.search")
     with asked.named():
         if tried:
-            result, record["search"] = search.searched(model, tried, data, dev, asked, trials, weights, client)
+            result, record["search"] = search.searched(
+                model, tried, data, dev, asked, trials, weights, client
+            )
             model = result.best_model()
         if "folds" in asked.values:
             record["folds"] = reports.cross_validated(model, data, asked, weights)
@@ -209,49 +258,81 @@ def _run(source: str, asked: Request, checkpoint: Path | None, spread: Any, clie
         record["seconds"] = round(time.perf_counter() - begun, 3)
         if record["search"]["stopped"] == "interrupted" or "stopped" not in model.training_:
             record["stopped"] = record["search"]["stopped"]
-    _finish(model, record, data, dev, checkpoint, asked, lambda: _draw(model, result, curve, asked.values["plot"]))
+    _finish(
+        model,
+        record,
+        data,
+        dev,
+        checkpoint,
+        asked,
+        lambda: _draw(model, result, curve, asked.values["plot"]),
+    )
     trials.unlink(missing_ok=True)
 
 
 def _check(asked: Request, inputs: Sequence[str]) -> Path | None:
-    """Refuse what makes no sense together, before anything is read; where the state of the run goes, if it has one."""
+    """Refuse what makes no sense together, before anything is read; where the state of the run
+    goes, if it has one."""
     from labelwright.learn.monitor import checkpoint_files
 
-    given, output = {name for name in ("arrays", "dev", "dev_arrays") if name in asked.values}, asked.values["output"]
+    given, output = (
+        {name for name in ("arrays", "dev", "dev_arrays") if name in asked.values},
+        asked.values["output"],
+    )
     if "dev_arrays" in given and len(given) < 3:
         raise OptionError(f"{asked.place('dev_arrays')}: only with --dev and --arrays; add them")
     if given == {"arrays", "dev"}:
         why = "the development data need a row for each token, too; add --dev-arrays FILE"
         raise OptionError(f"{asked.place('arrays')}: {why}")
-    if asked.get("calibrate") is not None and "dev" not in given and asked.get("start_from") is not None:
+    if (
+        asked.get("calibrate") is not None
+        and "dev" not in given
+        and asked.get("start_from") is not None
+    ):
         why = f"cross-fitting trains copies without {asked.place('start_from')}; add --dev FILE"
         raise OptionError(f"{asked.place('calibrate')}: {why}")
     if asked.get("plot") is not None:
         if not (asked.can("progress") or asked.get("search") or asked.get("learning_curve")):
-            raise OptionError(f"--plot: --model {asked.name} has no history of training to draw; add --learning-curve")
+            raise OptionError(
+                f"--plot: --model {asked.name} has no history of training to draw; add "
+                "--learning-curve"
+            )
         check_plot(asked.values["plot"], [*inputs, output])
     if not asked.can("checkpoint"):
         return None
     checkpoint = Path(f"{output}.checkpoint")
     for place in (checkpoint, *checkpoint_files(checkpoint)):
         if place.is_dir():
-            raise OptionError(f"{place}: is a folder, but a checkpoint of this run goes there; name another MODEL")
+            raise OptionError(
+                f"{place}: is a folder, but a checkpoint of this run goes there; name another MODEL"
+            )
         refuse_inputs(str(place), inputs)
     return checkpoint
 
 
 def _fit(
-    model: Any, data: "Data", dev: "Data | None", start: Any, checkpoint: Path | None, asked: Request,
-    weights: list[Any] | None = None, client: Any = None,
-) -> None:  # fmt: skip
+    model: Any,
+    data: "Data",
+    dev: "Data | None",
+    start: Any,
+    checkpoint: Path | None,
+    asked: Request,
+    weights: list[Any] | None = None,
+    client: Any = None,
+) -> None:
     from labelwright.learn.monitor import checkpoint_files
 
     quiet, verbose, resume = (bool(asked.get(name)) for name in ("quiet", "verbose", "resume"))
     given = {"sample_weight": weights, "memory_map": asked.get("memory_map"), "client": client}
     options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-    options |= {name: value for name, value in {"dev": dev, "init": start}.items() if asked.can(name)}
+    options |= {
+        name: value for name, value in {"dev": dev, "init": start}.items() if asked.can(name)
+    }
     if not quiet and getattr(data, "n_tokens", 0) >= choice.ENOUGH and not choice.available():
-        warn(f"training without compiled code takes several times as long: {choice.why_not_available()}")
+        warn(
+            "training without compiled code takes several times as long: "
+            f"{choice.why_not_available()}"
+        )
     if checkpoint is not None:
         if bool(checkpoint_files(checkpoint)) != resume and not quiet:
             nothing = "no such file, so there is nothing to resume: starting anew"
@@ -261,7 +342,10 @@ def _fit(
         options |= {"checkpoint": checkpoint, "checkpoint_every": every, "resume": resume}
     if asked.can("layer_progress"):
         layers = reports.LayerProgress(quiet, verbose)
-        options |= {"layer_progress": layers.started, "progress": layers.started("all layers", model)}
+        options |= {
+            "layer_progress": layers.started,
+            "progress": layers.started("all layers", model),
+        }
     elif asked.can("progress") and not quiet:
         options["progress"] = reports.Lines() if verbose else model._progress_bar()
     try:
@@ -280,16 +364,24 @@ def _fit(
 
 
 def _go_on() -> str:
-    return f"go on with: {shlex.join(['labelwright', *(a for a in sys.argv[1:] if a != '--resume'), '--resume'])}"
+    return (
+        "go on with: "
+        f"{shlex.join(['labelwright', *(a for a in sys.argv[1:] if a != '--resume'), '--resume'])}"
+    )
 
 
-# -- the end ----------------------------------------------------------------------------------------------------------
+# -- the end ---------------------------------------------------------------------------------------
 
 
 def _finish(
-    model: Any, more: dict[str, Any], data: "Data", dev: Any, checkpoint: Path | None, asked: Request,
+    model: Any,
+    more: dict[str, Any],
+    data: "Data",
+    dev: Any,
+    checkpoint: Path | None,
+    asked: Request,
     draw: Callable[[], None],
-) -> None:  # fmt: skip
+) -> None:
     """Write the model; then the checkpoint goes, unless the run was interrupted."""
     from labelwright.inspection.warnings import few_features
     from labelwright.learn.monitor import remove_checkpoints
@@ -313,8 +405,16 @@ def _finish(
         model.save(output)
     if interrupted:
         resumable, searched = checkpoint is not None and "search" not in record, "search" in record
-        after = f" after {counted(turns, model._trains_in)}" if resumable and turns is not None else ""
-        resume = f"; {_go_on()}" if resumable else "; the same command resumes the search" if searched else ""
+        after = (
+            f" after {counted(turns, model._trains_in)}" if resumable and turns is not None else ""
+        )
+        resume = (
+            f"; {_go_on()}"
+            if resumable
+            else "; the same command resumes the search"
+            if searched
+            else ""
+        )
         raise ended_by_signal(f"{after}; {output} holds the model so far{resume}")
     if checkpoint is not None:
         remove_checkpoints(checkpoint)
@@ -329,8 +429,8 @@ def _finish(
 
 
 def _remember(model: Any, data: "Data", output: str, anew: bool = False) -> None:
-    """Store the columns of the (first) training and a sample of what was seen; a model that has learnt nothing sound is
-    refused."""
+    """Store the columns of the (first) training and a sample of what was seen; a model that has
+    learnt nothing sound is refused."""
     from labelwright.inspection.warnings import sample_of
 
     trouble = model._trouble()
@@ -343,7 +443,8 @@ def _remember(model: Any, data: "Data", output: str, anew: bool = False) -> None
 
 
 def _draw(model: Any, result: Any, curve: Any, path: str) -> None:
-    """A plot of the history of training, of a search and of a learning curve, as far as there are such."""
+    """A plot of the history of training, of a search and of a learning curve, as far as there are
+    such."""
     histories = {name: vars(part).get("history_", []) for name, part in model._outputs.items()}
     if not any(histories.values()):
         histories = {"": vars(model).get("history_", [])}
@@ -351,9 +452,11 @@ def _draw(model: Any, result: Any, curve: Any, path: str) -> None:
     draw_training({name: each for name, each in histories.items() if each}, trials, curve, path)
 
 
-def _on_dev(model: Any, dev: "Data | None", asked: Request) -> tuple[str, reports.Predictions | None]:
-    """How good the model is on the development data, in a phrase; of layers that were trained together also what they
-    predicted before and after."""
+def _on_dev(
+    model: Any, dev: "Data | None", asked: Request
+) -> tuple[str, reports.Predictions | None]:
+    """How good the model is on the development data, in a phrase; of layers that were trained
+    together also what they predicted before and after."""
     from labelwright.evaluate import evaluate
 
     seen = [entry["dev"] for entry in vars(model).get("history_", []) if "dev" in entry]
@@ -366,7 +469,11 @@ def _on_dev(model: Any, dev: "Data | None", asked: Request) -> tuple[str, report
         model.training_["dev"], phrase = reports.dev_scores(dev, predicted)
         return f"on the development data {phrase}", None if before is None else predicted
     if seen:
-        return f"best {reports.score_name(evaluate(dev.y, dev.y))} on the development data {100 * max(seen):.2f}", None
+        return (
+            f"best {reports.score_name(evaluate(dev.y, dev.y))} on the development data "
+            f"{100 * max(seen):.2f}",
+            None,
+        )
     if asked.can("dev"):
         return "", None
     if "verbose" in model.get_params(deep=False):
@@ -389,7 +496,7 @@ def _summary(model: Any, on_dev: str) -> str:
     return "; ".join(filter(None, [sizes, run])) + (f" ({stopped})" if stopped else "")
 
 
-# -- a trained model, continued by its `partial_fit` ------------------------------------------------------------------
+# -- a trained model, continued by its `partial_fit` -----------------------------------------------
 
 
 def _train_further(source: str, asked: Request) -> None:
@@ -404,7 +511,9 @@ def _train_further(source: str, asked: Request) -> None:
     model = load_model(path, asked.get("n_jobs"), attributes=True)
     kind = registry.name_of(type(model))
     if "partial_fit" not in model._training_options:
-        raise OptionError(f"--continue: {path} is a {kind}, which cannot learn further; train again on all data")
+        raise OptionError(
+            f"--continue: {path} is a {kind}, which cannot learn further; train again on all data"
+        )
     if kind != asked.name:
         raise OptionError(f"--model: {path} is a {kind}, got {asked.name}; leave --model out")
     if "device" in asked.values:
@@ -418,7 +527,10 @@ def _train_further(source: str, asked: Request) -> None:
     features = {name: part.training_.get("features") or 0 for name, part in model._outputs.items()}
     data = train_data.opened_labels(data, asked, known.get("", ()))
     train_data.say_known(data, dict.fromkeys(layer_names(model)) or None, asked, known)
-    predicted, begun = {} if dev is None else {"before": predicted_by(model, dev)}, time.perf_counter()
+    predicted, begun = (
+        {} if dev is None else {"before": predicted_by(model, dev)},
+        time.perf_counter(),
+    )
     model.partial_fit(*(data if has_attributes(data) else [data]), sample_weight=weights)
     seconds = time.perf_counter() - begun
     _remember(model, data, output)
@@ -429,7 +541,9 @@ def _train_further(source: str, asked: Request) -> None:
         labels, size = part.classes_, part.training_.get("features")
         new = [label for label in labels if label not in known[name]]
         named = f" (new: {some_of(new, SHOWN)})" if new else ""
-        more = "" if size is None else f", {counted(size, 'feature')} ({size - features[name]:,} new)"
+        more = (
+            "" if size is None else f", {counted(size, 'feature')} ({size - features[name]:,} new)"
+        )
         told.append(f"{name}{' ' if name else ''}{counted(len(labels), 'label')}{named}{more}")
     told.append(f"{counted(len(data.X), 'further sentence')}, {seconds:.1f} s")
     if dev is not None:

@@ -1,5 +1,5 @@
-"""labelwright train: its data, with one label column or several, labels that are known in part, columns of weights, and
-rows of numbers."""
+"""labelwright train: its data, with one label column or several, labels that are known in part,
+columns of weights, and rows of numbers."""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
@@ -19,26 +19,34 @@ if TYPE_CHECKING:
     from labelwright.cli.files import Data
     from labelwright.corpus.file_formats import OpenFile
 
-WEIGHTS = {"sentence_weight": "sentence", "token_weight": "token"}  # options, and what they give weights of
+# options, and what they give weights of
+WEIGHTS = {"sentence_weight": "sentence", "token_weight": "token"}
 SAMPLED = ("search", "folds", "learning_curve")  # options that train and score on samples
 
-# -- reading ----------------------------------------------------------------------------------------------------------
+# -- reading ---------------------------------------------------------------------------------------
 
 
-def read_data(source: str, asked: Request, schemes: Any, head: "Data | None" = None) -> "tuple[Data, Data | None]":
-    """The training and the development data; `schemes` are those of the layers of a cascade, and `head` the first of
-    the training data where the others are on a cluster."""
+def read_data(
+    source: str, asked: Request, schemes: Any, head: "Data | None" = None
+) -> "tuple[Data, Data | None]":
+    """The training and the development data; `schemes` are those of the layers of a cascade, and
+    `head` the first of the training data where the others are on a cluster."""
     from labelwright.corpus.file_formats import TEXTS, OpenFile, opened
     from labelwright.corpus.tokenizer import Tokenizer, shown_by
     from labelwright.inspection.warnings import hashes_of
 
     columns, label, scheme = (asked.get(name) for name in ("columns", "label", "scheme"))
     splitting = SimpleNamespace(
-        **{name: asked.get(name) for name in ("tokenizer", "characters", "token_pattern", "sentences")}
+        **{
+            name: asked.get(name)
+            for name in ("tokenizer", "characters", "token_pattern", "sentences")
+        }
     )
     options = files.file_options(asked.values, tokenizer_given(Tokenizer(), splitting))
     named = columns is not None or label is not None or schemes is not None
-    file = opened(source, options.format, named) if head is None else OpenFile(b"", source, "columns")
+    file = (
+        opened(source, options.format, named) if head is None else OpenFile(b"", source, "columns")
+    )
 
     def read(part: "OpenFile", names: str | None, name: str | None) -> Any:
         if schemes is not None:
@@ -56,7 +64,11 @@ def read_data(source: str, asked: Request, schemes: Any, head: "Data | None" = N
     data = _with_arrays(data, "arrays", asked)
     if "dev" not in asked.values:
         return data, None
-    dev = opened(asked.values["dev"], options.format or ("crfsuite" if file.format == "crfsuite" else None), named=True)
+    dev = opened(
+        asked.values["dev"],
+        options.format or ("crfsuite" if file.format == "crfsuite" else None),
+        named=True,
+    )
     if has_attributes(data) or dev.format in TEXTS:
         held_out: Any = read(dev, None, None)
     else:  # with the columns of the training data; those of weights may be missing and are not read
@@ -69,15 +81,25 @@ def read_data(source: str, asked: Request, schemes: Any, head: "Data | None" = N
         except CorpusError:
             if not weights:
                 raise
-            held_out = read(dev, ",".join(name for name in names.split(",") if name not in weights), data.label)
+            held_out = read(
+                dev, ",".join(name for name in names.split(",") if name not in weights), data.label
+            )
     check_known_labels(held_out, schemes)
     if head is None:
         hashes = [] if has_attributes(data) else hashes_of(data)
-        warn_about_dev(held_out, schemes, [values for values, _, _ in _columns(data, schemes).values()], hashes, asked)
+        warn_about_dev(
+            held_out,
+            schemes,
+            [values for values, _, _ in _columns(data, schemes).values()],
+            hashes,
+            asked,
+        )
     return data, _with_arrays(held_out, "dev_arrays", asked)
 
 
-def _read_layers(file: "OpenFile", columns: str | None, schemes: Mapping[str, str | None], options: Any) -> Any:
+def _read_layers(
+    file: "OpenFile", columns: str | None, schemes: Mapping[str, str | None], options: Any
+) -> Any:
     """A file with a column for every layer, its labels in the scheme that is named for it."""
     layers = list(schemes)
     corpus = files.read_layers(file, columns, layers, options)
@@ -86,11 +108,14 @@ def _read_layers(file: "OpenFile", columns: str | None, schemes: Mapping[str, st
         corpus = corpus.select(chosen).renamed(chosen, None)
     if len(corpus.names) == len(layers):
         raise CorpusError(
-            f"{file.name}: all columns ({', '.join(layers)}) are layers; expected one more, as the word, to read"
+            f"{file.name}: all columns ({', '.join(layers)}) are layers; expected one more, as the "
+            "word, to read"
         )
     for name, scheme in schemes.items():
         if scheme is not None:
-            corpus = corpus.renamed(corpus.names, name).with_scheme(scheme).renamed(corpus.names, None)
+            corpus = (
+                corpus.renamed(corpus.names, name).with_scheme(scheme).renamed(corpus.names, None)
+            )
     return corpus
 
 
@@ -100,7 +125,9 @@ def _read_attributes(file: "OpenFile", asked: Request) -> "Data":
 
     for name in ("columns", "label", "template"):
         if name in asked.values:
-            raise OptionError(f"{asked.place(name)}: {file.name} has attributes, not columns; leave it out")
+            raise OptionError(
+                f"{asked.place(name)}: {file.name} has attributes, not columns; leave it out"
+            )
     data, scheme = read_crfsuite(file), asked.get("scheme")
     return data._replace(y=convert(data.y, None, scheme)) if scheme else data
 
@@ -110,12 +137,15 @@ def _with_arrays(data: "Data", name: str, asked: Request) -> "Data":
     if name not in asked.values:
         return data
     if has_attributes(data):
-        raise OptionError(f"{asked.place(name)}: CRFsuite's data have numbers of their own; leave it out")
+        raise OptionError(
+            f"{asked.place(name)}: CRFsuite's data have numbers of their own; leave it out"
+        )
     return files.TokenRows(asked.values[name], asked.place(name)).beside(data)
 
 
 def read_further(model: Any, path: str, asked: Request, held_out: bool = False) -> "Data":
-    """A file with labels for a model that is trained further, its columns named as in its training."""
+    """A file with labels for a model that is trained further, its columns named as in its
+    training."""
     named, layers = None if held_out else asked.get("columns"), files.layer_names(model)
     options = files.file_options(asked.values, model.tokenizer())
     data = files.gold_for(model, path, named, asked.get("label"), options)
@@ -123,7 +153,9 @@ def read_further(model: Any, path: str, asked: Request, held_out: bool = False) 
         raise CorpusError(f"{path}: no sentences to {'score' if held_out else 'learn from'}")
     if asked.get("scheme") is not None:
         if has_attributes(data) or layers:
-            raise OptionError("--scheme: rewrites one label column; use labelwright convert on the file")
+            raise OptionError(
+                "--scheme: rewrites one label column; use labelwright convert on the file"
+            )
         data = data.with_scheme(asked.get("scheme"))
     if not held_out:
         return data
@@ -132,19 +164,27 @@ def read_further(model: Any, path: str, asked: Request, held_out: bool = False) 
 
 
 def columns_for(model: Any, data: "Data") -> "Data":
-    """The columns that a model reads, and its labels; nothing else of a file is learnt.  Labels in another scheme than
-    the model has are refused: it would learn both."""
+    """The columns that a model reads, and its labels; nothing else of a file is learnt.  Labels in
+    another scheme than the model has are refused: it would learn both."""
     from labelwright.corpus.schemes import is_chunk_label
     from labelwright.taggers.arguments import writes
 
     for name, part in model._outputs.items():
-        labels = {str(label) for sentence in files.gold_of(data, name) for label in sentence} - set(part.classes_)
-        unfit = sorted(label for label in labels if is_chunk_label(label) and not writes(part.scheme_, label))
+        labels = {str(label) for sentence in files.gold_of(data, name) for label in sentence} - set(
+            part.classes_
+        )
+        unfit = sorted(
+            label for label in labels if is_chunk_label(label) and not writes(part.scheme_, label)
+        )
         if part.scheme_ is not None and unfit:
-            mend = f"use labelwright convert --to-scheme {part.scheme_}" if name else f"add --scheme {part.scheme_}"
+            mend = (
+                f"use labelwright convert --to-scheme {part.scheme_}"
+                if name
+                else f"add --scheme {part.scheme_}"
+            )
             raise CorpusError(
-                f"{getattr(data, 'source', 'labels')}: the labels of the model follow {part.scheme_}, which has no "
-                f"{unfit[0]!r}; {mend}"
+                f"{getattr(data, 'source', 'labels')}: the labels of the model follow "
+                f"{part.scheme_}, which has no {unfit[0]!r}; {mend}"
             )
     if has_attributes(data):
         return data
@@ -153,15 +193,15 @@ def columns_for(model: Any, data: "Data") -> "Data":
     if not set(inputs) <= set(others):
         if len(others) != len(inputs):
             raise CorpusError(
-                f"{data.source}: the model reads {counted(len(inputs), 'column')} ({','.join(inputs)}), got "
-                f"{','.join(others)}; name them with --columns"
+                f"{data.source}: the model reads {counted(len(inputs), 'column')} "
+                f"({','.join(inputs)}), got {','.join(others)}; name them with --columns"
             )
         new = dict(zip(others, inputs, strict=True))
         data = data.renamed([new.get(name, name) for name in data.names], data.label)
     return data.select([*inputs, *columns])
 
 
-# -- weights and labels -----------------------------------------------------------------------------------------------
+# -- weights and labels ----------------------------------------------------------------------------
 
 
 def weighted_data(data: "Data", asked: Request) -> "tuple[Data, list[Any] | None]":
@@ -174,7 +214,10 @@ def weighted_data(data: "Data", asked: Request) -> "tuple[Data, list[Any] | None
     if has_attributes(data):
         raise OptionError(f"{asked.place(named[0])}: CRFsuite's data have no columns; leave it out")
     if len(named) > 1:
-        raise OptionError(f"{asked.place(named[0])}: not together with {asked.place(named[1])}; leave one of them out")
+        raise OptionError(
+            f"{asked.place(named[0])}: not together with {asked.place(named[1])}; leave one of "
+            "them out"
+        )
     return weighted(data, **{WEIGHTS[named[0]]: asked.values[named[0]]})
 
 
@@ -186,27 +229,43 @@ def check_known_labels(dev: "Data", schemes: Mapping[str, Any] | None) -> None:
         check_known(files.gold_of(dev, name), f"{source}: column {name}" if schemes else source)
 
 
-def warn_about_dev(dev: "Data", schemes: Any, labels: Iterable[Any], hashes: list[str], asked: Request) -> None:
+def warn_about_dev(
+    dev: "Data", schemes: Any, labels: Iterable[Any], hashes: list[str], asked: Request
+) -> None:
     """Name labels that the training data lack, and say whether they have the same sentences."""
     from labelwright.inspection.warnings import labels_unseen, trained_on
 
-    for learnt, (name, (values, _, source)) in zip(labels, _columns(dev, schemes).items(), strict=False):
+    for learnt, (name, (values, _, source)) in zip(
+        labels, _columns(dev, schemes).items(), strict=False
+    ):
         warn(labels_unseen(learnt, values, f"{source}: column {name}" if schemes else source))
     if not has_attributes(dev) and not asked.get("quiet"):
         warn(trained_on("".join(hashes), dev))
 
 
 def opened_labels(data: "Data", asked: Request, labels: Collection[str] = ()) -> "Data":
-    """The training data with labels as --unmarked and --allowed-labels have them; a model may have further labels."""
-    from labelwright.corpus.open_labels import allowed_in, read_allowed_labels, unmarked_unknown, with_unmarked_unknown
+    """The training data with labels as --unmarked and --allowed-labels have them; a model may have
+    further labels."""
+    from labelwright.corpus.open_labels import (
+        allowed_in,
+        read_allowed_labels,
+        unmarked_unknown,
+        with_unmarked_unknown,
+    )
 
     path = asked.get("allowed_labels")
     if asked.get("unmarked") == "unknown":  # then O says nothing
-        data = data._replace(y=unmarked_unknown(data.y)) if has_attributes(data) else with_unmarked_unknown(data)
+        data = (
+            data._replace(y=unmarked_unknown(data.y))
+            if has_attributes(data)
+            else with_unmarked_unknown(data)
+        )
     if path is None:
         return data
     if has_attributes(data):
-        raise OptionError(f"{asked.place('allowed_labels')}: CRFsuite's data have no words; leave it out")
+        raise OptionError(
+            f"{asked.place('allowed_labels')}: CRFsuite's data have no words; leave it out"
+        )
     allowed, (alone, members) = read_allowed_labels(path), _known(data.values(data.label), labels)
     known = sorted(alone.union(*members))
     for word, of_word in allowed.items():
@@ -226,12 +285,17 @@ def _known(values: Any, labels: Collection[str]) -> tuple[set[str], list[frozens
 
 
 def set_rate(model: Any, dev: "Data | None", asked: Request) -> None:
-    """With --unmarked unknown, estimate the entity rate of a CRF from development data, unless it is given; say
-    so, or why not."""
+    """With --unmarked unknown, estimate the entity rate of a CRF from development data, unless it
+    is given; say so, or why not."""
     settings = model.get_params(deep=False)
-    if asked.get("unmarked") != "unknown" or dev is None or settings.get("entity_rate", 0) is not None:
+    if (
+        asked.get("unmarked") != "unknown"
+        or dev is None
+        or settings.get("entity_rate", 0) is not None
+    ):
         return
-    labels = [label for sentence in dev.y for label in sentence if isinstance(label, str)]  # those that are known
+    # those that are known
+    labels = [label for sentence in dev.y for label in sentence if isinstance(label, str)]
     rate = round(1 - labels.count("O") / max(1, len(labels)), 4)
     line = f"--entity-rate {rate}: estimated from {asked.values['dev']}"
     if settings["optimizer"] != "lbfgs":
@@ -244,7 +308,9 @@ def set_rate(model: Any, dev: "Data | None", asked: Request) -> None:
         say(line)
 
 
-def say_known(data: "Data", schemes: Any, asked: Request, labels: Mapping[str, Collection[str]] | None = None) -> None:
+def say_known(
+    data: "Data", schemes: Any, asked: Request, labels: Mapping[str, Collection[str]] | None = None
+) -> None:
     """One line on each label column that is known in part; what cannot be done with it is refused.
 
     labels : those that a model has already, by its output"""
@@ -253,23 +319,36 @@ def say_known(data: "Data", schemes: Any, asked: Request, labels: Mapping[str, C
     for name, (values, codes, source) in _columns(data, schemes).items():
         learnt = (labels or {}).get(name if schemes else "", ())
         for value in broken_sets(values, learnt):  # looks like a set of labels and is none
-            token, ends = codes.tolist().index(list(values).index(value)), [0, *accumulate(map(len, data.X))]
+            token, ends = (
+                codes.tolist().index(list(values).index(value)),
+                [0, *accumulate(map(len, data.X))],
+            )
             sentence = next(n for n, end in enumerate(ends[1:]) if token < end)
-            raise CorpusError(f"{source}: sentence {sentence}, token {token - ends[sentence]}: {value!r} {NO_SET}")
+            raise CorpusError(
+                f"{source}: sentence {sentence}, token {token - ends[sentence]}: {value!r} {NO_SET}"
+            )
         known = how_many_known(values, codes)
         if not known.sets + known.unknown:
             continue
         if not asked.can("partial_labels"):
-            raise OptionError(f"{source}: some labels are unknown, but a {asked.name} needs the label of every token")
+            raise OptionError(
+                f"{source}: some labels are unknown, but a {asked.name} needs the label of every "
+                "token"
+            )
         for option in SAMPLED:
             if asked.get(option) and (option == "folds" or "dev" not in asked.values):
                 mend = "leave it out" if option == "folds" else "add --dev FILE"
-                raise OptionError(f"{asked.place(option)}: scores need a label for every token; {mend}")
+                raise OptionError(
+                    f"{asked.place(option)}: scores need a label for every token; {mend}"
+                )
         if asked.get("quiet"):
             continue
         of = f"{source}: column {name}" if schemes else source
         sets, unknown = counted(known.sets, "token"), counted(known.unknown, "token")
-        say(f"{of}: {counted(known.labels, 'token')} with a label, {sets} with a set, {unknown} unknown")
+        say(
+            f"{of}: {counted(known.labels, 'token')} with a label, {sets} with a set, {unknown} "
+            "unknown"
+        )
         alone, members = _known(values, learnt)
         alone |= {"O", *(next(iter(found)) for found in members if len(found) == 1)}
         only = sorted(frozenset().union(*members) - alone)  # nothing tells how these look

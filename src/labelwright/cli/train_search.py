@@ -1,5 +1,5 @@
-"""labelwright train --search: what is tried, checked before the first is trained, and the settings that do best on
-growing samples of the training data.
+"""labelwright train --search: what is tried, checked before the first is trained, and the settings
+that do best on growing samples of the training data.
 
 --search l1=0,0.5 l2=0.1,1,10 template=default,ner        of a layer of a cascade: chunk.l2=1,10
 search = {l1 = [0.0, 0.5], "chunk.l2" = [1.0, 10.0]}      in a recipe
@@ -27,7 +27,8 @@ ASSIGNED = r"[A-Za-z]\w*([-.]\w+)*="
 
 
 def joined_grid(arguments: list[str], settings: Container[str] = ()) -> list[str]:
-    """The arguments with all that belongs to --search as one of them; a known setting without values does, too.
+    """The arguments with all that belongs to --search as one of them; a known setting without
+    values does, too.
 
     >>> joined_grid(["--search", "l1=0,1", "l2=1", "a.txt"]), joined_grid(["a.txt", "--search"])
     (['--search', 'l1=0,1 l2=1', 'a.txt'], ['a.txt', '--search', ''])
@@ -50,14 +51,17 @@ def joined_grid(arguments: list[str], settings: Container[str] = ()) -> list[str
 
 
 def settings_by_name(kind: type[Any]) -> dict[str, Setting]:
-    """The settings of a tagger, by their names and by those of their options: max_iter, iterations, min-count."""
-    settings = {name: each for name, each in settings_of(kind).items() if each.in_options or each.in_recipes}
+    """The settings of a tagger, by their names and by those of their options: max_iter, iterations,
+    min-count."""
+    settings = {
+        name: each for name, each in settings_of(kind).items() if each.in_options or each.in_recipes
+    }
     return {flag.lstrip("-"): each for each in settings.values() for flag in each.flags} | settings
 
 
 def settings_to_try(model: Any, asked: Request) -> list[dict[str, Any]]:
-    """The settings to try: the grid that was given, or else those of the tagger with the values that were given; none
-    without a search."""
+    """The settings to try: the grid that was given, or else those of the tagger with the values
+    that were given; none without a search."""
     grid = asked.get("search")
     if grid in (None, False):
         return []
@@ -66,9 +70,13 @@ def settings_to_try(model: Any, asked: Request) -> list[dict[str, Any]]:
     given = {name: asked.values[name] for name in asked.kind._searched if name in asked.values}
     tried: list[dict[str, Any]] = model._searchable_settings(given)
     if not asked.kind._searched:
-        raise OptionError(f"{asked.place('search')}: name settings and the values to try, as in {_example(asked)}")
+        raise OptionError(
+            f"{asked.place('search')}: name settings and the values to try, as in {_example(asked)}"
+        )
     if len(tried) < 2:
-        raise OptionError("--search: all settings are given, nothing is left to search; leave it out")
+        raise OptionError(
+            "--search: all settings are given, nothing is left to search; leave it out"
+        )
     return tried
 
 
@@ -76,16 +84,23 @@ def _example(asked: Request) -> str:
     return IN_OPTIONS if "search" in asked.options or asked.recipe is None else IN_RECIPES
 
 
-# -- names and values -------------------------------------------------------------------------------------------------
+# -- names and values ------------------------------------------------------------------------------
 
 
 def _typed(model: Any, grid: dict[str, Any], asked: Request) -> dict[str, list[Any]]:
-    """The grid with the names of settings, and with values in place of texts; of a recipe also chunk.l2 = [...] as TOML
-    reads it, {"chunk": {"l2": ...}}."""
-    place, layers, typed, flat = asked.place("search"), _layers(model), dict[str, list[Any]](), dict[str, Any]()
+    """The grid with the names of settings, and with values in place of texts; of a recipe also
+    chunk.l2 = [...] as TOML reads it, {"chunk": {"l2": ...}}."""
+    place, layers, typed, flat = (
+        asked.place("search"),
+        _layers(model),
+        dict[str, list[Any]](),
+        dict[str, Any](),
+    )
     for name, values in grid.items():
         nested = name in layers and isinstance(values, Mapping)
-        flat |= {f"{name}.{rest}": each for rest, each in values.items()} if nested else {name: values}
+        flat |= (
+            {f"{name}.{rest}": each for rest, each in values.items()} if nested else {name: values}
+        )
     for given, texts in flat.items():
         part, _, rest = given.replace("__", ".").rpartition(".")
         if part and part not in layers:
@@ -110,22 +125,34 @@ def _layers(model: Any) -> dict[str, Any]:
 
 
 def _setting(owner: Any, name: str, layers: Mapping[str, Any], place: str) -> Setting:
-    """The setting of a model that a name means; of another name it is said who has it, or which there are."""
+    """The setting of a model that a name means; of another name it is said who has it, or which
+    there are."""
     known, kind = settings_by_name(type(owner)), registry.name_of(type(owner))
     setting = known.get(name)
     if setting is not None and setting.has(OfTheRun):
         raise OptionError(f"{place}: {name} changes no score; leave it out of the search")
     if setting is not None:
         return setting
-    inside = [f"{part}.{name}" for part, each in layers.items() if name in settings_by_name(type(each))]
-    takers = [other for other in registry.command_line_names() if name in settings_by_name(registry.model_class(other))]
+    inside = [
+        f"{part}.{name}" for part, each in layers.items() if name in settings_by_name(type(each))
+    ]
+    takers = [
+        other
+        for other in registry.command_line_names()
+        if name in settings_by_name(registry.model_class(other))
+    ]
     if inside:
         told = f"no setting {name!r} of the {kind}; its layers have it: {either(inside)}"
     elif takers:
         told = f"{name}: not for {kind}, only for {either(takers)}"
     else:
-        names = dict.fromkeys(each.flag.lstrip("-") for each in known.values() if not each.has(OfTheRun))
-        told = f"no setting {name!r} of {kind}, which has {', '.join(names)}{did_you_mean(name, known)}"
+        names = dict.fromkeys(
+            each.flag.lstrip("-") for each in known.values() if not each.has(OfTheRun)
+        )
+        told = (
+            f"no setting {name!r} of {kind}, which has "
+            f"{', '.join(names)}{did_you_mean(name, known)}"
+        )
     raise OptionError(f"{place}: {told}")
 
 
@@ -142,7 +169,9 @@ def _values(setting: Setting, texts: Any, place: str, asked: Request) -> list[An
             if setting.optional and value == NONE:
                 made.append(None)
             elif not isinstance(value, str):
-                made.append(setting.from_recipe(value, Place(place, Path(asked.recipe or "").parent)))
+                made.append(
+                    setting.from_recipe(value, Place(place, Path(asked.recipe or "").parent))
+                )
             elif not isinstance(setting.kind, Switch):
                 made.append(setting.parsed(value))
             elif value in SWITCH:
@@ -173,7 +202,8 @@ def _check_use(model: Any, grid: Mapping[str, list[Any]], place: str) -> None:
 
 
 def check_choices(model: Any, tried: list[dict[str, Any]], data: Any, asked: Request) -> None:
-    """Refuse templates, label schemes and files that cannot be used with these data, before anything is trained."""
+    """Refuse templates, label schemes and files that cannot be used with these data, before
+    anything is trained."""
     layers = _layers(model)
     for name, values in ((name, values) for grid in tried for name, values in grid.items()):
         part, _, rest = name.rpartition("__")
@@ -184,11 +214,14 @@ def check_choices(model: Any, tried: list[dict[str, Any]], data: Any, asked: Req
                     _check_choice(kind, value, None if layers else data)
             except LabelwrightError as error:
                 told = str(error).removeprefix(f"{rest}: ")
-                raise OptionError(f"{asked.place('search')}: {name.replace('__', '.')}: {told}") from None
+                raise OptionError(
+                    f"{asked.place('search')}: {name.replace('__', '.')}: {told}"
+                ) from None
 
 
 def _check_choice(kind: str, value: Any, data: Any) -> None:
-    """Check a value of this kind with the data; of a layer, which may read others, only that it is there (None)."""
+    """Check a value of this kind with the data; of a layer, which may read others, only that it is
+    there (None)."""
     from labelwright.corpus.schemes import detect_scheme
     from labelwright.features.builtin import template
     from labelwright.taggers.arguments import scheme_named
@@ -201,7 +234,7 @@ def _check_choice(kind: str, value: Any, data: Any) -> None:
         raise OptionError(f"{value}: cannot read: no such file")
 
 
-# -- the search -------------------------------------------------------------------------------------------------------
+# -- the search ------------------------------------------------------------------------------------
 
 
 def searched(
@@ -214,25 +247,43 @@ def searched(
     weights: Any,
     client: Any = None,
 ) -> tuple[Any, dict[str, Any]]:
-    """A search for the best of many settings, and what is worth knowing about it; `trials` is the file from which it
-    resumes where it was interrupted, `client` that of a cluster on which settings are tried side by side."""
+    """A search for the best of many settings, and what is worth knowing about it; `trials` is the
+    file from which it resumes where it was interrupted, `client` that of a cluster on which
+    settings are tried side by side."""
     from labelwright.search.progressive import ProgressiveSearch
 
-    quiet, grid = asked.get("quiet", False), isinstance(asked.get("search"), dict) and bool(asked.get("search"))
+    quiet, grid = (
+        asked.get("quiet", False),
+        isinstance(asked.get("search"), dict) and bool(asked.get("search")),
+    )
     lines = not quiet and (grid or asked.get("verbose", False))
     steps = 1 + max(0, int(math.log2(max(len(data), 1) / FIRST))) if grid else 8
-    how: Any = {"random_state": asked.get("random_state", 0), "refit": False, "verbose": 0 if quiet or lines else 1}
+    how: Any = {
+        "random_state": asked.get("random_state", 0),
+        "refit": False,
+        "verbose": 0 if quiet or lines else 1,
+    }
     search = ProgressiveSearch(model, settings, steps=steps, **how)
     if trials.exists() and not quiet:
-        say(f"{trials}: left by an interrupted search; its trials are not repeated if data and settings are the same")
+        say(
+            f"{trials}: left by an interrupted search; its trials are not repeated if data and "
+            "settings are the same"
+        )
     progress = _say_trial(search) if lines else None
-    search.fit(data, dev=dev, progress=progress, checkpoint=trials, sample_weight=weights, client=client)
+    search.fit(
+        data, dev=dev, progress=progress, checkpoint=trials, sample_weight=weights, client=client
+    )
     if not quiet:
         head, *rows = search.table(SHOWN).splitlines()
-        for line in (re.sub(r"__(\w+)", r".\1 ", head), *rows):  # as options name the settings of layers
+        # as options name the settings of layers
+        for line in (re.sub(r"__(\w+)", r".\1 ", head), *rows):
             say(line)
     record = {"settings": search.n_settings_, "tried": search.n_tried_, "scoring": search.scoring_}
-    return search, record | {"score": search.best_score_, "stopped": search.stopped_, "best": search.best_params_}
+    return search, record | {
+        "score": search.best_score_,
+        "stopped": search.stopped_,
+        "best": search.best_params_,
+    }
 
 
 def _say_trial(search: Any) -> Callable[[Any, int], None]:
@@ -244,7 +295,10 @@ def _say_trial(search: Any) -> Callable[[Any, int], None]:
         here = sum(each["step"] == row["step"] for each in rows)
         place = f"step {row['step']}/{len(sizes)} {here:>{len(str(total))}}/{total}"
         score = "failed" if row["score"] is None else f"{100 * row['score']:.2f}"
-        values = {name: "by column" if isinstance(value, list) else value for name, value in row["setting"].items()}
+        values = {
+            name: "by column" if isinstance(value, list) else value
+            for name, value in row["setting"].items()
+        }
         settings = ", ".join(f"{name.replace('__', '.')} {value}" for name, value in values.items())
         why = f"  ({row['error']})" if row["error"] else ""
         left = duration(seconds_left(rows, total, sizes))

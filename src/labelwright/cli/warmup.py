@@ -20,8 +20,16 @@ LABELS = [["B-NP", "I-NP", "I-NP", "O"], ["B-NP", "O"], ["B-NP", "I-NP", "O", "B
 
 
 @command(
-    option("--cache DIR", "Where to store machine code, for LABELWRIGHT_CACHE.", shown="the user's cache folder"),
-    option("--only tag", "tag: only what trained models need, not what training needs.", kind=Choice(["tag"])),
+    option(
+        "--cache DIR",
+        "Where to store machine code, for LABELWRIGHT_CACHE.",
+        shown="the user's cache folder",
+    ),
+    option(
+        "--only tag",
+        "tag: only what trained models need, not what training needs.",
+        kind=Choice(["tag"]),
+    ),
     option(
         "--cpu native|generic",
         "native: for this processor. generic: for every processor of its kind, somewhat slower.",
@@ -30,7 +38,8 @@ LABELS = [["B-NP", "I-NP", "I-NP", "O"], ["B-NP", "O"], ["B-NP", "I-NP", "O", "B
     ),
 )
 def warmup_command(o: Any) -> None:
-    """Compile kernels (a minute or two, once per version and machine) and show where the machine code is stored."""
+    """Compile kernels (a minute or two, once per version and machine) and show where the machine
+    code is stored."""
     from labelwright.engine import cache, choice
 
     if not choice.available():
@@ -38,7 +47,9 @@ def warmup_command(o: Any) -> None:
     begun = time.perf_counter()
     if o.cpu == "generic":  # let Numba use only what all processors of this kind can do
         if "numba" in sys.modules:
-            raise OptionError("--cpu generic: Numba is loaded already; run labelwright warmup as a command")
+            raise OptionError(
+                "--cpu generic: Numba is loaded already; run labelwright warmup as a command"
+            )
         os.environ["NUMBA_CPU_NAME"], os.environ["NUMBA_CPU_FEATURES"] = "generic", ""
     if o.cache is not None:  # a folder that nobody else may write, but everybody may read
         if not o.cache:
@@ -61,7 +72,11 @@ def _show_cache(named: str | None) -> None:
 
     folder = cache.writable_folder(machine.fingerprint()) if machine.OWN_CACHE else None
     if folder is None:
-        show("cache: no folder can be written; name one with --cache" if machine.OWN_CACHE else "cache: Numba's own")
+        show(
+            "cache: no folder can be written; name one with --cache"
+            if machine.OWN_CACHE
+            else "cache: Numba's own"
+        )
         return
     sizes = [file.stat().st_size for file in folder.glob("*.kernel")]
     show(f"cache: {folder} ({len(sizes)} files, {sum(sizes) / 1e6:.1f} MB)")
@@ -69,7 +84,7 @@ def _show_cache(named: str | None) -> None:
         show(f"to use it: LABELWRIGHT_CACHE={named}")
 
 
-# -- calls of every kernel ---------------------------------------------------------------------------------------------
+# -- calls of every kernel -------------------------------------------------------------------------
 
 # Settings of small models; those of LEARNT have kernels that only training needs.
 ARCS, TRIPLES = {"template": "words-arcs"}, {"template": "U:%x[0,0]\nB:%x[0,0]\nT:%x[0,0]"}
@@ -81,7 +96,13 @@ LOGLINEAR: list[dict[str, Any]] = [
     {"order": 2},
     {"order": 2, **TRIPLES},
 ]
-LEARNT: list[dict[str, Any]] = [{"l1": 0.1}, SGD, {**ARCS, "l1": 0.1}, {**ARCS, **SGD}, {"order": 2, **SGD}]
+LEARNT: list[dict[str, Any]] = [
+    {"l1": 0.1},
+    SGD,
+    {**ARCS, "l1": 0.1},
+    {**ARCS, **SGD},
+    {"order": 2, **SGD},
+]
 PRUNED: list[dict[str, Any]] = [{}, {"constraints": "scheme"}]
 SCORED: list[dict[str, Any]] = [{}, ARCS, {"order": 2}, {"batch_size": 2}]
 MEMORIES: list[dict[str, Any]] = [
@@ -95,8 +116,8 @@ MEMORIES: list[dict[str, Any]] = [
 
 
 def exercise(training: bool = True) -> None:
-    """Call every kernel once, on a few words, through the public interface; without `training` only those of trained
-    models."""
+    """Call every kernel once, on a few words, through the public interface; without `training` only
+    those of trained models."""
     from labelwright import load
     from labelwright.engine import choice
     from labelwright.evaluate import compare
@@ -107,7 +128,9 @@ def exercise(training: bool = True) -> None:
                 options = {"dev": X} if y is None and "dev" in model._training_options else {}
                 model.fit(X, y, **options)
             model.save(Path(folder, "model"))
-            for each in [model, load(Path(folder, "model"))] if training else [load(Path(folder, "model"))]:
+            for each in (
+                [model, load(Path(folder, "model"))] if training else [load(Path(folder, "model"))]
+            ):
                 _ask(each, X)
             with suppress(LabelwrightError):  # not all models can learn further
                 if training:
@@ -119,7 +142,16 @@ def _models(training: bool) -> Iterator[tuple[Any, Any, Any]]:
     """Small models of every kind with their data: columns, feature dicts, arrays, layers, rows."""
     import numpy as np
 
-    from labelwright import CRF, Cascade, LatentCRF, LatentPerceptron, MemoryBased, MemoryTagger, Perceptron, SemiCRF
+    from labelwright import (
+        CRF,
+        Cascade,
+        LatentCRF,
+        LatentPerceptron,
+        MemoryBased,
+        MemoryTagger,
+        Perceptron,
+        SemiCRF,
+    )
     from labelwright.corpus import read_columns, read_conllu
 
     rows = [list(zip(*pair, strict=True)) for pair in zip(WORDS, LABELS, strict=True)]
@@ -127,14 +159,18 @@ def _models(training: bool) -> Iterator[tuple[Any, Any, Any]]:
     corpus = read_columns(io.BytesIO(text.encode()))
     line = "\t".join(["1", "word", "word", "NOUN", *["_"] * 6])
     read_conllu(io.BytesIO(f"{line}\n\n".encode()))
-    dicts = [[{"word": word, "length": float(len(word))} for word in sentence] for sentence in WORDS]
+    dicts = [
+        [{"word": word, "length": float(len(word))} for word in sentence] for sentence in WORDS
+    ]
     arrays: Any = [np.array([[len(word), 1.0] for word in sentence]) for sentence in WORDS]
     options: Any  # of one model after the other
     for options in LOGLINEAR + LEARNT * training:
         yield from ((kind(max_iter=3, **options), corpus, None) for kind in (CRF, LatentCRF))
     yield from ((CRF(max_iter=3, prune_labels=0.9, **options), corpus, None) for options in PRUNED)
     for options in SCORED:
-        yield from ((kind(max_iter=2, **options), corpus, None) for kind in (Perceptron, LatentPerceptron))
+        yield from (
+            (kind(max_iter=2, **options), corpus, None) for kind in (Perceptron, LatentPerceptron)
+        )
     for X in (dicts, arrays):
         for options in [{}, *([SGD] * training)]:
             yield from ((kind(max_iter=3, **options), X, LABELS) for kind in (CRF, LatentCRF))
@@ -161,18 +197,39 @@ def _ask(model: Any, X: Any) -> None:
     """All that a model may be asked, by every decoder; what it has no answer to it refuses."""
     of_columns = hasattr(X, "names")
     data = model.encode(X) if of_columns else X
-    calls: list[tuple[Any, ...]] = [("predict", X), ("predict_nbest", data, 2), ("predict_marginals", data)]
+    calls: list[tuple[Any, ...]] = [
+        ("predict", X),
+        ("predict_nbest", data, 2),
+        ("predict_marginals", data),
+    ]
     calls.append(("predict_proba", X))
     if of_columns:
         forced = {"constraints": "scheme", "forced": [[None] * len(words) for words in WORDS]}
         spans = model.predict_spans(data)
         calls += [("decode", data, decoder) for decoder in model.decoders]
-        calls += [("decode", data, "mbr", {"candidates": "ldi"}), ("decode", data, "exact", {"max_expansions": 0})]
+        calls += [
+            ("decode", data, "mbr", {"candidates": "ldi"}),
+            ("decode", data, "exact", {"max_expansions": 0}),
+        ]
         calls += [("decode", data, forced), ("decode", data, "marginal", forced)]
-        calls.append(("decode", model.encode([["the", "old"] * 400]), "ldi", {"n": 100}))  # memory that grows, too
-        calls += [("sequence_log_probabilities", data, LABELS), ("sample", data, 2), ("predict_oracle", data, LABELS)]
-        calls += [("_describe_use", [X]), ("_path_mass", X, 2), ("neighbours", X), ("calibrate", data, LABELS)]
-        calls += [("predict_confidences", data), ("span_confidences", data, spans), ("span_probabilities", data, spans)]
+        # memory that grows, too
+        calls.append(("decode", model.encode([["the", "old"] * 400]), "ldi", {"n": 100}))
+        calls += [
+            ("sequence_log_probabilities", data, LABELS),
+            ("sample", data, 2),
+            ("predict_oracle", data, LABELS),
+        ]
+        calls += [
+            ("_describe_use", [X]),
+            ("_path_mass", X, 2),
+            ("neighbours", X),
+            ("calibrate", data, LABELS),
+        ]
+        calls += [
+            ("predict_confidences", data),
+            ("span_confidences", data, spans),
+            ("span_probabilities", data, spans),
+        ]
     for name, *arguments in calls:
         options = arguments.pop() if isinstance(arguments[-1], dict) else {}
         with suppress(LabelwrightError):

@@ -2,7 +2,8 @@
 
 import labelwright.compat
 
-labelwright.compat.replace()  # from here on, `import pycrfsuite` and `import sklearn_crfsuite` give labelwright
+# from here on, `import pycrfsuite` and `import sklearn_crfsuite` give labelwright
+labelwright.compat.replace()
 
 python -m labelwright.compat script.py arguments   # runs a program so, without an edit
 """
@@ -21,12 +22,14 @@ REPLACED = {  # the modules of the originals, and where their names are here
 def replace() -> None:
     """Put labelwright's versions of pycrfsuite and sklearn_crfsuite into `sys.modules`.
 
-    Call it before the program imports either of them: names that were imported from the originals stay as they are."""
+    Call it before the program imports either of them: names that were imported from the originals
+    stay as they are."""
     for name in REPLACED:
         before = sys.modules.get(name)
         if before is not None and not before.__name__.startswith(__name__):
             warnings.warn(
-                f"{name} was imported before labelwright.compat.replace(): what was taken from it stays the original",
+                f"{name} was imported before labelwright.compat.replace(): what was taken from it "
+                "stays the original",
                 RuntimeWarning,
                 stacklevel=2,
             )

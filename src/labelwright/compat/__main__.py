@@ -1,4 +1,5 @@
-"""`python -m labelwright.compat SCRIPT [ARGUMENTS]`: run a program with labelwright in place of CRFsuite."""
+"""`python -m labelwright.compat SCRIPT [ARGUMENTS]`: run a program with labelwright in place of
+CRFsuite."""
 
 import runpy
 import sys

@@ -1,4 +1,5 @@
-"""Corpora: column files, CoNLL-U, files of other programs, label schemes, spans, and generated text.
+"""Corpora: column files, CoNLL-U, files of other programs, label schemes, spans, and generated
+text.
 
 Names are imported when first used: a tagger that answers needs few of them.
 """

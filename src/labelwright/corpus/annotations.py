@@ -1,9 +1,11 @@
-"""Texts with annotated places in them, as doccano, Label Studio and BRAT have them: tokens with labels in IOB2.
+"""Texts with annotated places in them, as doccano, Label Studio and BRAT have them: tokens with
+labels in IOB2.
 
-    doccano        {"text": "Ada Lovelace wrote", "label": [[0, 12, "PER"]]}       one object per line
-                   {..., "unknown": [[13, 18]]}                                    what was not looked at
-    Label Studio   [{"data": {"text": ...}, "annotations": [{"result": [{"value": {"start": 0, ...}}]}]}, ...]
-    BRAT           T1<tab>PER 0 12<tab>Ada Lovelace                                .ann, the text beside it in .txt
+    doccano        {"text": "Ada Lovelace wrote", "label": [[0, 12, "PER"]]}  one object per line
+                   {..., "unknown": [[13, 18]]}                               what was not looked at
+    Label Studio   [{"data": {"text": ...},
+                     "annotations": [{"result": [{"value": {"start": 0, ...}}]}]}, ...]
+    BRAT           T1<tab>PER 0 12<tab>Ada Lovelace           .ann, the text beside it in .txt
 
 Offsets count characters.  A Tokenizer splits texts into sentences of tokens.
 """
@@ -65,15 +67,21 @@ class Annotated(NamedTuple):
     def notes(self) -> list[str]:
         """What is to be said about the annotations."""
         told = (("left out", self.skipped), ("widened to whole tokens", self.widened))
-        return [f"{counted(len(lines), 'annotation')} {what}; {lines[0]}" for what, lines in told if lines]
+        return [
+            f"{counted(len(lines), 'annotation')} {what}; {lines[0]}"
+            for what, lines in told
+            if lines
+        ]
 
 
-def read_doccano(path: Source, skip_bad_spans: bool = False, tokenizer: Tokenizer = WORDS) -> Corpus:
-    """Read JSON lines with `text`, and `label`, `labels`, `entities` or `spans` with the annotated places, as doccano
-    exports them.
+def read_doccano(
+    path: Source, skip_bad_spans: bool = False, tokenizer: Tokenizer = WORDS
+) -> Corpus:
+    """Read JSON lines with `text`, and `label`, `labels`, `entities` or `spans` with the annotated
+    places, as doccano exports them.
 
-    Annotations that cut a token are widened to whole tokens, and a warning counts them. Those that overlap or lie
-    outside the text are errors. With `skip_bad_spans` all of them are left out.
+    Annotations that cut a token are widened to whole tokens, and a warning counts them. Those that
+    overlap or lie outside the text are errors. With `skip_bad_spans` all of them are left out.
 
     path : a path, plain or compressed, or a binary file object
     skip_bad_spans : leave out annotations that do not fit
@@ -84,21 +92,28 @@ def read_doccano(path: Source, skip_bad_spans: bool = False, tokenizer: Tokenize
     >>> corpus.X, corpus.y
     ([['Ada', 'ran', '.']], [['B-PER', 'O', 'O']])
     """
-    return with_warnings(corpus_of(doccano_texts(json_lines(path)), name_of(path), skip_bad_spans, tokenizer))
+    return with_warnings(
+        corpus_of(doccano_texts(json_lines(path)), name_of(path), skip_bad_spans, tokenizer)
+    )
 
 
-def read_label_studio(path: Source, skip_bad_spans: bool = False, tokenizer: Tokenizer = WORDS) -> Corpus:
-    """Read a Label Studio export (JSON or JSON-MIN): an array of tasks with a text and annotated places.
+def read_label_studio(
+    path: Source, skip_bad_spans: bool = False, tokenizer: Tokenizer = WORDS
+) -> Corpus:
+    """Read a Label Studio export (JSON or JSON-MIN): an array of tasks with a text and annotated
+    places.
 
-    Tasks without annotations are left out. Of several annotations of a task, the first that was not cancelled counts.
-    Annotations that do not fit are treated as `read_doccano` does.
+    Tasks without annotations are left out. Of several annotations of a task, the first that was not
+    cancelled counts. Annotations that do not fit are treated as `read_doccano` does.
 
     path : a path, plain or compressed, or a binary file object
     skip_bad_spans : leave out annotations that do not fit
     tokenizer : how texts are split into tokens and sentences
     """
     source = name_of(path)
-    texts = [text for text in label_studio_texts(tasks_of(path), source) if text.annotations is not None]
+    texts = [
+        text for text in label_studio_texts(tasks_of(path), source) if text.annotations is not None
+    ]
     if not texts:
         raise CorpusError(f"{source}: no task has annotations; export annotated tasks")
     return with_warnings(corpus_of(texts, source, skip_bad_spans, tokenizer))
@@ -111,26 +126,33 @@ def with_warnings(read: Annotated) -> Corpus:
     return read.corpus
 
 
-# -- from places in the text to labels of tokens ----------------------------------------------------------------------
+# -- from places in the text to labels of tokens ---------------------------------------------------
 
 
 def corpus_of(
-    texts: Sequence[AnnotatedText], source: str, skip_bad_spans: bool = False, tokenizer: Tokenizer = WORDS
+    texts: Sequence[AnnotatedText],
+    source: str,
+    skip_bad_spans: bool = False,
+    tokenizer: Tokenizer = WORDS,
 ) -> Annotated:
-    """Texts as a corpus with the columns word and, where they are annotated, label.  No sentence ends inside an
-    annotation."""
+    """Texts as a corpus with the columns word and, where they are annotated, label.  No sentence
+    ends inside an annotation."""
     labelled = any(text.annotations is not None for text in texts)
     places, text_of, labels = list[list[Place]](), list[int](), list[list[str]]()
     skipped, widened = list[str](), list[str]()
     for number, item in enumerate(texts):
         sentences = tokenizer(item.text)
         if labelled:
-            spans, left_out, wider = _fitted(item, list(itertools.chain.from_iterable(sentences)), skip_bad_spans)
+            spans, left_out, wider = _fitted(
+                item, list(itertools.chain.from_iterable(sentences)), skip_bad_spans
+            )
             skipped += left_out
             widened += wider
             sentences = _uncut(sentences, spans)
             known = labels_of(spans, sum(map(len, sentences)))
-            flat = iter(_opened(known, list(itertools.chain.from_iterable(sentences)), item.unknown))
+            flat = iter(
+                _opened(known, list(itertools.chain.from_iterable(sentences)), item.unknown)
+            )
             labels += [list(itertools.islice(flat, len(sentence))) for sentence in sentences]
         places += sentences
         text_of += [number] * len(sentences)
@@ -156,7 +178,8 @@ def _uncut(sentences: list[list[Place]], spans: Sequence[Span]) -> list[list[Pla
 
 
 def _opened(labels: list[str], tokens: list[Place], unknown: Sequence[Place]) -> list[str]:
-    """The labels of tokens in places of which nothing is known: any label, but none that continues an annotation."""
+    """The labels of tokens in places of which nothing is known: any label, but none that continues
+    an annotation."""
     starts = sorted({"O", *(f"B-{label[2:]}" for label in labels if label != "O")})
     opened = list(labels)
     for t, (label, (start, end)) in enumerate(zip(labels, tokens, strict=True)):
@@ -165,23 +188,31 @@ def _opened(labels: list[str], tokens: list[Place], unknown: Sequence[Place]) ->
     return opened
 
 
-def _fitted(item: AnnotatedText, tokens: list[Place], skip_bad_spans: bool) -> tuple[list[Span], list[str], list[str]]:
-    """The annotations of a text as spans, and what is wrong with those that are left out and those that are widened:
-    one that cuts a token is widened to whole tokens, unless it is to be left out or would overlap another.  The longer
-    of two that overlap is one."""
+def _fitted(
+    item: AnnotatedText, tokens: list[Place], skip_bad_spans: bool
+) -> tuple[list[Span], list[str], list[str]]:
+    """The annotations of a text as spans, and what is wrong with those that are left out and those
+    that are widened: one that cuts a token is widened to whole tokens, unless it is to be left out
+    or would overlap another.  The longer of two that overlap is one."""
     if item.annotations is None:
-        raise CorpusError(f"{item.place}: not annotated, but other texts are; expected one of {', '.join(FIELDS)}")
+        raise CorpusError(
+            f"{item.place}: not annotated, but other texts are; expected one of {', '.join(FIELDS)}"
+        )
     spans, skipped, widened = list[Span](), list[str](), list[str]()
     stretches = [match.span() for match in re.finditer(r"\S+", item.text)]
     for annotation in sorted(item.annotations, key=lambda each: (each.start, -each.end)):
         place = f"{item.place}: the {annotation}"
-        first, end, problem, cut = _fit(annotation, len(item.text), stretches, tokens, spans[-1].end if spans else 0)
+        first, end, problem, cut = _fit(
+            annotation, len(item.text), stretches, tokens, spans[-1].end if spans else 0
+        )
         cuts = ""
         if cut is not None:
             a, b = cut
-            token = item.text[a:b] if b - a <= 40 else f"{item.text[a : a + 40]}..."  # many may cut one long token
+            # many may cut one long token
+            token = item.text[a:b] if b - a <= 40 else f"{item.text[a : a + 40]}..."
             cuts = f"{place} cuts the token {token!r}"
-        if cuts and (skip_bad_spans or problem is not None):  # widened, it would overlap another one
+        # widened, it would overlap another one
+        if cuts and (skip_bad_spans or problem is not None):
             skipped.append(cuts)
         elif problem is None:
             spans.append(Span(first, end, annotation.type))
@@ -196,8 +227,9 @@ def _fitted(item: AnnotatedText, tokens: list[Place], skip_bad_spans: bool) -> t
 def _fit(
     annotation: Annotation, length: int, stretches: list[Place], tokens: list[Place], last: int
 ) -> tuple[int, int, str | None, Place | None]:
-    """The tokens first..end that an annotation touches without the spaces at its ends, what is wrong with it, and the
-    first token that it cuts.  Stretches have no spaces; tokens before `last` belong to others."""
+    """The tokens first..end that an annotation touches without the spaces at its ends, what is
+    wrong with it, and the first token that it cuts.  Stretches have no spaces; tokens before `last`
+    belong to others."""
 
     def touched(places: list[Place]) -> tuple[int, int]:
         """The first of places in their order that a..b touches, and the one behind the last."""
@@ -213,15 +245,22 @@ def _fit(
         return 0, 0, "has no type", None
     if a >= b or first >= end:
         return 0, 0, "holds no token", None
-    cut = tokens[first] if tokens[first][0] < a else tokens[end - 1] if tokens[end - 1][1] > b else None
+    cut = (
+        tokens[first]
+        if tokens[first][0] < a
+        else tokens[end - 1]
+        if tokens[end - 1][1] > b
+        else None
+    )
     return first, end, "overlaps another one" if first < last else None, cut
 
 
-# -- doccano ----------------------------------------------------------------------------------------------------------
+# -- doccano ---------------------------------------------------------------------------------------
 
 
 def doccano_texts(lines: JsonLines, fields: Sequence[str] = FIELDS) -> list[AnnotatedText]:
-    """The texts of a doccano export; the first of these fields that is there has the annotations."""
+    """The texts of a doccano export; the first of these fields that is there has the
+    annotations."""
     texts = []
     for n, item in enumerate(lines.objects):
         place = lines.place(n)
@@ -245,12 +284,17 @@ def _unknown(entries: Any, place: str) -> list[Place]:
 def _annotations(entries: Any, place: str, field: str) -> list[Annotation]:
     """Annotations as [start, end, type], or as objects."""
     if not isinstance(entries, list):
-        raise CorpusError(f"{place}: {field}: expected a list of [start, end, type], got {_shown(entries)}")
+        raise CorpusError(
+            f"{place}: {field}: expected a list of [start, end, type], got {_shown(entries)}"
+        )
     annotations = []
     for entry in entries:
         parts = entry
         if isinstance(entry, dict):
-            parts = [next((entry[name] for name in names if name in entry), None) for names in (STARTS, ENDS, TYPES)]
+            parts = [
+                next((entry[name] for name in names if name in entry), None)
+                for names in (STARTS, ENDS, TYPES)
+            ]
             if isinstance(parts[2], list) and len(parts[2]) == 1:
                 parts[2] = parts[2][0]
         if not isinstance(parts, list) or [type(part) for part in parts] != [int, int, str]:
@@ -263,7 +307,7 @@ def _shown(value: Any) -> str:
     return "nothing" if value is None else f"{value!r:.60}"
 
 
-# -- Label Studio -----------------------------------------------------------------------------------------------------
+# -- Label Studio ----------------------------------------------------------------------------------
 
 
 def tasks_of(path: Source) -> list[dict[str, Any]]:
@@ -275,24 +319,35 @@ def tasks_of(path: Source) -> list[dict[str, Any]]:
     for n, task in enumerate(tasks):
         if not isinstance(task, dict):
             raise CorpusError(
-                f"{source}: task {n + 1}: expected an object with data and annotations, got {_shown(task)}"
+                f"{source}: task {n + 1}: expected an object with data and annotations, got "
+                f"{_shown(task)}"
             )
     if not tasks:
-        raise CorpusError(f"{source}: no tasks, expected a JSON array of them, as Label Studio exports it")
+        raise CorpusError(
+            f"{source}: no tasks, expected a JSON array of them, as Label Studio exports it"
+        )
     return tasks
 
 
-def label_studio_texts(tasks: Sequence[dict[str, Any]], source: str, predicted: bool = False) -> list[AnnotatedText]:
+def label_studio_texts(
+    tasks: Sequence[dict[str, Any]], source: str, predicted: bool = False
+) -> list[AnnotatedText]:
     """The texts of tasks, and their annotations, or the last predictions instead."""
     texts = []
     for n, task in enumerate(tasks):
-        place = f"{source}: task {n + 1}" + (f" (id {task['id']})" if isinstance(task.get("id"), int) else "")
+        place = f"{source}: task {n + 1}" + (
+            f" (id {task['id']})" if isinstance(task.get("id"), int) else ""
+        )
         data, by_model = task.get("data"), task.get("predictions") if predicted else None
         if isinstance(data, dict):
             strings = [value for value in data.values() if isinstance(value, str)]
-            text = checked_text(data.get("text", strings[0] if len(strings) == 1 else None), f"{place}: data.text")
+            text = checked_text(
+                data.get("text", strings[0] if len(strings) == 1 else None), f"{place}: data.text"
+            )
             has_predictions = isinstance(by_model, list) and by_model
-            values = _results(task["predictions"][-1:] if has_predictions else task.get("annotations"), place)
+            values = _results(
+                task["predictions"][-1:] if has_predictions else task.get("annotations"), place
+            )
         else:  # JSON-MIN
             text, values = checked_text(task.get("text"), f"{place}: text"), task.get("label")
         annotations = None
@@ -303,90 +358,138 @@ def label_studio_texts(tasks: Sequence[dict[str, Any]], source: str, predicted: 
 
 
 def _results(annotations: Any, place: str) -> list[Any] | None:
-    """The places that the first annotation which was not cancelled marks; None where there is none."""
+    """The places that the first annotation which was not cancelled marks; None where there is
+    none."""
     if annotations is not None and not isinstance(annotations, list):
         raise CorpusError(f"{place}: annotations: expected a list, got {_shown(annotations)}")
     for annotation in annotations or ():
         if isinstance(annotation, dict) and not annotation.get("was_cancelled"):
             results = annotation.get("result")
             if not isinstance(results, list):
-                raise CorpusError(f"{place}: annotations: expected a list `result`, got {_shown(results)}")
+                raise CorpusError(
+                    f"{place}: annotations: expected a list `result`, got {_shown(results)}"
+                )
             values = [result.get("value") for result in results if isinstance(result, dict)]
-            return [value for value in values if isinstance(value, dict) and "start" in value and "labels" in value]
+            return [
+                value
+                for value in values
+                if isinstance(value, dict) and "start" in value and "labels" in value
+            ]
     return None
 
 
-def _in_characters(annotations: list[Annotation], values: Sequence[Any], text: str) -> list[Annotation]:
-    """Offsets in characters, where a browser counted UTF-16 code units: the annotated words tell which they are."""
+def _in_characters(
+    annotations: list[Annotation], values: Sequence[Any], text: str
+) -> list[Annotation]:
+    """Offsets in characters, where a browser counted UTF-16 code units: the annotated words tell
+    which they are."""
     if not any(character > "\uffff" for character in text):
         return annotations
     words = [value.get("text") if isinstance(value, dict) else None for value in values]
     units = _units(text)
-    moved = [Annotation(bisect_left(units, a), bisect_left(units, b), kind) for a, b, kind in annotations]
+    moved = [
+        Annotation(bisect_left(units, a), bisect_left(units, b), kind) for a, b, kind in annotations
+    ]
     for counted_so in (annotations, moved):
-        told = [(each, known) for each, known in zip(counted_so, words, strict=True) if isinstance(known, str)]
-        if all(b - a == len(known) and text.startswith(known, max(a, 0)) for (a, b, _), known in told):
+        told = [
+            (each, known)
+            for each, known in zip(counted_so, words, strict=True)
+            if isinstance(known, str)
+        ]
+        if all(
+            b - a == len(known) and text.startswith(known, max(a, 0)) for (a, b, _), known in told
+        ):
             return counted_so
     return annotations
 
 
 def _units(text: str) -> list[int]:
     """How many UTF-16 code units are before each character, and in all."""
-    return list(itertools.accumulate((2 if character > "\uffff" else 1 for character in text), initial=0))
+    return list(
+        itertools.accumulate((2 if character > "\uffff" else 1 for character in text), initial=0)
+    )
 
 
-def with_predictions(tasks: Sequence[dict[str, Any]], predicted: Iterable[tuple[str, list[Entity]]]) -> bytes:
-    """The tasks with one more prediction each, as Label Studio imports them: the text and the predicted places."""
+def with_predictions(
+    tasks: Sequence[dict[str, Any]], predicted: Iterable[tuple[str, list[Entity]]]
+) -> bytes:
+    """The tasks with one more prediction each, as Label Studio imports them: the text and the
+    predicted places."""
     extended = []
     for task, (text, entities) in zip(tasks, predicted, strict=True):
         before = task.get("predictions")
-        results = [each for made in _objects(task.get("annotations")) for each in _objects(made.get("result"))]
+        results = [
+            each
+            for made in _objects(task.get("annotations"))
+            for each in _objects(made.get("result"))
+        ]
         named = next((each for each in results if isinstance(each.get("from_name"), str)), {})
-        names = {"from_name": named.get("from_name", "label"), "to_name": str(named.get("to_name", "text"))}
+        names = {
+            "from_name": named.get("from_name", "label"),
+            "to_name": str(named.get("to_name", "text")),
+        }
         one = prediction(text, entities, names, "labelwright")
-        extended.append({**task, "predictions": [*(before if isinstance(before, list) else []), one]})
+        extended.append(
+            {**task, "predictions": [*(before if isinstance(before, list) else []), one]}
+        )
     return dumped(extended, indent=2) + b"\n"
 
 
 def label_studio_file(texts: Sequence[AnnotatedText]) -> bytes:
-    """Annotated texts as tasks of Label Studio.  What is known in part is a prediction, to be completed there."""
+    """Annotated texts as tasks of Label Studio.  What is known in part is a prediction, to be
+    completed there."""
     tasks = []
     names = {"from_name": "label", "to_name": "text"}
     for _, text, annotations, unknown in texts:
         task: dict[str, Any] = {"data": {"text": text}}
         if annotations is not None:
-            one = prediction(text, [Entity(*each, "") for each in annotations], names, "labelwright")
-            task |= {"predictions": [one]} if unknown else {"annotations": [{"result": one["result"]}]}
+            one = prediction(
+                text, [Entity(*each, "") for each in annotations], names, "labelwright"
+            )
+            task |= (
+                {"predictions": [one]} if unknown else {"annotations": [{"result": one["result"]}]}
+            )
         tasks.append(task)
     return dumped(tasks, indent=2) + b"\n"
 
 
-def prediction(text: str, entities: Iterable[Entity], names: dict[str, str], version: str) -> dict[str, Any]:
+def prediction(
+    text: str, entities: Iterable[Entity], names: dict[str, str], version: str
+) -> dict[str, Any]:
     """What a model predicts for a text, as Label Studio has it; it counts UTF-16 units."""
     units, result = _units(text), []
     for start, end, kind, _, probability in entities:
         score = {} if probability is None else {"score": round(float(probability), 6)}
-        value = {"start": units[start], "end": units[end], "text": text[start:end], "labels": [kind]}
+        value = {
+            "start": units[start],
+            "end": units[end],
+            "text": text[start:end],
+            "labels": [kind],
+        }
         result.append({**names, "type": "labels", **score, "value": value})
     return {"model_version": version, "result": result}
 
 
 def _objects(values: Any) -> list[dict[str, Any]]:
     """The objects of a list; none where it is something else."""
-    return [value for value in values if isinstance(value, dict)] if isinstance(values, list) else []
+    return (
+        [value for value in values if isinstance(value, dict)] if isinstance(values, list) else []
+    )
 
 
-# -- BRAT: relations, events, attributes and notes are skipped ---------------------------------------------------------
+# -- BRAT: relations, events, attributes and notes are skipped -------------------------------------
 
 _BLANKS = str.maketrans("\n\t\r", "   ")
 _ENTITY = re.compile(r"T\S*\t(\S+) (\d{1,15} \d{1,15}(?:;\d{1,15} \d{1,15})*)(?:\t|$)")
 
 
-def read_brat(path: str | Path, skip_bad_spans: bool = False, tokenizer: Tokenizer = WORDS) -> Corpus:
+def read_brat(
+    path: str | Path, skip_bad_spans: bool = False, tokenizer: Tokenizer = WORDS
+) -> Corpus:
     """Read a folder of BRAT stand-off (.txt and .ann files), or one text of it.
 
-    Annotations that do not fit are treated as `read_doccano` does. One in several parts is read as one, from the
-    first part to the last.
+    Annotations that do not fit are treated as `read_doccano` does. One in several parts is read as
+    one, from the first part to the last.
 
     path : a folder, or a .txt or .ann file
     skip_bad_spans : leave out annotations that do not fit
@@ -396,14 +499,16 @@ def read_brat(path: str | Path, skip_bad_spans: bool = False, tokenizer: Tokeniz
 
 
 def brat_texts(path: str | Path) -> list[AnnotatedText]:
-    """The texts of a folder in the order of their names, or one text; without an .ann file a text has no
-    annotations."""
+    """The texts of a folder in the order of their names, or one text; without an .ann file a text
+    has no annotations."""
     if not isinstance(path, str | Path):
         raise CorpusError(f"expected the path of a folder or of a text, got {type(path).__name__}")
     place = Path(path)
     files = sorted(place.rglob("*.txt")) if place.is_dir() else [place.with_suffix(".txt")]
     if not files:
-        raise CorpusError(f"{place}: is a folder, expected a file, or a folder with .txt and .ann files of BRAT")
+        raise CorpusError(
+            f"{place}: is a folder, expected a file, or a folder with .txt and .ann files of BRAT"
+        )
     n_read = 0  # of all files together: a folder is one input
 
     def read(file: Path) -> str:
@@ -429,14 +534,16 @@ def _standoff(lines: str, file: Path) -> Iterator[Annotation]:
         if line.startswith("T"):
             match = _ENTITY.match(line)
             if match is None:
-                raise CorpusError(f"{file}:{number}: expected `T1<tab>TYPE START END<tab>TEXT`, got {line!r:.60}")
+                raise CorpusError(
+                    f"{file}:{number}: expected `T1<tab>TYPE START END<tab>TEXT`, got {line!r:.60}"
+                )
             offsets = [int(offset) for offset in re.findall(r"\d+", match[2])]
             yield Annotation(min(offsets), max(offsets), match[1])
 
 
 def brat_lines(entities: Iterable[Entity], first: int = 1) -> str:
-    """Entities as the lines of an .ann file, numbered from `first`; a probability becomes a note.  One that continues
-    in the next line of the text is in several parts."""
+    """Entities as the lines of an .ann file, numbered from `first`; a probability becomes a note.
+    One that continues in the next line of the text is in several parts."""
     lines = list[str]()
     for number, entity in enumerate(entities, first):
         kind = re.sub(r"\s+", "_", entity.type) or "_"

@@ -1,10 +1,12 @@
-"""CRFsuite's data files: in each line a label and the attributes of a token, and a blank line after each sentence.
+"""CRFsuite's data files: in each line a label and the attributes of a token, and a blank line after
+each sentence.
 
     B-NP<TAB>w[0]=He<TAB>w[1]=ran<TAB>length:2
     B-VP<TAB>w[-1]=He<TAB>w[0]=ran<TAB>length:3
 
-A number behind a colon is the value of an attribute; others have the value 1. `\\:` is a colon and `\\\\` a backslash
-in a name. What stands behind a colon and is no number belongs to the name (CRFsuite would read it as the value 0).
+A number behind a colon is the value of an attribute; others have the value 1. `\\:` is a colon and
+`\\\\` a backslash in a name. What stands behind a colon and is no number belongs to the name
+(CRFsuite would read it as the value 0).
 """
 
 import re
@@ -87,8 +89,10 @@ def _unescaped(text: str) -> str:
 
 
 def parse_attribute_lines(text: bytes, source: str, first_line: int = 1) -> AttributeLines:
-    """The sentences of a file in CRFsuite's format, or of a piece of it, which begins at this line."""
-    fields, texts, names = _Fields(), dict[str, int](), dict[str, int]()  # texts of labels, and the labels they are
+    """The sentences of a file in CRFsuite's format, or of a piece of it, which begins at this
+    line."""
+    # texts of labels, and the labels they are
+    fields, texts, names = _Fields(), dict[str, int](), dict[str, int]()
     codes, ends, offsets = array("i"), array("q", [0]), array("q", [0])
     attribute = array("i")
     value: array[float] | None = None
@@ -110,9 +114,15 @@ def parse_attribute_lines(text: bytes, source: str, first_line: int = 1) -> Attr
         chosen = np.array(numbers, np.int32)
         values = np.array(fields.value)[chosen]
         if not (np.abs(values) <= LARGEST).all():
-            rows = ((n, field) for n, line in enumerate(lines, first) for field in line.split("\t")[1:])
-            n, field = next((n, field) for n, field in rows if not abs(attribute_of(field)[1]) <= LARGEST)
-            raise CorpusError(f"{source}:{n}: attribute {field!r}: expected {VALUE_RANGE} as the value")
+            rows = (
+                (n, field) for n, line in enumerate(lines, first) for field in line.split("\t")[1:]
+            )
+            n, field = next(
+                (n, field) for n, field in rows if not abs(attribute_of(field)[1]) <= LARGEST
+            )
+            raise CorpusError(
+                f"{source}:{n}: attribute {field!r}: expected {VALUE_RANGE} as the value"
+            )
         if value is None and (values != 1.0).any():
             value = array("d", [1.0]) * len(attribute)
         attribute.frombytes(np.array(fields.attribute, np.int32)[chosen].tobytes())
@@ -123,21 +133,31 @@ def parse_attribute_lines(text: bytes, source: str, first_line: int = 1) -> Attr
     if offsets[-1] < len(codes):
         offsets.append(len(codes))
     if not codes:
-        raise CorpusError(f"{source}: no tokens, expected lines with a label and attributes, separated by tabs")
+        raise CorpusError(
+            f"{source}: no tokens, expected lines with a label and attributes, separated by tabs"
+        )
     if not attribute and first_line == 1:
-        raise CorpusError(f"{source}: no attributes, expected some after the label of each line, separated by tabs")
+        raise CorpusError(
+            f"{source}: no attributes, expected some after the label of each line, separated by "
+            "tabs"
+        )
     column = Column(list(names), np.array(codes, np.int32))
     labels_alone = Corpus(("label",), (column,), np.array(offsets, np.int64), "label", source)
     return AttributeLines(fields.names, attribute, value, ends, labels_alone)
 
 
-def _blocks(text: bytes, source: str, first: int = 1, size: int = 1 << 22) -> Iterator[tuple[int, list[str]]]:
+def _blocks(
+    text: bytes, source: str, first: int = 1, size: int = 1 << 22
+) -> Iterator[tuple[int, list[str]]]:
     """The lines of a text, some at a time, with the number of the first; blank ones are empty."""
     start = len(BOM) if first == 1 and text.startswith(BOM) else 0
     while start < len(text):
         end = text.find(b"\n", start + size) + 1 or len(text)
         lines = decoded(text[start:end], source, first).removesuffix("\n").split("\n")
-        yield first, [_checked(line.removesuffix("\r"), first + k, source) for k, line in enumerate(lines)]
+        yield (
+            first,
+            [_checked(line.removesuffix("\r"), first + k, source) for k, line in enumerate(lines)],
+        )
         start, first = end, first + len(lines)
 
 
@@ -152,14 +172,15 @@ def _checked(line: str, number: int, source: str) -> str:
             raise CorpusError(f"{source}:{number}: begins with a tab, expected the label before it")
         if line.startswith("@weight:"):
             raise CorpusError(
-                f"{source}:{number}: weights of sentences (@weight) are not supported; remove the declaration"
+                f"{source}:{number}: weights of sentences (@weight) are not supported; remove the "
+                "declaration"
             )
     if "\t\t" in line or line.endswith("\t"):
         return "\t".join(field for field in line.split("\t") if field)
     return line
 
 
-# -- what a file is ---------------------------------------------------------------------------------------------------
+# -- what a file is --------------------------------------------------------------------------------
 
 
 class Evidence(NamedTuple):
@@ -171,14 +192,18 @@ class Evidence(NamedTuple):
 
 
 def evidence_of(text: bytes) -> Evidence:
-    """Whether a file is one of CRFsuite's: tabs alone separate the fields, the first repeats few values, and the others
-    are attributes (name=value or name:number).  Where all lines have as many fields, each of them must be one.
+    """Whether a file is one of CRFsuite's: tabs alone separate the fields, the first repeats few
+    values, and the others are attributes (name=value or name:number).  Where all lines have as many
+    fields, each of them must be one.
 
-    Most files with two columns have a word and its label.  One is in doubt where the first has chunk labels (B-X, I-X,
-    O, ...) and the second attributes."""
+    Most files with two columns have a word and its label.  One is in doubt where the first has
+    chunk labels (B-X, I-X, O, ...) and the second attributes."""
     head = text.removeprefix(BOM)[: 1 << 20]
     whole = head.split(b"\n", LOOKED_AT)[:LOOKED_AT]
-    lines = [line.decode("utf-8", "replace").rstrip("\r") for line in (whole[:-1] if len(head) == 1 << 20 else whole)]
+    lines = [
+        line.decode("utf-8", "replace").rstrip("\r")
+        for line in (whole[:-1] if len(head) == 1 << 20 else whole)
+    ]
     rows = [line.split("\t") for line in lines if line]
     if not rows or any(len(row) < 2 or not row[0] or row[0] != row[0].strip(" ") for row in rows):
         return Evidence(False, False)
@@ -186,7 +211,9 @@ def evidence_of(text: bytes) -> Evidence:
     few = len(labels) <= max(5, len(rows) // 2)  # values repeat, as labels do
     sizes = {len(row) for row in rows}
     if sizes == {2}:
-        attributes = sum(_JOINED.search(field) is not None and not is_chunk_label(field) for _, field in rows)
+        attributes = sum(
+            _JOINED.search(field) is not None and not is_chunk_label(field) for _, field in rows
+        )
         in_doubt = few and all(map(is_chunk_label, labels)) and attributes >= 0.9 * len(rows)
         return Evidence(False, in_doubt, in_doubt)
     if len(sizes) > 1:
@@ -200,16 +227,19 @@ def refuse_doubt(evidence: Evidence, source: str) -> None:
     """Refuse a file of two columns that is likely one of CRFsuite's."""
     if evidence.in_doubt:
         raise CorpusError(
-            f"{source}: looks like CRFsuite's data, a label and an attribute in each line, but could be two columns; "
-            "add --format crfsuite or --format columns (in Python: read_crfsuite, or name the columns)"
+            f"{source}: looks like CRFsuite's data, a label and an attribute in each line, but "
+            "could be two columns; add --format crfsuite or --format columns (in Python: "
+            "read_crfsuite, or name the columns)"
         )
 
 
 def _share(fields: Sequence[str]) -> float:
-    """How many of the fields look like attributes: a name and a value, joined by a sign of equality or a colon."""
+    """How many of the fields look like attributes: a name and a value, joined by a sign of equality
+    or a colon."""
 
     def has_value(field: str) -> bool:
-        at = _last_colon(field) if len(field) <= LONGEST_VALUE else -1  # longer ones are refused by every reader
+        # longer ones are refused by every reader
+        at = _last_colon(field) if len(field) <= LONGEST_VALUE else -1
         return at > 0 and _NUMBER.fullmatch(field, at + 1) is not None
 
     return sum("=" in field[1:] or has_value(field) for field in fields) / max(1, len(fields))

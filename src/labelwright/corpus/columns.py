@@ -1,7 +1,8 @@
-"""Column files: one token per line, columns separated by spaces or tabs, a blank line after each sentence.
+"""Column files: one token per line, columns separated by spaces or tabs, a blank line after each
+sentence.
 
-CoNLL-U has ten columns separated by tabs.  Its comments, multiword ranges (1-2) and empty nodes (8.1) are no tokens;
-they stay in the raw text and are written back.
+CoNLL-U has ten columns separated by tabs.  Its comments, multiword ranges (1-2) and empty nodes
+(8.1) are no tokens; they stay in the raw text and are written back.
 """
 
 import io
@@ -27,8 +28,22 @@ from labelwright.corpus.compressed import (
     write_bytes,
 )
 from labelwright.corpus.labels import check_column, check_rows, place_of
-from labelwright.corpus.limits import LONGEST_LINE, LONGEST_VALUE, MOST_COLUMNS, check_size, line_too_long, too_long
-from labelwright.corpus.table import Column, Corpus, RawText, check_label, check_names, default_names
+from labelwright.corpus.limits import (
+    LONGEST_LINE,
+    LONGEST_VALUE,
+    MOST_COLUMNS,
+    check_size,
+    line_too_long,
+    too_long,
+)
+from labelwright.corpus.table import (
+    Column,
+    Corpus,
+    RawText,
+    check_label,
+    check_names,
+    default_names,
+)
 from labelwright.engine.choice import BYTES_OF_TOKEN, expect
 from labelwright.errors import CorpusError, unreadable
 from labelwright.kernels import text as kernels
@@ -57,10 +72,12 @@ def read_columns(
     label: str | bool | None = None,
     scheme: str | None = None,
 ) -> Corpus:
-    """Read a column file, plain or compressed; the label is the last column unless named, and False means none.
+    """Read a column file, plain or compressed; the label is the last column unless named, and False
+    means none.
 
     path : a path, plain or compressed, or a binary file object
-    names : names of the columns, a list or a text as in word,pos,chunk; by default word, pos, c2, ..., label
+    names : names of the columns, a list or a text as in word,pos,chunk; by default word, pos, c2,
+        ..., label
     label : the name of the label column
     scheme : rewrite the labels in this scheme, as in bioes
 
@@ -74,8 +91,8 @@ def read_columns(
         evidence = evidence_of(text)
         if evidence.is_attributes:
             raise CorpusError(
-                f"{source}: looks like CRFsuite's data, a label and attributes in each line; read it with --format "
-                "crfsuite (in Python: read_crfsuite), or name its columns"
+                f"{source}: looks like CRFsuite's data, a label and attributes in each line; read "
+                "it with --format crfsuite (in Python: read_crfsuite), or name its columns"
             )
         refuse_doubt(evidence, source)
     corpus = columns_of(text, source, names, label)
@@ -90,10 +107,13 @@ def columns_of(
     first_line: int = 1,
     head: bytes | None = None,
 ) -> Corpus:
-    """The corpus that the text of a column file holds; of a piece of a file, `head` is how the file begins."""
+    """The corpus that the text of a column file holds; of a piece of a file, `head` is how the file
+    begins."""
     layout = lay_out(text if head is None else head, source, names, label)
     if layout is None:
-        raise CorpusError(f"{source}: no tokens, expected one token per line and a blank line after each sentence")
+        raise CorpusError(
+            f"{source}: no tokens, expected one token per line and a blank line after each sentence"
+        )
     return parse(text, source, layout, first_line)
 
 
@@ -103,7 +123,8 @@ def stream_columns(
     label: str | bool | None = None,
     size: int = 1 << 20,
 ) -> Iterator[Corpus]:
-    """Yield corpora of whole sentences while input arrives: when no more is waiting, or after `size` bytes.
+    """Yield corpora of whole sentences while input arrives: when no more is waiting, or after
+    `size` bytes.
 
     Blank lines after the last sentence may be dropped.
 
@@ -117,7 +138,8 @@ def stream_columns(
     """
     source = name_of(stream)
     layout: FileLayout | None = None
-    waiting, held = Waiting(SENTENCE_END), bytearray()  # blocks without tokens go with the next one that has some
+    # blocks without tokens go with the next one that has some
+    waiting, held = Waiting(SENTENCE_END), bytearray()
     first_line = 1
     while True:
         try:  # waits only while there is nothing
@@ -134,7 +156,8 @@ def stream_columns(
         block = waiting.take(all=not fresh)
         layout = layout or lay_out(block, source, names, label)
         has_tokens = first_token_line(block)[0] is not None
-        if layout is not None and not has_tokens and _MARK.encode() in block:  # a token may look like a mark
+        # a token may look like a mark
+        if layout is not None and not has_tokens and _MARK.encode() in block:
             has_tokens = len(parse(block, "", layout, 2)) > 0
         if layout is None or not has_tokens:
             held += block
@@ -178,7 +201,10 @@ class Waiting:
         if newline >= 0:  # no sentence ends where no line does
             begin, newline = max(self._cut, self._newline), newline + len(self._text)
             self._text += text
-            self._cut, self._newline = last_match(self._ends, self._text, begin) or self._cut, newline
+            self._cut, self._newline = (
+                last_match(self._ends, self._text, begin) or self._cut,
+                newline,
+            )
         else:
             self._text += text
         self._n_added += len(text)
@@ -198,8 +224,11 @@ class Waiting:
         return block
 
 
-def last_match(pattern: re.Pattern[bytes], text: bytes | bytearray, begin: int = 0, near: int = 1 << 16) -> int:
-    """Where the last match of a pattern ends, 0 where there is none; most texts have one near their end."""
+def last_match(
+    pattern: re.Pattern[bytes], text: bytes | bytearray, begin: int = 0, near: int = 1 << 16
+) -> int:
+    """Where the last match of a pattern ends, 0 where there is none; most texts have one near their
+    end."""
     for start in dict.fromkeys((max(begin, len(text) - near), begin)):
         end = max((match.end() for match in pattern.finditer(text, start)), default=0)
         if end:
@@ -207,8 +236,11 @@ def last_match(pattern: re.Pattern[bytes], text: bytes | bytearray, begin: int =
     return 0
 
 
-def write_columns(corpus: Corpus, target: Source, extra: Labels | Sequence[Labels] | None = None) -> None:
-    """Write a corpus, with further columns of labels if given; a corpus read from a file is written back byte for byte.
+def write_columns(
+    corpus: Corpus, target: Source, extra: Labels | Sequence[Labels] | None = None
+) -> None:
+    """Write a corpus, with further columns of labels if given; a corpus read from a file is written
+    back byte for byte.
 
     corpus : the sentences
     target : a path, or a binary file object
@@ -224,17 +256,23 @@ def write_columns(corpus: Corpus, target: Source, extra: Labels | Sequence[Label
     if corpus.raw is not None:
         for column in columns:
             check_column(column, corpus.offsets, corpus.source, corpus.raw.separator.decode())
-        write_bytes(target, corpus.raw.edited(columns, replacing=False) if columns else corpus.raw.text)
+        write_bytes(
+            target, corpus.raw.edited(columns, replacing=False) if columns else corpus.raw.text
+        )
         return
     rows = [*map(corpus.tokens, corpus.names), *columns]
     separator = separator_for(rows)
     for number, column in enumerate(rows):
-        check_column(column, corpus.offsets, corpus.source, separator, is_label=number >= len(corpus.names))
+        check_column(
+            column, corpus.offsets, corpus.source, separator, is_label=number >= len(corpus.names)
+        )
     mark = separator.join([_MARK, *["O"] * (len(rows) - 1)])
     _write_rows(corpus, rows, separator, [mark, ""], target)
 
 
-def _write_rows(corpus: Corpus, rows: list[list[str]], separator: str, mark: list[str], target: Source) -> None:
+def _write_rows(
+    corpus: Corpus, rows: list[list[str]], separator: str, mark: list[str], target: Source
+) -> None:
     """Write columns [C][T], and a mark before the first sentence of each document."""
     check_rows(rows, corpus.offsets, corpus.source)
     lines = [*map(separator.join, zip(*rows, strict=True))]
@@ -247,14 +285,21 @@ def _write_rows(corpus: Corpus, rows: list[list[str]], separator: str, mark: lis
 
 def separator_for(columns: Sequence[Sequence[Any]]) -> str:
     """What separates columns [C][T] in a file: tabs where a value holds a space."""
-    has_spaces = any(" " in value for column in columns for value in set(column) if isinstance(value, str))
+    has_spaces = any(
+        " " in value for column in columns for value in set(column) if isinstance(value, str)
+    )
     return "\t" if has_spaces and len(columns) > 1 else " "
 
 
-def lay_out(text: bytes, source: str, names: Sequence[str] | str | None, label: str | bool | None) -> FileLayout | None:
-    """Determine names, label and separator from the first token line; None when there is no token."""
+def lay_out(
+    text: bytes, source: str, names: Sequence[str] | str | None, label: str | bool | None
+) -> FileLayout | None:
+    """Determine names, label and separator from the first token line; None when there is no
+    token."""
     if label is True:
-        raise CorpusError(f"{source}: label is True, expected the name of a column, or False for none")
+        raise CorpusError(
+            f"{source}: label is True, expected the name of a column, or False for none"
+        )
     first, number = first_token_line(text)
     if first is None:
         return None
@@ -262,7 +307,9 @@ def lay_out(text: bytes, source: str, names: Sequence[str] | str | None, label: 
     tabs = b"\t" in first
     n_columns = sum(1 for field in first.split(b"\t" if tabs else b" ") if field)
     if n_columns > MOST_COLUMNS:
-        raise CorpusError(f"{source}:{number}: {n_columns:,} columns, expected at most {MOST_COLUMNS:,}")
+        raise CorpusError(
+            f"{source}:{number}: {n_columns:,} columns, expected at most {MOST_COLUMNS:,}"
+        )
     labelled = label is not False and (n_columns > 1 or label is not None)
     if names is None:
         names = default_names(n_columns, labelled)
@@ -291,13 +338,15 @@ def check_line_ends(line: bytes, place: str) -> None:
     """Refuse a file whose lines end in carriage returns alone: all of it is one line."""
     if b"\r" in line:
         raise CorpusError(
-            f"{place}: a carriage return within the line; if all lines end so, convert the file first, as with "
+            f"{place}: a carriage return within the line; if all lines end so, convert the file "
+            "first, as with "
             r"tr '\r' '\n'"
         )
 
 
 def parse(text: bytes, source: str, layout: FileLayout, first_line: int = 1) -> Corpus:
-    """Turn the bytes of a file into a corpus; `first_line` is the number of its first line, for messages."""
+    """Turn the bytes of a file into a corpus; `first_line` is the number of its first line, for
+    messages."""
     array = np.frombuffer(text, dtype=np.uint8)
     begin = len(_BOM) if first_line == 1 and text.startswith(_BOM) else 0
     n_columns = len(layout.names)
@@ -306,9 +355,15 @@ def parse(text: bytes, source: str, layout: FileLayout, first_line: int = 1) -> 
     scanned = kernels.scan(array, begin, n_columns, layout.tabs, layout.conllu, edited)
     if scanned.fail >= 0:
         line = first_line + text.count(b"\n", 0, scanned.fail)
-        hint = "; columns are separated by tabs, as in the first line" if layout.tabs and not layout.conllu else ""
+        hint = (
+            "; columns are separated by tabs, as in the first line"
+            if layout.tabs and not layout.conllu
+            else ""
+        )
         if not layout.conllu and evidence_of(text).may_be:
-            hint = "; if these are CRFsuite's data, add --format crfsuite (in Python: read_crfsuite)"
+            hint = (
+                "; if these are CRFsuite's data, add --format crfsuite (in Python: read_crfsuite)"
+            )
         raise CorpusError(f"{source}:{line}: expected {n_columns} columns, got {scanned.got}{hint}")
     sizes = scanned.entries[:, kernels.SIZE]
     if sizes.max(initial=0) > LONGEST_VALUE:
@@ -331,21 +386,28 @@ def parse(text: bytes, source: str, layout: FileLayout, first_line: int = 1) -> 
         label=layout.label,
         source=source,
         documents=np.unique(scanned.documents[scanned.documents < len(scanned.offsets) - 1]),
-        raw=RawText(text, scanned.starts, scanned.ends, scanned.marks, b"\t" if layout.tabs else b" "),
+        raw=RawText(
+            text, scanned.starts, scanned.ends, scanned.marks, b"\t" if layout.tabs else b" "
+        ),
     )
 
 
 def flat_columns(corpus: Corpus, extra: Labels | Sequence[Labels] | None) -> list[list[str]]:
-    """Flatten one column of labels per sentence, or several, into lists [T], checked against the corpus."""
+    """Flatten one column of labels per sentence, or several, into lists [T], checked against the
+    corpus."""
     if extra is None:
         return []
     columns: list[list[str]] = []
     lengths = np.diff(corpus.offsets).tolist()
     none = not lengths and len(extra) > 0  # of no sentences, the lists that are given are columns
-    several = next((isinstance(item, list | tuple) for sentence in extra for item in sentence), none)
+    several = next(
+        (isinstance(item, list | tuple) for sentence in extra for item in sentence), none
+    )
     for column in extra if several else [extra]:
         if len(column) != len(lengths):
-            raise CorpusError(f"extra: {len(column)} sentences, but {corpus.source} has {len(lengths)}")
+            raise CorpusError(
+                f"extra: {len(column)} sentences, but {corpus.source} has {len(lengths)}"
+            )
         for number, (sentence, length) in enumerate(zip(column, lengths, strict=True)):
             if len(sentence) != length:
                 got = f"sentence {number} has {len(sentence)} labels"
@@ -358,23 +420,26 @@ def _more_is_waiting(stream: BinaryIO) -> bool:
     """Whether a read would not block; False where that is unknown."""
     try:
         return bool(select.select([stream.fileno()], [], [], 0)[0])
-    except (OSError, ValueError, AttributeError):  # not a file, or a system that selects sockets only
+    except (OSError, ValueError, AttributeError):
+        # not a file, or a system that selects sockets only
         return os.name != "nt" and hasattr(stream, "getbuffer")
 
 
-# -- CoNLL-U ----------------------------------------------------------------------------------------------------------
+# -- CoNLL-U ---------------------------------------------------------------------------------------
 
 CONLLU_NAMES = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 
 
 def read_conllu(path: Source, label: str = "upos") -> Corpus:
-    """Read a CoNLL-U file with one of its ten columns as the label; `# newdoc` comments start documents.
+    """Read a CoNLL-U file with one of its ten columns as the label; `# newdoc` comments start
+    documents.
 
     path : a path, plain or compressed, or a binary file object
     label : the column that is the label: upos, xpos, deprel, ...
 
     >>> import io
-    >>> text = b"# newdoc\\n1-2\\tdel" + b"\\t_" * 8 + b"\\n1\\tde\\tde\\tADP" + b"\\t_" * 6 + b"\\n"
+    >>> text = b"# newdoc\\n1-2\\tdel" + b"\\t_" * 8 + b"\\n"
+    >>> text += b"1\\tde\\tde\\tADP" + b"\\t_" * 6 + b"\\n"
     >>> corpus = read_conllu(io.BytesIO(text))
     >>> corpus.column("form"), corpus.y, corpus.documents.tolist()
     ([['de']], [['ADP']], [0])
@@ -391,10 +456,13 @@ def read_conllu(path: Source, label: str = "upos") -> Corpus:
     return corpus
 
 
-def write_conllu(corpus: Corpus, target: Source, extra: Labels | Sequence[Labels] | None = None) -> None:
+def write_conllu(
+    corpus: Corpus, target: Source, extra: Labels | Sequence[Labels] | None = None
+) -> None:
     """Write a corpus as CoNLL-U; `extra` replaces the label column.
 
-    Without raw text, columns that the corpus lacks are `_` and tokens are numbered; `word` is written as form.
+    Without raw text, columns that the corpus lacks are `_` and tokens are numbered; `word` is
+    written as form.
 
     corpus : the sentences
     target : a path, or a binary file object
@@ -410,25 +478,45 @@ def write_conllu(corpus: Corpus, target: Source, extra: Labels | Sequence[Labels
     if len(columns) > 1:
         raise CorpusError(f"extra: {len(columns)} columns, expected one, to replace {corpus.label}")
     if columns and corpus.label is None:
-        raise CorpusError(f"{corpus.source}: has no label column that extra could replace; name it with label=")
+        raise CorpusError(
+            f"{corpus.source}: has no label column that extra could replace; name it with label="
+        )
     for column in columns:
         check_column(column, corpus.offsets, corpus.source, "\t")
     if corpus.raw is not None and tuple(corpus.names) == CONLLU_NAMES:
-        write_bytes(target, corpus.raw.edited(columns, replacing=True) if columns else corpus.raw.text)
+        write_bytes(
+            target, corpus.raw.edited(columns, replacing=True) if columns else corpus.raw.text
+        )
         return
-    columns_by_name = {"form" if name == "word" else name: corpus.tokens(name) for name in corpus.names}
+    columns_by_name = {
+        "form" if name == "word" else name: corpus.tokens(name) for name in corpus.names
+    }
     unknown = [name for name in columns_by_name if name not in CONLLU_NAMES]
     if unknown:
-        raise CorpusError(f"{corpus.source}: column {unknown[0]!r} is not one of CoNLL-U's: {', '.join(CONLLU_NAMES)}")
+        raise CorpusError(
+            f"{corpus.source}: column {unknown[0]!r} is not one of CoNLL-U's: "
+            f"{', '.join(CONLLU_NAMES)}"
+        )
     for column in columns_by_name.values():
         check_column(column, corpus.offsets, corpus.source, "\t", is_label=False)
     if columns and corpus.label is not None:
         columns_by_name["form" if corpus.label == "word" else corpus.label] = columns[0]
     if "id" not in columns_by_name:
-        columns_by_name["id"] = [str(k + 1) for length in np.diff(corpus.offsets).tolist() for k in range(length)]
+        columns_by_name["id"] = [
+            str(k + 1) for length in np.diff(corpus.offsets).tolist() for k in range(length)
+        ]
     for token, value in enumerate(columns_by_name["id"]):
-        if value.startswith("#") or "-" in value or "." in value:  # a comment, a range of words, an empty node
+        # a comment, a range of words, an empty node
+        if value.startswith("#") or "-" in value or "." in value:
             place = f"{corpus.source}: {place_of(token, corpus.offsets)}"
-            raise CorpusError(f"{place}: cannot write the id {value!r:.40}: tokens have whole numbers")
+            raise CorpusError(
+                f"{place}: cannot write the id {value!r:.40}: tokens have whole numbers"
+            )
     empty = ["_"] * corpus.n_tokens
-    _write_rows(corpus, [columns_by_name.get(name, empty) for name in CONLLU_NAMES], "\t", ["# newdoc"], target)
+    _write_rows(
+        corpus,
+        [columns_by_name.get(name, empty) for name in CONLLU_NAMES],
+        "\t",
+        ["# newdoc"],
+        target,
+    )

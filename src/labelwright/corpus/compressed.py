@@ -1,4 +1,5 @@
-"""Bytes in and out, at once or piece by piece: plain and compressed files, standard input, atomic writing of files."""
+"""Bytes in and out, at once or piece by piece: plain and compressed files, standard input, atomic
+writing of files."""
 
 import bz2
 import gzip
@@ -20,7 +21,8 @@ from labelwright.storage import replacing
 
 
 class Codec(NamedTuple):
-    """A compression format: its first bytes, and both directions for files that are read or written in pieces."""
+    """A compression format: its first bytes, and both directions for files that are read or written
+    in pieces."""
 
     name: str
     begins: tuple[bytes, ...]
@@ -44,7 +46,8 @@ CODECS = {
     ".xz": Codec("xz", (b"\xfd7zXZ\0",), lzma.LZMAFile, lambda file: lzma.LZMAFile(file, "wb")),  # noqa: SIM115
 }
 ZSTD = b"\x28\xb5\x2f\xfd"
-DAMAGED = (OSError, EOFError, ValueError, MemoryError, zlib.error, lzma.LZMAError)  # what a codec raises
+# what a codec raises
+DAMAGED = (OSError, EOFError, ValueError, MemoryError, zlib.error, lzma.LZMAError)
 
 Source = str | os.PathLike[str] | BinaryIO
 
@@ -65,10 +68,16 @@ def first_line_of(source: Source) -> int:
 def codec_for(data: bytes, name: str, suffix: str = "") -> Codec | None:
     """The codec of data that begin like these, or of a file with this suffix."""
     if data.startswith(ZSTD):
-        raise CorpusError(f"{name}: compressed by zstd, which is not read; decompress it first, as with unzstd")
+        raise CorpusError(
+            f"{name}: compressed by zstd, which is not read; decompress it first, as with unzstd"
+        )
     if data.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
-        raise CorpusError(f"{name}: is UTF-16, expected UTF-8; convert it first, as with iconv -f UTF-16 -t UTF-8")
-    return CODECS.get(suffix) or next((codec for codec in CODECS.values() if data.startswith(codec.begins)), None)
+        raise CorpusError(
+            f"{name}: is UTF-16, expected UTF-8; convert it first, as with iconv -f UTF-16 -t UTF-8"
+        )
+    return CODECS.get(suffix) or next(
+        (codec for codec in CODECS.values() if data.startswith(codec.begins)), None
+    )
 
 
 def decompressed(data: bytes, name: str, suffix: str = "") -> bytes:
@@ -101,15 +110,22 @@ def decoded(data: bytes, name: str, first_line: int = 1) -> str:
     try:
         return data.decode()
     except UnicodeDecodeError as error:
-        line, at = first_line + data.count(b"\n", 0, error.start), error.start - data.rfind(b"\n", 0, error.start)
-        wrong = f"byte {at} of the line (0x{data[error.start]:02x}) is not UTF-8; convert the file first"
+        line, at = (
+            first_line + data.count(b"\n", 0, error.start),
+            error.start - data.rfind(b"\n", 0, error.start),
+        )
+        wrong = (
+            f"byte {at} of the line (0x{data[error.start]:02x}) is not UTF-8; convert the file "
+            "first"
+        )
         raise CorpusError(f"{name}:{line}: {wrong}") from None
 
 
 def write_bytes(target: Source, data: bytes, more: bool = False) -> None:
     """Write to a path (compressed by its suffix), `-` (standard output) or a binary file object.
 
-    A path gets its new content by a rename, so that a failure leaves the old file as it was; `more` is appended.
+    A path gets its new content by a rename, so that a failure leaves the old file as it was; `more`
+    is appended.
     """
     with written(target, more) as write:
         write(data)
@@ -117,7 +133,8 @@ def write_bytes(target: Source, data: bytes, more: bool = False) -> None:
 
 @contextmanager
 def written(target: Source, more: bool = False) -> Iterator[Callable[[bytes], None]]:
-    """What writes to a target, piece after piece, as `write_bytes` does: a path has its new content at the end."""
+    """What writes to a target, piece after piece, as `write_bytes` does: a path has its new content
+    at the end."""
     name = "<stdout>" if target == "-" else name_of(target)
     if target == "-":
         file: AbstractContextManager[Any] = nullcontext(sys.stdout.buffer)
@@ -148,7 +165,8 @@ def written(target: Source, more: bool = False) -> Iterator[Callable[[bytes], No
 
 @contextmanager
 def _explained(name: str) -> Iterator[None]:
-    """Errors of opening, writing and closing a file, in a few words; a path may be none that a system can have."""
+    """Errors of opening, writing and closing a file, in a few words; a path may be none that a
+    system can have."""
     try:
         yield
     except BrokenPipeError:
@@ -159,20 +177,22 @@ def _explained(name: str) -> Iterator[None]:
 
 @contextmanager
 def _opened_for_writing(path: Path, more: bool) -> Iterator[BinaryIO]:
-    """A regular file that appears whole or not at all, compressed by its suffix; pipes and devices are written
-    directly."""
+    """A regular file that appears whole or not at all, compressed by its suffix; pipes and devices
+    are written directly."""
     direct = more or (path.exists() and not path.is_dir() and not path.is_file())
     codec = CODECS.get(path.suffix)
-    opened = open(path, "ab" if more else "wb") if direct else replacing(Path(os.path.realpath(path)))  # noqa: SIM115
+    mode = "ab" if more else "wb"
+    opened = open(path, mode) if direct else replacing(Path(os.path.realpath(path)))  # noqa: SIM115
     with opened as file, nullcontext(file) if codec is None else codec.writer(file) as target:
         yield target
 
 
-# -- piece by piece ---------------------------------------------------------------------------------------------------
+# -- piece by piece --------------------------------------------------------------------------------
 
 
 class ByteStream:
-    """A path, `-` (standard input) or a binary file object that is read and decompressed a piece at a time."""
+    """A path, `-` (standard input) or a binary file object that is read and decompressed a piece at
+    a time."""
 
     def __init__(self, source: Source, name: str | None = None, suffix: str = ""):
         self.name = name or name_of(source)
@@ -188,9 +208,13 @@ class ByteStream:
                 file = source
             head = file.read(16)
         if not isinstance(head, bytes):
-            raise CorpusError(f"{self.name}: got text, expected a file opened in binary mode ('rb')")
+            raise CorpusError(
+                f"{self.name}: got text, expected a file opened in binary mode ('rb')"
+            )
         try:
-            self._codec = codec_for(head, self.name, suffix if self._owned is None else Path(self.name).suffix)
+            self._codec = codec_for(
+                head, self.name, suffix if self._owned is None else Path(self.name).suffix
+            )
         except CorpusError:
             self.close()
             raise
@@ -215,12 +239,15 @@ class ByteStream:
             if self._owned is not None and stat.S_ISREG(kind) and is_plain and not self._n_read:
                 self._owned.seek(0)
                 return self._owned.read()  # at once, without a copy
-            held = self._codec is not None or stat.S_ISCHR(kind)  # devices such as /dev/zero have no end
+            # devices such as /dev/zero have no end
+            held = self._codec is not None or stat.S_ISCHR(kind)
             parts = list[bytes]()
             while part := self._file.read(PIECE):  # more than the limit is never in memory
                 parts.append(part)
                 self._n_read += len(part)
-                check_size(self._n_read, self.name, held, DECOMPRESSED if self._codec else "more than")
+                check_size(
+                    self._n_read, self.name, held, DECOMPRESSED if self._codec else "more than"
+                )
             return b"".join(parts)
 
     @contextmanager

@@ -2,7 +2,8 @@
 
 Files are read piece by piece so that memory does not grow with them:
 
-    bytes -> head, which tells the format -> blocks that end after a blank line, or a line of JSON -> pieces with tokens
+    bytes -> head, which tells the format -> blocks that end after a blank line, or a line of JSON
+    -> pieces with tokens
 
 A piece holds whole sentences.  Where the pieces are cut depends on the file alone.
 """
@@ -42,7 +43,8 @@ PREDICTED = "predicted"  # the field that `labelwright tag` adds
 SIZE = 1 << 21  # bytes of a piece: about 150,000 tokens of columns
 LINE_END = re.compile(rb"\n")
 _TWO_LINES = re.compile(rb"\s*+[^\n]++\n\s*+[^\n]++\n")  # that are not blank
-_CONLLU_TOKEN = re.compile(rb"^[^#\s.-][^\t\n.-]*(?:\t|$)", re.MULTILINE)  # neither a range nor an empty node
+# neither a range nor an empty node
+_CONLLU_TOKEN = re.compile(rb"^[^#\s.-][^\t\n.-]*(?:\t|$)", re.MULTILINE)
 
 
 class FileOptions(NamedTuple):
@@ -58,7 +60,8 @@ NOTHING_SAID = FileOptions()
 
 
 class OpenFile(io.BytesIO):
-    """The contents of a file whose format is known, or a piece of them; they can be read again and again.
+    """The contents of a file whose format is known, or a piece of them; they can be read again and
+    again.
 
     first_line : where the piece begins
     head : the first piece of the file, which tells its layout; None where this is it
@@ -88,11 +91,14 @@ Label = str | bool | None
 
 
 class Format(NamedTuple):
-    """How files of a format are read: they have a line for each token, records with named fields, or texts."""
+    """How files of a format are read: they have a line for each token, records with named fields,
+    or texts."""
 
-    lines: Callable[[OpenFile, Columns, Label], Corpus] | None = None  # by columns and label, as users name them
+    # by columns and label, as users name them
+    lines: Callable[[OpenFile, Columns, Label], Corpus] | None = None
     records: Callable[[OpenFile], token_records.TokenRecords] | None = None
-    texts: Callable[[OpenFile, bool], list[annotations.AnnotatedText]] | None = None  # or those that were predicted
+    # or those that were predicted
+    texts: Callable[[OpenFile, bool], list[annotations.AnnotatedText]] | None = None
     ends: re.Pattern[bytes] | None = None  # behind what a file may be cut; None: it has no pieces
     has_tokens: Callable[[bytes], bool] = lambda text: bool(text.removeprefix(BOM).strip())
 
@@ -108,7 +114,9 @@ def _json_records(file: OpenFile) -> token_records.TokenRecords:
     if file.head is None:
         return records
     lines = (line for line in io.BytesIO(file.head.getvalue()) if line.strip())
-    first = token_records.without_header(parse_json_lines(b"".join(itertools.islice(lines, 2)), file.name))
+    first = token_records.without_header(
+        parse_json_lines(b"".join(itertools.islice(lines, 2)), file.name)
+    )
     return records._replace(class_names={**records.class_names, **first[1]})
 
 
@@ -118,7 +126,9 @@ def _doccano(file: OpenFile, predicted: bool) -> list[annotations.AnnotatedText]
 
 
 FORMATS = {
-    "columns": Format(_columns, ends=SENTENCE_END, has_tokens=lambda text: first_token_line(text)[0] is not None),
+    "columns": Format(
+        _columns, ends=SENTENCE_END, has_tokens=lambda text: first_token_line(text)[0] is not None
+    ),
     "conllu": Format(
         lambda file, _, label: read_conllu(file, label if isinstance(label, str) else "upos"),
         ends=SENTENCE_END,
@@ -130,21 +140,31 @@ FORMATS = {
     ),
     "jsonl": Format(records=_json_records, ends=LINE_END),
     "parquet": Format(
-        records=lambda file: binary_records.parquet_records(binary_records.read_table(file), file.name), has_tokens=bool
+        records=lambda file: binary_records.parquet_records(
+            binary_records.read_table(file), file.name
+        ),
+        has_tokens=bool,
     ),
-    "spacy": Format(records=lambda file: binary_records.docbin_records(file.getvalue(), file.name), has_tokens=bool),
+    "spacy": Format(
+        records=lambda file: binary_records.docbin_records(file.getvalue(), file.name),
+        has_tokens=bool,
+    ),
     "text": Format(
-        texts=lambda file, _: [annotations.AnnotatedText(file.name, plain_text(file), None)], ends=SENTENCE_END
+        texts=lambda file, _: [annotations.AnnotatedText(file.name, plain_text(file), None)],
+        ends=SENTENCE_END,
     ),
     "doccano": Format(texts=_doccano, ends=LINE_END),
     "label-studio": Format(
-        texts=lambda file, predicted: annotations.label_studio_texts(annotations.tasks_of(file), file.name, predicted),
+        texts=lambda file, predicted: annotations.label_studio_texts(
+            annotations.tasks_of(file), file.name, predicted
+        ),
         has_tokens=bool,
     ),
     "brat": Format(texts=lambda file, _: annotations.brat_texts(file.name), has_tokens=bool),
 }
 TEXTS = tuple(name for name, format in FORMATS.items() if format.texts)  # not yet split into tokens
-RECORDS = tuple(name for name, format in FORMATS.items() if not format.lines)  # with fields that have names
+# with fields that have names
+RECORDS = tuple(name for name, format in FORMATS.items() if not format.lines)
 SUFFIXES = {
     ".conllu": "conllu",
     ".conll-u": "conllu",
@@ -156,7 +176,8 @@ SUFFIXES = {
 
 
 def opened(path: str | OpenFile, format: str | None = None, named: bool = False) -> OpenFile:
-    """Read a file, `-` for standard input, and find out its format; with `named` columns it has columns."""
+    """Read a file, `-` for standard input, and find out its format; with `named` columns it has
+    columns."""
     if isinstance(path, OpenFile):
         return path
     folder = _folder(path, format)
@@ -167,25 +188,33 @@ def opened(path: str | OpenFile, format: str | None = None, named: bool = False)
 
 
 def _folder(path: str, format: str | None) -> OpenFile | None:
-    """A folder, which holds texts and annotations of BRAT; None for a file.  Refuses the name of an unknown format."""
+    """A folder, which holds texts and annotations of BRAT; None for a file.  Refuses the name of an
+    unknown format."""
     if format is not None and format not in FORMATS:
         near = did_you_mean(format, FORMATS)
         raise OptionError(f"format: expected one of {', '.join(FORMATS)}, got {format!r}{near}")
     if not os.path.isdir(path):
         return None
     if format not in (None, "brat"):
-        raise CorpusError(f"{path}: is a folder, expected a file with {format}; only BRAT's stand-off is in folders")
+        raise CorpusError(
+            f"{path}: is a folder, expected a file with {format}; only BRAT's stand-off is in "
+            "folders"
+        )
     return OpenFile(b"", path, "brat")
 
 
 def format_of(name: str, data: bytes, named: bool = False) -> str:
-    """The format of a file by its name and its contents; `columns` where nothing else is certain, but an error for two
-    columns that are likely a label and an attribute.
+    """The format of a file by its name and its contents; `columns` where nothing else is certain,
+    but an error for two columns that are likely a label and an attribute.
 
-    >>> format_of("a.conllu", b""), format_of("a", b'{"tokens": ["He"]}'), format_of("a.txt", b"He PRP")
-    ('conllu', 'jsonl', 'columns')
+    >>> format_of("a.conllu", b""), format_of("a", b'{"tokens": ["He"]}')
+    ('conllu', 'jsonl')
+    >>> format_of("a.txt", b"He PRP")
+    'columns'
     """
-    suffixes = [suffix.lower() for suffix in PurePath(name).suffixes if suffix.lower() not in CODECS]
+    suffixes = [
+        suffix.lower() for suffix in PurePath(name).suffixes if suffix.lower() not in CODECS
+    ]
     suffix = suffixes[-1] if suffixes else ""
     if data.startswith(binary_records.MAGIC) and suffix not in (".conllu", ".conll-u"):
         return "parquet"
@@ -228,14 +257,18 @@ def read_corpus(
     options: FileOptions = NOTHING_SAID,
     predicted: bool = False,
 ) -> tuple[Corpus, list[str]]:
-    """The corpus in a file, and what is to be said about it; `predicted` labels are preferred to given ones.
+    """The corpus in a file, and what is to be said about it; `predicted` labels are preferred to
+    given ones.
 
     Of CRFsuite's data this is the label column alone."""
     format = FORMATS[file.format]
     if format.lines is not None:
         corpus = format.lines(file, columns, label)
         unbroken = file.format == "columns" and len(corpus) == 1 and corpus.n_tokens >= LONG
-        note = f"{file.name}: all {corpus.n_tokens:,} tokens are one sentence; an empty line must end each sentence"
+        note = (
+            f"{file.name}: all {corpus.n_tokens:,} tokens are one sentence; an empty line must end "
+            "each sentence"
+        )
         return corpus, [note] if unbroken and file.head is None and not file.more else []
     if format.records is not None:
         records = format.records(file)
@@ -244,7 +277,10 @@ def read_corpus(
         return token_records.corpus_of(records, columns, label, options.label_names), []
     for name, given in (("columns", columns), ("label", label or None)):
         if given is not None:
-            raise OptionError(f"{name}: {file.name}: annotated texts have the columns word and label, and no others")
+            raise OptionError(
+                f"{name}: {file.name}: annotated texts have the columns word and label, and no "
+                "others"
+            )
     texts = texts_of(file, predicted)
     if label is False:
         texts = [text._replace(annotations=None) for text in texts]
@@ -262,7 +298,8 @@ def records_of(file: OpenFile) -> token_records.TokenRecords:
 
 
 def texts_of(file: OpenFile, predicted: bool = False) -> list[annotations.AnnotatedText]:
-    """The texts of a file or folder, with their annotations; plain text is one text, or a piece of one."""
+    """The texts of a file or folder, with their annotations; plain text is one text, or a piece of
+    one."""
     texts = FORMATS[file.format].texts
     assert texts is not None
     return texts(file, predicted)
@@ -273,28 +310,37 @@ def plain_text(file: OpenFile) -> str:
     data = file.getvalue().removeprefix(BOM) if file.first_line == 1 else file.getvalue()
     if file.first_line == 1 and (first_object(data) is not None or _has_tasks(data)):
         format = _json_format(".jsonl", data)
-        raise CorpusError(f"{file.name}: holds JSON, not plain text; use --format {format} in place of --text")
+        raise CorpusError(
+            f"{file.name}: holds JSON, not plain text; use --format {format} in place of --text"
+        )
     return decoded(data, file.name, file.first_line)
 
 
-# -- piece by piece ---------------------------------------------------------------------------------------------------
+# -- piece by piece --------------------------------------------------------------------------------
 
 
-def pieces_of(path: str, format: str | None = None, named: bool = False, size: int = SIZE) -> Iterator[OpenFile]:
-    """The pieces of a file, `-` for standard input, in order; with `named` columns it has columns."""
+def pieces_of(
+    path: str, format: str | None = None, named: bool = False, size: int = SIZE
+) -> Iterator[OpenFile]:
+    """The pieces of a file, `-` for standard input, in order; with `named` columns it has
+    columns."""
     folder = _folder(path, format)
     if folder is not None:
         yield folder
         return
     with ByteStream(path) as stream:
         head = _head(stream, size, format, named)
-        is_array = head.startswith(binary_records.MAGIC) or head.removeprefix(BOM).lstrip()[:1] == b"["
+        is_array = (
+            head.startswith(binary_records.MAGIC) or head.removeprefix(BOM).lstrip()[:1] == b"["
+        )
         if is_array if format is None else FORMATS[format].ends is None:
             head += stream.read_all()
         format = format or format_of(stream.name, head, named)
         first: OpenFile | None = None
         line = 1
-        for text, more in _with_tokens(_blocks(head, stream, format, size), FORMATS[format].has_tokens, stream.name):
+        for text, more in _with_tokens(
+            _blocks(head, stream, format, size), FORMATS[format].has_tokens, stream.name
+        ):
             piece = OpenFile(text, stream.name, format, line, first, more)
             first = first or piece
             line += text.count(b"\n")
@@ -302,13 +348,20 @@ def pieces_of(path: str, format: str | None = None, named: bool = False, size: i
 
 
 def _head(stream: ByteStream, size: int, format: str | None, named: bool) -> bytes:
-    """How a file begins: with two whole lines at least, since the first may only say what labels are called."""
+    """How a file begins: with two whole lines at least, since the first may only say what labels
+    are called."""
     text = fresh = stream.read(size)
     while fresh and _TWO_LINES.match(text) is None:
-        check_size(len(text), stream.name, held=True, what="fewer than two whole lines of text within")
+        check_size(
+            len(text), stream.name, held=True, what="fewer than two whole lines of text within"
+        )
         if len(text) - text.rfind(NEWLINE) - 1 > LONGEST_LINE:
-            is_json = format is None and text.removeprefix(BOM).lstrip().startswith((b"{", b"["))  # of a long text
-            if not is_json and FORMATS[format or format_of(stream.name, text, named)].lines is not None:
+            # of a long text
+            is_json = format is None and text.removeprefix(BOM).lstrip().startswith((b"{", b"["))
+            if (
+                not is_json
+                and FORMATS[format or format_of(stream.name, text, named)].lines is not None
+            ):
                 raise line_too_long(f"{stream.name}:{text.count(NEWLINE) + 1}")
         fresh = stream.read(len(text))
         text += fresh
@@ -316,7 +369,8 @@ def _head(stream: ByteStream, size: int, format: str | None, named: bool) -> byt
 
 
 def _blocks(head: bytes, stream: ByteStream, format: str, size: int) -> Iterator[bytes]:
-    """The head and the rest of the stream, cut where a sentence ends; one block is about as long as `size`."""
+    """The head and the rest of the stream, cut where a sentence ends; one block is about as long as
+    `size`."""
     ends = FORMATS[format].ends
     if ends is None:
         yield head + stream.read_all()
@@ -333,7 +387,8 @@ def _blocks(head: bytes, stream: ByteStream, format: str, size: int) -> Iterator
 def _with_tokens(
     blocks: Iterator[bytes], has_tokens: Callable[[bytes], bool], name: str
 ) -> Iterator[tuple[bytes, bool]]:
-    """Blocks that hold tokens, and whether another one follows; others are joined to their neighbours."""
+    """Blocks that hold tokens, and whether another one follows; others are joined to their
+    neighbours."""
     held, tokens = list[bytes](), False  # whether one of those held has tokens
     n_bytes = 0  # after the last block with tokens
     for block in blocks:
@@ -348,18 +403,21 @@ def _with_tokens(
     yield b"".join(held), False
 
 
-# -- the words of many files: what word vectors are counted on -------------------------------------------------------
+# -- the words of many files: what word vectors are counted on -------------------------------------
 
-WORD_COLUMNS = ("word", "form", "token")  # names of the column with words; where none is there, it is the first
+# names of the column with words; where none is there, it is the first
+WORD_COLUMNS = ("word", "form", "token")
 LINES_LOOKED_AT = 1000
 _LINE = re.compile(rb"\S[^\r\n]*")  # from its first letter on
 
 
-def read_words(paths: Iterable[str], format: str | None = None, columns: str | None = None) -> Corpus:
+def read_words(
+    paths: Iterable[str], format: str | None = None, columns: str | None = None
+) -> Corpus:
     """The words of files, plain or compressed, as a corpus with one column; `-` is standard input.
 
-    The format is told as that of training data is, but a file whose lines differ in their number of columns is text.
-    Files are read piece by piece: in memory is a number for each token.
+    The format is told as that of training data is, but a file whose lines differ in their number of
+    columns is text. Files are read piece by piece: in memory is a number for each token.
     """
     number: dict[str, int] = {}  # of each word
     names: list[str] = []
@@ -380,9 +438,16 @@ def read_words(paths: Iterable[str], format: str | None = None, columns: str | N
 
 def _words_of(piece: OpenFile, format: str | None, columns: str | None) -> Corpus:
     if piece.format == "crfsuite":
-        raise CorpusError(f"{piece.name}: holds attributes (CRFsuite's data), expected words; give text or columns")
+        raise CorpusError(
+            f"{piece.name}: holds attributes (CRFsuite's data), expected words; give text or "
+            "columns"
+        )
     named = format is not None or columns is not None
-    if piece.format == "columns" and not named and is_running_text((piece.head or piece).getvalue()):
+    if (
+        piece.format == "columns"
+        and not named
+        and is_running_text((piece.head or piece).getvalue())
+    ):
         piece.format = "text"
     if not piece.getvalue().removeprefix(BOM).strip() and not piece.more:
         return Corpus(("word",), (Column([], np.empty(0, np.int32)),), np.zeros(1, np.int64))
@@ -392,11 +457,14 @@ def _words_of(piece: OpenFile, format: str | None, columns: str | None) -> Corpu
 
 
 def is_running_text(data: bytes) -> bool:
-    """Whether lines are text, and not tokens with columns: they differ in their number of words, or there is only one.
+    """Whether lines are text, and not tokens with columns: they differ in their number of words, or
+    there is only one.
 
     >>> is_running_text(b"He PRP\\nran VBD\\n"), is_running_text(b"He ran.\\nShe stood still.\\n")
     (False, True)
     """
-    lines = [match[0] for match, _ in zip(_LINE.finditer(data), range(LINES_LOOKED_AT), strict=False)]
+    lines = [
+        match[0] for match, _ in zip(_LINE.finditer(data), range(LINES_LOOKED_AT), strict=False)
+    ]
     widths = {len(line.split(b"\t") if b"\t" in line else line.split()) for line in lines}
     return len(widths) > 1 or (len(lines) == 1 and widths != {1})

@@ -1,7 +1,9 @@
-"""Generated corpora: plausible English from a seeded grammar, and sequences of a hidden Markov model.
+"""Generated corpora: plausible English from a seeded grammar, and sequences of a hidden Markov
+model.
 
-The English has tags, chunks and named entities, for demonstrations and tests without files.  Some labels depend on
-context alone ("gave her flowers" against "saw her brother"), and some are noise: annotators differ.
+The English has tags, chunks and named entities, for demonstrations and tests without files.  Some
+labels depend on context alone ("gave her flowers" against "saw her brother"), and some are noise:
+annotators differ.
 """
 
 import random
@@ -20,10 +22,13 @@ from labelwright.errors import OptionError
 
 COLUMNS = ("word", "pos", "chunk", "entity")
 
-ENGLISH = tomllib.loads(Path(__file__).with_name("english.toml").read_text(encoding="utf-8"))  # words and grammar
+# words and grammar
+ENGLISH = tomllib.loads(Path(__file__).with_name("english.toml").read_text(encoding="utf-8"))
 RULES: dict[str, list[tuple[int, str]]] = ENGLISH["rules"]
 KINDS: dict[str, dict[str, str]] = ENGLISH["kinds"]
-LISTS: dict[str, str] = ENGLISH["lists"] | {"SEATS": f"{ENGLISH['lists']['SHARED']} {ENGLISH['lists']['CITIES']}"}
+LISTS: dict[str, str] = ENGLISH["lists"] | {
+    "SEATS": f"{ENGLISH['lists']['SHARED']} {ENGLISH['lists']['CITIES']}"
+}
 FORMS: dict[str, list[str]] = {
     forms[0]: forms for forms in (verb.split("/") for verb in ENGLISH["verbs"]["IRREGULAR"].split())
 }
@@ -31,7 +36,8 @@ FORMS: dict[str, list[str]] = {
 
 @cache
 def _cut(text: str, sign: str) -> list[str]:
-    """A text, cut at a sign outside of braces; or (at braces) what is outside and inside of them in turn."""
+    """A text, cut at a sign outside of braces; or (at braces) what is outside and inside of them in
+    turn."""
     pieces, depth = [""], 0
     for letter in text:
         depth -= letter == "}"
@@ -74,7 +80,9 @@ class Sentences:
         """A text with its braces filled in."""
         if "{" not in text:
             return text
-        return "".join([self.group(piece) if k % 2 else piece for k, piece in enumerate(_cut(text, "{}"))])
+        return "".join(
+            [self.group(piece) if k % 2 else piece for k, piece in enumerate(_cut(text, "{}"))]
+        )
 
     def group(self, text: str) -> str:
         """What stands for a pair of braces."""
@@ -120,11 +128,16 @@ class Sentences:
         return f"{irregular or singular + 's'}/NNS" if self.kept["many"] else f"{singular}/NN"
 
     def adjectives(self, percent: str) -> str:
-        chosen = [f"{self.pick(self.lists['ADJECTIVES'])}/JJ " for _ in range(2) if self.below(100) < int(percent)]
+        chosen = [
+            f"{self.pick(self.lists['ADJECTIVES'])}/JJ "
+            for _ in range(2)
+            if self.below(100) < int(percent)
+        ]
         return "".join(dict.fromkeys(chosen))
 
     def form(self, number: str) -> str:
-        """Base, past, participle, gerund, third person and particle of the verb; spelling rules that suffice here."""
+        """Base, past, participle, gerund, third person and particle of the verb; spelling rules
+        that suffice here."""
         base, _, particle = self.kept["verb"].partition("+")
         stem = base[:-1] if base[-1] == "e" else base
         third, past = base + ("es" if base.endswith(("s", "sh", "ch", "x")) else "s"), f"{stem}ed"
@@ -134,12 +147,21 @@ class Sentences:
 
     def tense(self, forms: str) -> str:
         third, base, past = forms.split()
-        return f"{past}/VBD" if self.kept["past"] else f"{base}/VBP" if self.kept["plural"] else f"{third}/VBZ"
+        return (
+            f"{past}/VBD"
+            if self.kept["past"]
+            else f"{base}/VBP"
+            if self.kept["plural"]
+            else f"{third}/VBZ"
+        )
 
     def marked(self, name: str) -> str:
         """The words of a name, with their tags and their places in it."""
         tags, (kind, *words) = {"of": "IN", "&": "CC"}, name.split()
-        return " ".join(f"{word}/{tags.get(word, 'NNP')}/{'I' if k else 'B'}-{kind}" for k, word in enumerate(words))
+        return " ".join(
+            f"{word}/{tags.get(word, 'NNP')}/{'I' if k else 'B'}-{kind}"
+            for k, word in enumerate(words)
+        )
 
     def several(self, pronoun: str) -> str:
         return "yes" if pronoun in ("they", "we") else ""
@@ -166,11 +188,16 @@ def _rows(sentence: str) -> list[tuple[str, ...]]:
 
 
 def builtin_corpus(
-    n_sentences: int = 3000, random_state: int = 0, label: str = "chunk", columns: Sequence[str] | None = None
+    n_sentences: int = 3000,
+    random_state: int = 0,
+    label: str = "chunk",
+    columns: Sequence[str] | None = None,
 ) -> Corpus:
-    """Generate English-looking sentences with tags, chunks and names, both in IOB2; the same seed gives the same text.
+    """Generate English-looking sentences with tags, chunks and names, both in IOB2; the same seed
+    gives the same text.
 
-    `columns` chooses among word, pos, chunk and entity (all four by default); every column but the label is input.
+    `columns` chooses among word, pos, chunk and entity (all four by default); every column but the
+    label is input.
 
     n_sentences : how many sentences
     random_state : the seed
@@ -184,19 +211,25 @@ def builtin_corpus(
     names = COLUMNS if columns is None else tuple(columns)
     unknown = [name for name in (*names, label) if name not in COLUMNS]
     if unknown or label not in names:
-        raise OptionError(f"builtin_corpus: column {[*unknown, label][0]!r}, expected some of {', '.join(COLUMNS)}")
+        raise OptionError(
+            f"builtin_corpus: column {[*unknown, label][0]!r}, expected some of "
+            f"{', '.join(COLUMNS)}"
+        )
     if n_sentences < 1:
         raise OptionError(f"builtin_corpus: n_sentences is {n_sentences}, expected at least 1")
     sentences = Sentences(random_state)
     rows = [_rows(sentences.rule("sentence")) for _ in range(n_sentences)]
-    corpus = Corpus.from_sequences(rows, names=COLUMNS, source=f"builtin_corpus({n_sentences}, {random_state})")
+    corpus = Corpus.from_sequences(
+        rows, names=COLUMNS, source=f"builtin_corpus({n_sentences}, {random_state})"
+    )
     return corpus.select(names, label=label)
 
 
-# -- latent dependencies (Sun et al. 2009, section 4 and figure 2) --------------------------------------------------
+# -- latent dependencies (Sun et al. 2009, section 4 and figure 2) ---------------------------------
 
-# Each of two labels has two states, and the chain cycles through h1 h3 h4 h2, so that the labels read y1 y2 y2 y1 y1 y2
-# y2 y1 ...: what follows a label depends on its state, which no first-order model of labels can represent.
+# Each of two labels has two states, and the chain cycles through h1 h3 h4 h2, so that the labels
+# read y1 y2 y2 y1 y1 y2 y2 y1 ...: what follows a label depends on its state, which no first-order
+# model of labels can represent.
 CYCLE = (0, 2, 3, 1)  # h1 h3 h4 h2
 STATES = ("h1", "h2", "h3", "h4")
 UNIFORM = "uniform"
@@ -214,16 +247,23 @@ class HMM(NamedTuple):
 
 
 def make_hmm(
-    p: float = 0.9, emission: float | None = 0.1, self_transitions: bool = True, start: str = STATES[0]
+    p: float = 0.9,
+    emission: float | None = 0.1,
+    self_transitions: bool = True,
+    start: str = STATES[0],
 ) -> HMM:
-    """The model of figure 2: the next state of the cycle with probability p, and each of the others with the same share
-    of what is left; states of y1 emit x1 with (1 + emission) / 2, those of y2 with (1 - emission) / 2.
+    """The model of figure 2: the next state of the cycle with probability p, and each of the others
+    with the same share of what is left; states of y1 emit x1 with (1 + emission) / 2, those of y2
+    with (1 - emission) / 2.
 
     self_transitions : whether the state itself is among the others
-    start : the first state, h1 (labels y1 y2 y2 y1) to h4, or uniform, which is the stationary distribution, too
+    start : the first state, h1 (labels y1 y2 y2 y1) to h4, or uniform, which is the stationary
+        distribution, too
 
-    >>> [make_hmm(0.7, self_transitions=wanted).transition.round(2)[0].tolist() for wanted in (True, False)]
-    [[0.1, 0.1, 0.7, 0.1], [0.0, 0.15, 0.7, 0.15]]
+    >>> make_hmm(0.7, self_transitions=True).transition.round(2)[0].tolist()
+    [0.1, 0.1, 0.7, 0.1]
+    >>> make_hmm(0.7, self_transitions=False).transition.round(2)[0].tolist()
+    [0.0, 0.15, 0.7, 0.15]
     """
     if not _is_real(p) or not 0 < p <= 1:
         raise OptionError(f"p: expected a probability above 0 and at most 1, got {p!r}")
@@ -240,7 +280,11 @@ def make_hmm(
         if not self_transitions:
             transition[state, state] = 0.0
         transition[state, following] = p
-    first = np.full(4, 0.25) if start == UNIFORM else (np.arange(4) == STATES.index(start)).astype(np.float64)
+    first = (
+        np.full(4, 0.25)
+        if start == UNIFORM
+        else (np.arange(4) == STATES.index(start)).astype(np.float64)
+    )
     if emission is None:
         return HMM(("y1", "y2"), ("x1",), label_of, first, transition, np.ones((4, 1)))
     likely, unlikely = (1 + float(emission)) / 2, (1 - float(emission)) / 2
@@ -257,13 +301,16 @@ def synthetic_hmm(
     self_transitions: bool = True,
     start: str = STATES[0],
 ) -> Corpus:
-    """Draw n sequences of a hidden Markov model in which the next label depends on a latent state (see `make_hmm`).
+    """Draw n sequences of a hidden Markov model in which the next label depends on a latent state
+    (see `make_hmm`).
 
     n : number of sequences
     length : tokens of each
     p : probability to follow the cycle of states h1 h3 h4 h2, whose labels are y1 y2 y2 y1
-    emission : how informative the symbols x1 and x2 are about the labels, from 0 (nothing) to below 1; None: always x1
-    seed : the same seed gives the same sequences, n only how many of them; the labels do not depend on `emission`
+    emission : how informative the symbols x1 and x2 are about the labels, from 0 (nothing) to below
+        1; None: always x1
+    seed : the same seed gives the same sequences, n only how many of them; the labels do not depend
+        on `emission`
     self_transitions : whether the state itself is among those that share 1 - p
     start : the first state, h1 to h4, or "uniform": each of them is as probable
 
@@ -275,7 +322,8 @@ def synthetic_hmm(
         if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
             raise OptionError(f"{name}: expected a whole number of {least} or more, got {value!r}")
     n, length, hmm = int(n), int(length), make_hmm(p, emission, self_transitions, start)
-    dice = np.random.Generator(np.random.PCG64(int(seed))).random((n, length, 2))  # for states, for symbols
+    # for states, for symbols
+    dice = np.random.Generator(np.random.PCG64(int(seed))).random((n, length, 2))
     transitions, emissions = np.cumsum(hmm.transition, axis=1), np.cumsum(hmm.emission, axis=1)
     paths = np.empty((n, length), np.int32)
     paths[:, 0] = _drawn(np.cumsum(hmm.start)[None], dice[:, 0, 0])
@@ -283,7 +331,10 @@ def synthetic_hmm(
         paths[:, t] = _drawn(transitions[paths[:, t - 1]], dice[:, t, 0])
     states = paths.reshape(-1)  # [T]
     symbols = _drawn(emissions[states], dice[:, :, 1].reshape(-1))  # [T]
-    columns = compacted(list(hmm.symbols), symbols), compacted(list(hmm.labels), hmm.label_of[states])
+    columns = (
+        compacted(list(hmm.symbols), symbols),
+        compacted(list(hmm.labels), hmm.label_of[states]),
+    )
     offsets = np.arange(n + 1, dtype=np.int64) * length
     further = "" if self_transitions else ", self_transitions=False"
     further += "" if start == STATES[0] else f", start={start}"
@@ -292,8 +343,11 @@ def synthetic_hmm(
 
 
 def _drawn(cumulative: NDArray[np.float64], dice: NDArray[np.float64]) -> NDArray[np.int32]:
-    """The outcomes [N] drawn by numbers [N] in [0, 1); the last of `cumulative` [N, outcomes] takes the rest."""
-    outcomes: NDArray[np.int32] = np.sum(dice[:, None] >= cumulative[:, :-1], axis=1, dtype=np.int32)
+    """The outcomes [N] drawn by numbers [N] in [0, 1); the last of `cumulative` [N, outcomes] takes
+    the rest."""
+    outcomes: NDArray[np.int32] = np.sum(
+        dice[:, None] >= cumulative[:, :-1], axis=1, dtype=np.int32
+    )
     return outcomes
 
 

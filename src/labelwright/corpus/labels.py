@@ -1,4 +1,5 @@
-"""Labels: strings, or numbers that come back as numbers, and those of several layers; what column files can hold."""
+"""Labels: strings, or numbers that come back as numbers, and those of several layers; what column
+files can hold."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -10,8 +11,14 @@ from labelwright.corpus.tabular import frame_columns, is_frame, is_missing
 from labelwright.errors import CorpusError
 from labelwright.wording import shown
 
-# What labels may be: name of the type, as model files store it -> how a label is read from its text.
-READ_LABEL: dict[str, Callable[[str], Any]] = {"str": str, "int": int, "float": float, "bool": "True".__eq__}
+# What labels may be: name of the type, as model files store it -> how a label is read from its
+# text.
+READ_LABEL: dict[str, Callable[[str], Any]] = {
+    "str": str,
+    "int": int,
+    "float": float,
+    "bool": "True".__eq__,
+}
 
 
 def plain_label(label: Any) -> Any:
@@ -21,20 +28,31 @@ def plain_label(label: Any) -> Any:
 
 def label_type(labels: Iterable[Any]) -> str:
     """The name of the type of labels, all of which have one type."""
-    return next(("str" if isinstance(label, str) else type(label).__name__ for label in labels), "str")
+    return next(
+        ("str" if isinstance(label, str) else type(label).__name__ for label in labels), "str"
+    )
 
 
 def wrong_label(labels: Sequence[Any]) -> tuple[int, str] | None:
-    """The first label that is none, or is of another type than those before it: its place, and what to say."""
+    """The first label that is none, or is of another type than those before it: its place, and what
+    to say."""
     kinds = [str if isinstance(label, str) else type(label) for label in labels]
     expected = kinds[0].__name__ if kinds and kinds[0].__name__ in READ_LABEL else "str"
     for i, (label, kind) in enumerate(zip(labels, kinds, strict=True)):
         if issubclass(kind, tuple | np.ndarray):
-            return i, f"expected a label, got {shown(label)}; give a set where one of several labels is right"
+            return (
+                i,
+                (
+                    f"expected a label, got {shown(label)}; give a set where one of several labels "
+                    "is right"
+                ),
+            )
         if is_missing(label):
             return i, f"no label, but {shown(label)}; give None where it is unknown"
         if kind.__name__ != expected:
-            wanted = {"str": "a string"}.get(expected, f"a label of type {expected}, as those before it")
+            wanted = {"str": "a string"}.get(
+                expected, f"a label of type {expected}, as those before it"
+            )
             return i, f"expected {wanted}, got {shown(label)}"
     return None
 
@@ -44,7 +62,10 @@ def check_types(known: Sequence[Any], labels: Sequence[Any], source: str) -> Non
     if not known or not labels or label_type(known) == label_type(labels):
         return
     ours = f"the labels of the model are of type {label_type(known)}, as {shown(known[0])}"
-    raise CorpusError(f"{source}: {ours}, got {shown(labels[0])} of type {label_type(labels)}; give labels of one type")
+    raise CorpusError(
+        f"{source}: {ours}, got {shown(labels[0])} of type {label_type(labels)}; give labels of "
+        "one type"
+    )
 
 
 def text_of(labels: Iterable[Any]) -> list[str]:
@@ -53,8 +74,8 @@ def text_of(labels: Iterable[Any]) -> list[str]:
 
 
 def labels_by_layer(y: Any, names: Sequence[str], place: str = "y: ") -> dict[str, Any]:
-    """The labels of every layer {name: sentences}, of sentences that have them together: lists with a tuple for each
-    token, in the order of the layers, or frames with a column for each layer.
+    """The labels of every layer {name: sentences}, of sentences that have them together: lists with
+    a tuple for each token, in the order of the layers, or frames with a column for each layer.
 
     >>> labels_by_layer([[("D", "B-NP"), ("N", "I-NP")]], ["pos", "chunk"])
     {'pos': [['D', 'N']], 'chunk': [['B-NP', 'I-NP']]}
@@ -76,7 +97,7 @@ def labels_by_layer(y: Any, names: Sequence[str], place: str = "y: ") -> dict[st
     return {name: [[row[k] for row in rows] for rows in together] for k, name in enumerate(names)}
 
 
-# -- what column files can hold ----------------------------------------------------------------------------------------
+# -- what column files can hold --------------------------------------------------------------------
 
 _SIGNS = {"\t": "a tab", "\n": "a newline", "\r": "a carriage return"}
 _MARK = "-DOCSTART-"
@@ -84,7 +105,8 @@ _BOM = "\ufeff"
 
 
 def why_unwritable(value: Any, separator: str = "\t", is_label: bool = True) -> str | None:
-    """Why no column file with this separator can hold a label, or another value; None where one can.
+    """Why no column file with this separator can hold a label, or another value; None where one
+    can.
 
     >>> why_unwritable("B-NP"), why_unwritable("a\\tb"), why_unwritable("")
     (None, 'holds a tab', 'is empty')
@@ -103,16 +125,26 @@ def why_unwritable(value: Any, separator: str = "\t", is_label: bool = True) -> 
     if is_label and value != value.strip(" "):
         return "begins or ends with a space"
     is_cut = separator == " " and " " in value
-    return "holds a space, but spaces separate the columns of the file; use tabs" if is_cut else None
+    return (
+        "holds a space, but spaces separate the columns of the file; use tabs" if is_cut else None
+    )
 
 
 def unwritable_label(labels: Iterable[str]) -> str | None:
-    """What is wrong with the first label of a model that no column file can hold; None where all can be held.
+    """What is wrong with the first label of a model that no column file can hold; None where all
+    can be held.
 
     >>> unwritable_label(["O", "B-NP\\n"])
     "the label 'B-NP\\\\n' holds a newline, so no file can hold it"
     """
-    return next((f"{_named(x)} {why}, so no file can hold it" for x in labels if (why := why_unwritable(x))), None)
+    return next(
+        (
+            f"{_named(x)} {why}, so no file can hold it"
+            for x in labels
+            if (why := why_unwritable(x))
+        ),
+        None,
+    )
 
 
 def _named(label: Any) -> str:
@@ -130,9 +162,11 @@ def place_of(token: int, offsets: np.ndarray) -> str:
     return f"sentence {sentence}, token {token - int(offsets[sentence])}"
 
 
-def check_labels(values: Sequence[Any], codes: np.ndarray, offsets: np.ndarray | None, source: str) -> None:
-    """Refuse labels, distinct values of which codes [T] tell the tokens, that no column file can hold.  Sets of labels
-    are looked into, numbers and None pass."""
+def check_labels(
+    values: Sequence[Any], codes: np.ndarray, offsets: np.ndarray | None, source: str
+) -> None:
+    """Refuse labels, distinct values of which codes [T] tell the tokens, that no column file can
+    hold.  Sets of labels are looked into, numbers and None pass."""
     for code, value in enumerate(values):
         for label in value if isinstance(value, frozenset) else (value,):
             reason = why_unwritable(label) if isinstance(label, str) else None
@@ -141,10 +175,15 @@ def check_labels(values: Sequence[Any], codes: np.ndarray, offsets: np.ndarray |
             if reason is not None:
                 token = int(np.argmax(codes == code))
                 place = f"token {token}" if offsets is None else place_of(token, offsets)
-                raise CorpusError(f"{source}: {place}: {_named(label)} {reason}, so no file can hold it; rename it")
+                raise CorpusError(
+                    f"{source}: {place}: {_named(label)} {reason}, so no file can hold it; rename "
+                    "it"
+                )
 
 
-def check_column(flat: Sequence[Any], offsets: np.ndarray, source: str, separator: str, is_label: bool = True) -> None:
+def check_column(
+    flat: Sequence[Any], offsets: np.ndarray, source: str, separator: str, is_label: bool = True
+) -> None:
     """Refuse values [T] that would be read back differently from a file with this separator."""
     for value in dict.fromkeys(flat) if all(isinstance(value, str) for value in flat) else flat:
         reason = why_unwritable(value, separator, is_label)
@@ -154,7 +193,8 @@ def check_column(flat: Sequence[Any], offsets: np.ndarray, source: str, separato
 
 
 def check_written(labels: Iterable[Any], source: str, separator: str = "\t") -> None:
-    """Refuse labels that a file with this separator cannot hold, where they stand in no column of sentences."""
+    """Refuse labels that a file with this separator cannot hold, where they stand in no column of
+    sentences."""
     for label in dict.fromkeys(labels):
         reason = why_unwritable(label, separator)
         if reason is not None:
@@ -162,13 +202,17 @@ def check_written(labels: Iterable[Any], source: str, separator: str = "\t") -> 
 
 
 def check_rows(columns: Sequence[Sequence[str]], offsets: np.ndarray, source: str) -> None:
-    """Refuse rows that would be read back as something else: a mark of a document, a byte order mark, blanks that are
-    no part of a value, no row at all for a sentence."""
+    """Refuse rows that would be read back as something else: a mark of a document, a byte order
+    mark, blanks that are no part of a value, no row at all for a sentence."""
     for sentence in np.flatnonzero(np.diff(offsets) == 0).tolist():
-        raise CorpusError(f"{source}: sentence {sentence} has no tokens, and would not be read back; leave it out")
+        raise CorpusError(
+            f"{source}: sentence {sentence} has no tokens, and would not be read back; leave it out"
+        )
 
     def refuse(token: int, value: str, reason: str) -> None:
-        raise CorpusError(f"{source}: {place_of(token, offsets)}: cannot write {value!r:.40}: {reason}")
+        raise CorpusError(
+            f"{source}: {place_of(token, offsets)}: cannot write {value!r:.40}: {reason}"
+        )
 
     first, last = columns[0], columns[-1]
     if first and first[0].startswith(_BOM):

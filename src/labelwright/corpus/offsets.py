@@ -20,8 +20,11 @@ def offsets_from(lengths: Sequence[int] | NDArray[Any]) -> NDArray[np.int64]:
     return offsets
 
 
-def runs_of(first: NDArray[Any], sizes: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The numbers first[k], first[k] + 1, ... of runs of these sizes [N], one run behind the other: k, and the number.
+def runs_of(
+    first: NDArray[Any], sizes: NDArray[Any]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The numbers first[k], first[k] + 1, ... of runs of these sizes [N], one run behind the other:
+    k, and the number.
 
     >>> [x.tolist() for x in runs_of(np.array([7, 0]), np.array([2, 3]))]
     [[0, 0, 1, 1, 1], [7, 8, 0, 1, 2]]

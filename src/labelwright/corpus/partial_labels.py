@@ -1,4 +1,5 @@
-"""Labels that are known in part: in Python None or a set of labels, in files `_` or labels separated by `|`."""
+"""Labels that are known in part: in Python None or a set of labels, in files `_` or labels
+separated by `|`."""
 
 import re
 from collections.abc import Collection, Hashable, Iterable, Sequence
@@ -12,7 +13,8 @@ from labelwright.corpus.labels import check_labels, check_types
 from labelwright.errors import CorpusError, OptionError
 
 Array = NDArray[Any]
-SET_TYPES = frozenset, set, list  # what a set of labels may be in Python; a tuple is labels of several columns
+# what a set of labels may be in Python; a tuple is labels of several columns
+SET_TYPES = frozenset, set, list
 UNKNOWN = "_"
 BAR = "|"
 FEATURE = re.compile("[^=|]+=[^=|]+")  # of morphology, as in Case=Nom
@@ -20,7 +22,8 @@ CHUNK = re.compile("[BIESLU]-.+|O")
 
 
 class LabelCodes(NamedTuple):
-    """Labels, the code of each token, and the sets of labels that codes from len(labels) on stand for."""
+    """Labels, the code of each token, and the sets of labels that codes from len(labels) on stand
+    for."""
 
     labels: list[Any]
     codes: Array  # [T]
@@ -28,12 +31,15 @@ class LabelCodes(NamedTuple):
 
 
 def one_of(value: Any) -> frozenset[Any] | None:
-    """The labels of which a value says that one is right; None where it is a label, an empty set where it is unknown.
+    """The labels of which a value says that one is right; None where it is a label, an empty set
+    where it is unknown.
 
     A text with `=` is one label: morphological features are written Case=Nom|Number=Sing.
 
-    >>> one_of("_"), sorted(one_of("B-PER|I-PER")), one_of("Case=Nom|Number=Sing"), sorted(one_of({"N", "V"}))
-    (frozenset(), ['B-PER', 'I-PER'], None, ['N', 'V'])
+    >>> one_of("_"), sorted(one_of("B-PER|I-PER"))
+    (frozenset(), ['B-PER', 'I-PER'])
+    >>> one_of("Case=Nom|Number=Sing"), sorted(one_of({"N", "V"}))
+    (None, ['N', 'V'])
     """
     if is_set(value):
         return frozenset(value)
@@ -64,8 +70,8 @@ def meanings(labels: Iterable[Any]) -> dict[Any, frozenset[Any] | None]:
 def sets_among(values: Sequence[Any], known: Collection[Any] = ()) -> list[frozenset[Any] | None]:
     """What `one_of` says of each of the distinct values of a column.
 
-    A text with bars is a set where each of its parts is a chunk label (B-PER|I-PER) or a label of the column, too:
-    NN|ly is a label. Beside Case=Nom, `_` is a label: no features.
+    A text with bars is a set where each of its parts is a chunk label (B-PER|I-PER) or a label of
+    the column, too: NN|ly is a label. Beside Case=Nom, `_` is a label: no features.
 
     known : further labels, as those of a model
 
@@ -81,7 +87,11 @@ def sets_among(values: Sequence[Any], known: Collection[Any] = ()) -> list[froze
     has_features = any(isinstance(value, str) and FEATURE.match(value) for value in alone)
     for value, found in members.items():
         if isinstance(value, str) and found is not None:
-            is_label = has_features if value == UNKNOWN else not all(x in alone or CHUNK.fullmatch(x) for x in found)
+            is_label = (
+                has_features
+                if value == UNKNOWN
+                else not all(x in alone or CHUNK.fullmatch(x) for x in found)
+            )
             members[value] = None if is_label else found
     return [members[value] for value in values]
 
@@ -100,16 +110,23 @@ def broken_sets(values: Sequence[Any], known: Collection[Any] = ()) -> list[str]
     def broken(value: str) -> bool:
         parts = value.split(BAR)
         named = [part for part in parts if part not in ("", UNKNOWN)]
-        return len(named) < len(parts) and all(part in labels or CHUNK.fullmatch(part) for part in named)
+        return len(named) < len(parts) and all(
+            part in labels or CHUNK.fullmatch(part) for part in named
+        )
 
-    return [v for v in values if isinstance(v, str) and BAR in v and "=" not in v and v not in known and broken(v)]
+    return [
+        v
+        for v in values
+        if isinstance(v, str) and BAR in v and "=" not in v and v not in known and broken(v)
+    ]
 
 
 NO_SET = "is neither a label nor a set of labels; write a set as A|B, an unknown label as _"
 
 
 def check_known(sentences: Iterable[Sequence[Any]], source: str) -> None:
-    """Refuse labels of which some are unknown or one of several; what is no list of labels is refused elsewhere.
+    """Refuse labels of which some are unknown or one of several; what is no list of labels is
+    refused elsewhere.
 
     sentences : labels of each sentence
     source : what the error begins with
@@ -126,7 +143,8 @@ def check_known(sentences: Iterable[Sequence[Any]], source: str) -> None:
             if is_set(label) or (isinstance(label, Hashable) and label in left_open):
                 what = f"one of {written(label)}" if one_of(label) else f"unknown ({label})"
                 raise CorpusError(
-                    f"{source}: sentence {n}, token {t}: the label is {what}; label it, or leave the sentence out"
+                    f"{source}: sentence {n}, token {t}: the label is {what}; label it, or leave "
+                    "the sentence out"
                 )
 
 
@@ -154,7 +172,9 @@ def left_open(sentences: Sequence[Sequence[Any]], labels: Sequence[Any] = ()) ->
     try:
         members = meanings([*chain.from_iterable(sentences), *labels]) | dict.fromkeys(labels)
     except TypeError:  # no list, or what cannot be a label
-        raise CorpusError("y: expected a list of labels for each sentence, each a string, None or a set") from None
+        raise CorpusError(
+            "y: expected a list of labels for each sentence, each a string, None or a set"
+        ) from None
 
     def meant(label: Any) -> Any:
         several = frozenset(label) if is_set(label) else members[label]
@@ -179,7 +199,11 @@ def how_many_known(values: Sequence[Any], codes: Array) -> Known:
     Known(labels=2, sets=1, unknown=1)
     """
     members = sets_among(values)
-    every = {label for value, found in zip(values, members, strict=True) for label in found or _single(value, found)}
+    every = {
+        label
+        for value, found in zip(values, members, strict=True)
+        for label in found or _single(value, found)
+    }
     kinds = [
         0 if _single(v, found) else 1 if found and found != every else 2
         for v, found in zip(values, members, strict=True)
@@ -194,15 +218,20 @@ def written(value: Any) -> Any:
 
 
 def check_complete(kind: str, labels: Sequence[Any], sets: Array) -> None:
-    """Refuse labels that are known in part, sets [K, L], for a tagger that cannot learn from them."""
+    """Refuse labels that are known in part, sets [K, L], for a tagger that cannot learn from
+    them."""
     if not len(sets):
         return
     if sets[0].all():
-        raise OptionError(f"y: a {kind} learns from complete labels, got an unknown one (`_` or None); use a CRF")
-    members = written({label for label, is_member in zip(labels, sets[0], strict=True) if is_member})
+        raise OptionError(
+            f"y: a {kind} learns from complete labels, got an unknown one (`_` or None); use a CRF"
+        )
+    members = written(
+        {label for label, is_member in zip(labels, sets[0], strict=True) if is_member}
+    )
     raise OptionError(
-        f"y: a {kind} learns from complete labels, got {members}, one of several labels; use a CRF or, where that is a "
-        "label, write it without |"
+        f"y: a {kind} learns from complete labels, got {members}, one of several labels; use a CRF "
+        "or, where that is a label, write it without |"
     )
 
 
@@ -213,8 +242,11 @@ def _single(value: Any, members: frozenset[Any] | None) -> list[Any]:
     return list(members) if len(members) == 1 else []
 
 
-def label_codes(values: Sequence[Any], codes: Array, source: str = "y", known: Sequence[Any] = ()) -> LabelCodes:
-    """The labels among distinct values, and codes [T] of these values as codes of labels and of sets of labels.
+def label_codes(
+    values: Sequence[Any], codes: Array, source: str = "y", known: Sequence[Any] = ()
+) -> LabelCodes:
+    """The labels among distinct values, and codes [T] of these values as codes of labels and of
+    sets of labels.
 
     known : the labels of a model, which come first; an unknown label may be any of them, too"""
     check_labels(values, codes, None, source)
@@ -226,7 +258,9 @@ def label_codes(values: Sequence[Any], codes: Array, source: str = "y", known: S
     alone = [_single(value, found) for value, found in zip(values, members, strict=True)]
     check_types(known, [label for single in alone for label in single], source)
     labels = list(dict.fromkeys([*known, *(label for single in alone for label in single)]))
-    labels += sorted({label for found in members if found for label in found} - set(labels), key=str)
+    labels += sorted(
+        {label for found in members if found for label in found} - set(labels), key=str
+    )
     if not labels:
         raise CorpusError(f"{source}: no token has a label; label some of them")
     number = {label: code for code, label in enumerate(labels)}
@@ -234,7 +268,9 @@ def label_codes(values: Sequence[Any], codes: Array, source: str = "y", known: S
     new = np.empty(len(values), np.int32)
     for old, (single, found) in enumerate(zip(alone, members, strict=True)):
         several = found or frozenset(labels)
-        new[old] = number[single[0]] if single else len(labels) + sets.setdefault(several, len(sets))
+        new[old] = (
+            number[single[0]] if single else len(labels) + sets.setdefault(several, len(sets))
+        )
     table = np.zeros((len(sets), len(labels)), np.bool_)
     for several, row in sets.items():
         table[row, [number[label] for label in several]] = True

@@ -1,8 +1,9 @@
-"""Label schemes: how letters such as B, I, E, S and O write chunks down, and how conlleval reads any mixture of them.
+"""Label schemes: how letters such as B, I, E, S and O write chunks down, and how conlleval reads
+any mixture of them.
 
-Whether a chunk ends or starts between two neighbouring tokens depends on their two labels alone, so everything here
-is a table over pairs of labels (or over windows of three), filled once per distinct pair.  Where there may be many
-labels, only the pairs that occur are looked up.
+Whether a chunk ends or starts between two neighbouring tokens depends on their two labels alone, so
+everything here is a table over pairs of labels (or over windows of three), filled once per distinct
+pair.  Where there may be many labels, only the pairs that occur are looked up.
 """
 
 import functools
@@ -26,30 +27,45 @@ class Scheme(NamedTuple):
     """How a scheme writes chunks."""
 
     roles: str  # that it has letters for
-    fits: Callable[[str, str, bool], bool]  # may role j follow role i?  True: both are inside chunks of one type
-    write: Callable[[bool, bool, bool, bool], str]  # the role of a token that is the first of its chunk, or the last,
-    #                                                 and where another chunk of its type touches that end
+    # may role j follow role i?  True: both are inside chunks of one type
+    fits: Callable[[str, str, bool], bool]
+    # the role of a token that is the first of its chunk, or the last,
+    write: Callable[[bool, bool, bool, bool], str]
+    #                                                 and where another chunk of its type touches
+    #                                                 that end
     spelling: Mapping[str, str] = {}  # the letters of roles that are spelled in another way
 
 
-# The edge of a sentence counts as O.  In the last three every chunk is written with its first and its last token.
+# The edge of a sentence counts as O.  In the last three every chunk is written with its first and
+# its last token.
 _BIOES = Scheme(
     "BIESO",
     lambda i, j, same: (i in "BI") == (j in "IE") and (same or i not in "BI"),
     lambda first, last, before, after: ("S" if last else "B") if first else ("E" if last else "I"),
 )
 _SCHEMES = {
-    "iob1": Scheme("BIO", lambda i, j, same: j != "B" or same, lambda first, _, before, __: "B" if before else "I"),
-    "iob2": Scheme("BIO", lambda i, j, same: j != "I" or same, lambda first, *_: "B" if first else "I"),
-    "ioe1": Scheme("IEO", lambda i, j, same: i != "E" or same, lambda *ends: "E" if ends[3] else "I"),
-    "ioe2": Scheme("IEO", lambda i, j, same: i != "I" or same, lambda *ends: "E" if ends[1] else "I"),
+    "iob1": Scheme(
+        "BIO",
+        lambda i, j, same: j != "B" or same,
+        lambda first, _, before, __: "B" if before else "I",
+    ),
+    "iob2": Scheme(
+        "BIO", lambda i, j, same: j != "I" or same, lambda first, *_: "B" if first else "I"
+    ),
+    "ioe1": Scheme(
+        "IEO", lambda i, j, same: i != "E" or same, lambda *ends: "E" if ends[3] else "I"
+    ),
+    "ioe2": Scheme(
+        "IEO", lambda i, j, same: i != "I" or same, lambda *ends: "E" if ends[1] else "I"
+    ),
     "bioes": _BIOES,
     "bilou": _BIOES._replace(spelling={"E": "L", "S": "U"}),
     "bmes": _BIOES._replace(spelling={"I": "M"}),
     "io": Scheme("IO", lambda i, j, same: True, lambda *_: "I"),
 }
 SCHEMES = tuple(_SCHEMES)
-SAME_AS = {"iobes": "bioes", "bmeso": "bmes", "bilu": "bilou", "bio": "iob2", "iob": "iob1"}  # other names
+# other names
+SAME_AS = {"iobes": "bioes", "bmeso": "bmes", "bilu": "bilou", "bio": "iob2", "iob": "iob1"}
 
 
 class LabelRoles(NamedTuple):
@@ -69,12 +85,18 @@ class LabelRoles(NamedTuple):
         return np.asarray((self.type_of[before] >= 0) & self._broken(before, after))
 
     def _broken(self, before: np.ndarray, after: np.ndarray) -> np.ndarray:
-        """Whether no chunk continues from one label to the next, as `is_broken` says of one pair."""
-        return np.asarray(self.closing[before] | self.opening[after] | (self.type_of[before] != self.type_of[after]))
+        """Whether no chunk continues from one label to the next, as `is_broken` says of one
+        pair."""
+        return np.asarray(
+            self.closing[before]
+            | self.opening[after]
+            | (self.type_of[before] != self.type_of[after])
+        )
 
 
 class Boundaries(NamedTuple):
-    """Where chunks start and end between labels i and j; index L stands for the outside of the sentence."""
+    """Where chunks start and end between labels i and j; index L stands for the outside of the
+    sentence."""
 
     starts: np.ndarray  #: [L+1, L+1] bool   a chunk starts at a token labelled j that follows i
     ends: np.ndarray  #: [L+1, L+1] bool   a chunk ends at a token labelled i that j follows
@@ -117,7 +139,8 @@ def join_label(letter: str, kind: str) -> str:
 
 @functools.lru_cache(maxsize=1 << 16)
 def _parts(label: str | None) -> tuple[str, str]:
-    """The role (B, I, E, S, a bracket or O) and type of a label; None, the edge, is O, and so is no chunk label."""
+    """The role (B, I, E, S, a bracket or O) and type of a label; None, the edge, is O, and so is no
+    chunk label."""
     if not isinstance(label, str):  # or a number
         return "O", ""
     letter, kind = split_label(label)
@@ -126,41 +149,52 @@ def _parts(label: str | None) -> tuple[str, str]:
 
 
 def is_broken(before: tuple[str, str], after: tuple[str, str]) -> bool:
-    """Whether no chunk continues from one token to the next: conlleval's rule, for all letters at once."""
+    """Whether no chunk continues from one token to the next: conlleval's rule, for all letters at
+    once."""
     (i, type_i), (j, type_j) = before, after
     return i == "O" or j == "O" or i in _CLOSING or j in _OPENING or type_i != type_j
 
 
 def is_chunk_label(label: str) -> bool:
-    """Whether a label can be read as part of a chunk scheme: O, or one of B I E S L U M [ ] with or without a type."""
+    """Whether a label can be read as part of a chunk scheme: O, or one of B I E S L U M [ ] with or
+    without a type."""
     return label == "O" or _parts(label)[0] != "O"
 
 
 def chunk_parts(labels: Sequence[str]) -> list[tuple[str, str]]:
     """The role and type of each of the labels.
 
-    Bare letters count as outside when other labels are no chunk labels at all: then `B` is a phoneme or a tag.
+    Bare letters count as outside when other labels are no chunk labels at all: then `B` is a
+    phoneme or a tag.
     """
     chunky = all(map(is_chunk_label, labels))
-    return [_parts(label if chunky or (isinstance(label, str) and "-" in label) else None) for label in labels]
+    return [
+        _parts(label if chunky or (isinstance(label, str) and "-" in label) else None)
+        for label in labels
+    ]
 
 
 def label_roles(labels: Sequence[str]) -> LabelRoles:
-    """Read any mixture of B I O E S [ ] labels as conlleval does, in memory linear in the number of labels.
+    """Read any mixture of B I O E S [ ] labels as conlleval does, in memory linear in the number of
+    labels.
 
-    A chunk runs on from i to j when both are inside chunks of one type, i does not close it (E S) and j does not
-    open another (B S).
+    A chunk runs on from i to j when both are inside chunks of one type, i does not close it (E S)
+    and j does not open another (B S).
 
     labels : the distinct labels [L]
 
     >>> roles = label_roles(["O", "B-NP", "I-NP"])
-    >>> roles.starts(np.array([0, 1]), np.array([2, 2])).tolist(), roles.ends(np.array([2]), np.array([3])).tolist()
-    ([True, False], [True])
+    >>> roles.starts(np.array([0, 1]), np.array([2, 2])).tolist()
+    [True, False]
+    >>> roles.ends(np.array([2]), np.array([3])).tolist()
+    [True]
     """
     parts = [*chunk_parts(labels), OUTSIDE]
     types = sorted({kind for letter, kind in parts if letter != "O"})
     index = {kind: number for number, kind in enumerate(types)}
-    type_of = np.array([-1 if letter == "O" else index[kind] for letter, kind in parts], dtype=np.int64)
+    type_of = np.array(
+        [-1 if letter == "O" else index[kind] for letter, kind in parts], dtype=np.int64
+    )
     return LabelRoles(
         types,
         type_of,
@@ -180,7 +214,9 @@ def boundaries(labels: Sequence[str]) -> Boundaries:
     """
     roles = label_roles(labels)
     before, after = np.ogrid[: len(labels) + 1, : len(labels) + 1]
-    return Boundaries(roles.starts(before, after), roles.ends(before, after), roles.types, roles.type_of)
+    return Boundaries(
+        roles.starts(before, after), roles.ends(before, after), roles.types, roles.type_of
+    )
 
 
 def check_scheme(scheme: str) -> str:
@@ -197,7 +233,9 @@ def check_scheme(scheme: str) -> str:
 
 def same_rules(scheme: str, other: str) -> bool:
     """Whether two schemes differ in their letters alone, as BIOES, BILOU and BMES do."""
-    return scheme == other or {scheme, other} <= {name for name, each in _SCHEMES.items() if each.fits is _BIOES.fits}
+    return scheme == other or {scheme, other} <= {
+        name for name, each in _SCHEMES.items() if each.fits is _BIOES.fits
+    }
 
 
 def letters_of(scheme: str) -> list[str]:
@@ -210,20 +248,23 @@ def letters_of(scheme: str) -> list[str]:
 
 
 def _checked_parts(label: str, scheme: str) -> tuple[str, str]:
-    """The role and type of a label that the scheme must have; BIOES is also read in the letters of BILOU and BMES."""
+    """The role and type of a label that the scheme must have; BIOES is also read in the letters of
+    BILOU and BMES."""
     role, kind = _parts(label)
     spelling = _SCHEMES[scheme].spelling
-    written = is_chunk_label(label) and role in _SCHEMES[scheme].roles  # a label may also be a number
+    # a label may also be a number
+    written = is_chunk_label(label) and role in _SCHEMES[scheme].roles
     if not written or (spelling and label.partition("-")[0] != spelling.get(role, role)):
         raise OptionError(
-            f"scheme {scheme}: label {label!r} is not one it writes (letters {' '.join(letters_of(scheme))}); "
-            "name the scheme the labels are in"
+            f"scheme {scheme}: label {label!r} is not one it writes (letters "
+            f"{' '.join(letters_of(scheme))}); name the scheme the labels are in"
         )
     return role, kind
 
 
 def _as_spelt(labels: Iterable[str]) -> str:
-    """Which of BIOES, BILOU and BMES labels with these roles are in: by their letters, BIOES where these are mixed."""
+    """Which of BIOES, BILOU and BMES labels with these roles are in: by their letters, BIOES where
+    these are mixed."""
     letters = {split_label(label)[0] for label in labels}
     for name, scheme in _SCHEMES.items():
         if letters & set(scheme.spelling.values()) and letters <= set(letters_of(name)):
@@ -252,19 +293,24 @@ def allowed(labels: Sequence[str], scheme: str) -> Allowed:
     parts = [_checked_parts(label, scheme) for label in labels]
     return Allowed(
         start=np.array([_fits(edge, part, scheme) for part in parts], dtype=bool),
-        arc=np.array([[_fits(i, j, scheme) for j in parts] for i in parts], dtype=bool).reshape(len(parts), len(parts)),
+        arc=np.array([[_fits(i, j, scheme) for j in parts] for i in parts], dtype=bool).reshape(
+            len(parts), len(parts)
+        ),
         end=np.array([_fits(part, edge, scheme) for part in parts], dtype=bool),
     )
 
 
 class _Pairs(dict[tuple[str | None, str | None], bool]):
-    """Whether a scheme permits a pair of labels (None is the edge of a sentence), worked out once per pair."""
+    """Whether a scheme permits a pair of labels (None is the edge of a sentence), worked out once
+    per pair."""
 
     def __init__(self, scheme: str) -> None:
         self.scheme = scheme
 
     def __missing__(self, pair: tuple[str | None, str | None]) -> bool:
-        before, after = (_parts(None) if label is None else _checked_parts(label, self.scheme) for label in pair)
+        before, after = (
+            _parts(None) if label is None else _checked_parts(label, self.scheme) for label in pair
+        )
         self[pair] = _fits(before, after, self.scheme)
         return self[pair]
 
@@ -284,9 +330,15 @@ def validate(sentences: Iterable[Sequence[str]], scheme: str) -> list[Problem]:
         for token, pair in enumerate(zip([None, *sentence], [*sentence, None], strict=True)):
             if not permitted[pair]:
                 before, after = pair
-                what = f"{after} cannot start a sentence" if before is None else f"{after} cannot follow {before}"
+                what = (
+                    f"{after} cannot start a sentence"
+                    if before is None
+                    else f"{after} cannot follow {before}"
+                )
                 what = f"{before} cannot end a sentence" if after is None else what
-                problems.append(Problem(number, min(token, len(sentence) - 1), f"{what} in {permitted.scheme}"))
+                problems.append(
+                    Problem(number, min(token, len(sentence) - 1), f"{what} in {permitted.scheme}")
+                )
     return problems
 
 
@@ -300,8 +352,9 @@ def detect_scheme(
 ) -> str | None:
     """Name the chunk scheme that distinct labels come from, or None when they are no chunk labels.
 
-    The letters alone cannot tell IOB1 from IOB2 (nor IOE1 from IOE2); given the sentences (or how often each
-    pair of labels occurs), the scheme with fewer broken pairs wins, and the second of each where they tie.
+    The letters alone cannot tell IOB1 from IOB2 (nor IOE1 from IOE2); given the sentences (or how
+    often each pair of labels occurs), the scheme with fewer broken pairs wins, and the second of
+    each where they tie.
 
     labels : the distinct labels
     sentences : labels of each sentence
@@ -332,7 +385,8 @@ def detect_scheme(
 
 
 def broken_pairs(pairs: Mapping[Pair, int], scheme: str) -> int:
-    """How many of these pairs of neighbouring labels, with their numbers, a scheme that writes the labels forbids.
+    """How many of these pairs of neighbouring labels, with their numbers, a scheme that writes the
+    labels forbids.
 
     >>> broken_pairs({(None, "I-X"): 2, ("I-X", "I-X"): 5}, "iob2")
     2
@@ -341,9 +395,11 @@ def broken_pairs(pairs: Mapping[Pair, int], scheme: str) -> int:
     return sum(count for pair, count in pairs.items() if not permitted[pair])
 
 
-def pairs_of_codes(labels: Sequence[str], codes: np.ndarray, offsets: np.ndarray) -> dict[Pair, int]:
-    """How often each label follows each other in label codes [T] cut at offsets; None is the edge of a sentence. Codes
-    beyond the labels are unknown and do not count.
+def pairs_of_codes(
+    labels: Sequence[str], codes: np.ndarray, offsets: np.ndarray
+) -> dict[Pair, int]:
+    """How often each label follows each other in label codes [T] cut at offsets; None is the edge
+    of a sentence. Codes beyond the labels are unknown and do not count.
 
     >>> pairs_of_codes(["O", "B"], np.array([0, 1]), np.array([0, 2]))
     {('O', 'B'): 1, ('B', None): 1, (None, 'O'): 1}
@@ -354,11 +410,15 @@ def pairs_of_codes(labels: Sequence[str], codes: np.ndarray, offsets: np.ndarray
     known = (row[:-1] >= 0) & (row[1:] >= 0)
     pairs, counts = np.unique((row[:-1] * (outside + 1) + row[1:])[known], return_counts=True)
     names = [*labels, None]
-    return {(names[c // (outside + 1)], names[c % (outside + 1)]): int(n) for c, n in zip(pairs, counts, strict=True)}
+    return {
+        (names[c // (outside + 1)], names[c % (outside + 1)]): int(n)
+        for c, n in zip(pairs, counts, strict=True)
+    }
 
 
 class _Windows(dict[tuple[str | None, str, str | None], str]):
-    """The label that the target scheme writes for the middle of three labels, worked out once per window."""
+    """The label that the target scheme writes for the middle of three labels, worked out once per
+    window."""
 
     def __init__(self, source: str | None, target: str) -> None:
         self.source, self.target = source, target
@@ -369,11 +429,15 @@ class _Windows(dict[tuple[str | None, str, str | None], str]):
             _checked_parts(label, self.source)
         elif not is_chunk_label(label):
             raise OptionError(
-                f"scheme: label {label!r} is no chunk label, expected O or a letter of B I E S L U M with a type"
+                f"scheme: label {label!r} is no chunk label, expected O or a letter of B I E S L U "
+                "M with a type"
             )
         before, here, after = _parts(left), _parts(label), _parts(right)
         first, last = is_broken(before, here), is_broken(here, after)
-        touched = [end and other[0] != "O" and other[1] == here[1] for end, other in ((first, before), (last, after))]
+        touched = [
+            end and other[0] != "O" and other[1] == here[1]
+            for end, other in ((first, before), (last, after))
+        ]
         target = _SCHEMES[self.target]
         role = "O" if here[0] == "O" else target.write(first, last, *touched)
         self[window] = join_label(target.spelling.get(role, role), here[1])
@@ -381,7 +445,8 @@ class _Windows(dict[tuple[str | None, str, str | None], str]):
 
 
 def convert(sentences: Iterable[Sequence[str]], source: str | None, target: str) -> list[list[str]]:
-    """Rewrite labels from one scheme into another; with source None they may be any mixture, read as conlleval does.
+    """Rewrite labels from one scheme into another; with source None they may be any mixture, read
+    as conlleval does.
 
     sentences : labels of each sentence
     source : the scheme of the labels, or None
@@ -393,7 +458,10 @@ def convert(sentences: Iterable[Sequence[str]], source: str | None, target: str)
     written: Mapping[tuple[str | None, str, str | None], str]
     written = _Windows(check_scheme(source) if source is not None else None, check_scheme(target))
     return [
-        [written[window] for window in zip([None, *sentence[:-1]], sentence, [*sentence[1:], None], strict=True)]
+        [
+            written[window]
+            for window in zip([None, *sentence[:-1]], sentence, [*sentence[1:], None], strict=True)
+        ]
         if sentence
         else []
         for sentence in sentences
@@ -415,7 +483,8 @@ def repair(sentences: Iterable[Sequence[str]], scheme: str) -> list[list[str]]:
 def convert_codes(
     values: Sequence[str], codes: np.ndarray, offsets: np.ndarray, source: str | None, target: str
 ) -> tuple[list[str], np.ndarray]:
-    """Do what `convert` does to interned labels: codes [T] into values [V], sentences cut at offsets [N+1]."""
+    """Do what `convert` does to interned labels: codes [T] into values [V], sentences cut at
+    offsets [N+1]."""
     written = _Windows(check_scheme(source) if source is not None else None, check_scheme(target))
     edge = len(values)
     starts = offsets[:-1][np.diff(offsets) > 0]
@@ -431,5 +500,7 @@ def convert_codes(
         for window in windows.tolist()
     ]
     numbers: dict[str, int] = {}
-    renumbered = np.array([numbers.setdefault(label, len(numbers)) for label in labels], dtype=np.int32)
+    renumbered = np.array(
+        [numbers.setdefault(label, len(numbers)) for label in labels], dtype=np.int32
+    )
     return list(numbers), renumbered[which.reshape(-1)] if len(codes) else codes

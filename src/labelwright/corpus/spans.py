@@ -3,7 +3,14 @@
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from labelwright.corpus.schemes import OUTSIDE, check_scheme, chunk_parts, convert, is_broken, join_label
+from labelwright.corpus.schemes import (
+    OUTSIDE,
+    check_scheme,
+    chunk_parts,
+    convert,
+    is_broken,
+    join_label,
+)
 from labelwright.errors import CorpusError
 from labelwright.pages import mark
 
@@ -14,20 +21,23 @@ class Span(NamedTuple):
     start: int  #: the first token, counted from 0
     end: int  #: the token after the last
     type: str  #: PER of B-PER; empty where labels name no type
-    probability: float | None = None  #: that exactly this span is a chunk of this type; None where it is not known
+    #: that exactly this span is a chunk of this type; None where it is not known
+    probability: float | None = None
 
     def _repr_html_(self) -> str:
         return mark(f"tokens {self.start} to {self.end - 1}", self.type, self.probability)
 
 
 def spans_of(labels: Sequence[str], scheme: str | None = None) -> list[Span]:
-    """Read the chunks of one sentence as conlleval does; with a scheme, only those written exactly as it writes them.
+    """Read the chunks of one sentence as conlleval does; with a scheme, only those written exactly
+    as it writes them.
 
     labels : one for each token
     scheme : such as iob2; None: any mixture
 
     >>> spans_of(["B-NP", "I-NP", "O", "I-PP"])
-    [Span(start=0, end=2, type='NP', probability=None), Span(start=3, end=4, type='PP', probability=None)]
+    [Span(start=0, end=2, type='NP', probability=None), Span(start=3, end=4, type='PP',
+    probability=None)]
     >>> spans_of(["B-NP", "I-NP", "O", "I-PP"], scheme="iob2")
     [Span(start=0, end=2, type='NP', probability=None)]
     """
@@ -43,7 +53,11 @@ def spans_of(labels: Sequence[str], scheme: str | None = None) -> list[Span]:
         return spans
     # Chunks next to each other are written together, since IOB1 and IOE1 look at the neighbour.
     written = labels_of(spans, len(labels), scheme)
-    return [span for span in spans if list(labels[span.start : span.end]) == written[span.start : span.end]]
+    return [
+        span
+        for span in spans
+        if list(labels[span.start : span.end]) == written[span.start : span.end]
+    ]
 
 
 def labels_of(spans: Iterable[Span], length: int, scheme: str = "iob2") -> list[str]:
@@ -60,9 +74,13 @@ def labels_of(spans: Iterable[Span], length: int, scheme: str = "iob2") -> list[
     labels = ["O"] * length
     for span in spans:
         if not 0 <= span.start < span.end <= length:
-            raise CorpusError(f"span {span.start}:{span.end}: expected a non-empty range within 0:{length}")
+            raise CorpusError(
+                f"span {span.start}:{span.end}: expected a non-empty range within 0:{length}"
+            )
         if any(label != "O" for label in labels[span.start : span.end]):
-            raise CorpusError(f"span {span.start}:{span.end}: overlaps another span, expected spans side by side")
+            raise CorpusError(
+                f"span {span.start}:{span.end}: overlaps another span, expected spans side by side"
+            )
         size = span.end - span.start
         letters = "S" if size == 1 else "B" + "I" * (size - 2) + "E"
         labels[span.start : span.end] = [join_label(letter, span.type) for letter in letters]

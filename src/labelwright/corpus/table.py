@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 class Column(NamedTuple):
     """One column of a corpus."""
 
-    values: list[Any]  #: [V]        distinct values in order of first appearance: strings; labels may be numbers
+    #: [V]        distinct values in order of first appearance: strings; labels may be numbers
+    values: list[Any]
     codes: np.ndarray  #: [T] int32  index into values
 
 
@@ -32,17 +33,22 @@ class RawText(NamedTuple):
     """The text a corpus was read from, and where new values go when it is written again."""
 
     text: bytes  #: the whole file
-    starts: np.ndarray  #: [T] int64  where the last column of each token (in CoNLL-U: the label) starts
+    #: [T] int64  where the last column of each token (in CoNLL-U: the label) starts
+    starts: np.ndarray
     ends: np.ndarray  #: [T] int64  and where it ends
     marks: np.ndarray  #: [D] int64  ends of the lines that mark documents
     separator: bytes  #: between the columns of this file
 
     def edited(self, columns: Sequence[Sequence[str]], replacing: bool) -> bytes:
-        """Return the text with one value per column and token, added after starts:ends or replacing it."""
+        """Return the text with one value per column and token, added after starts:ends or replacing
+        it."""
         inserted = [b""] * len(self.ends)
         for number, column in enumerate(columns):
             sign = b"" if replacing and not number else self.separator
-            inserted = [before + sign + value.encode() for before, value in zip(inserted, column, strict=True)]
+            inserted = [
+                before + sign + value.encode()
+                for before, value in zip(inserted, column, strict=True)
+            ]
         cuts = (self.starts if replacing else self.ends).tolist()
         resume = self.ends.tolist()
         if not replacing and len(self.marks):
@@ -84,16 +90,21 @@ class Corpus:
     offsets: np.ndarray  #: [N+1] int64  sentence n is tokens offsets[n]:offsets[n+1]
     label: str | None = None  #: the name of the label column, None without one
     source: str = "corpus"  #: where the data come from, for messages: the path of a file
-    documents: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))  #: [D] first sentence of each document
+    #: [D] first sentence of each document
+    documents: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
     raw: RawText | None = None  #: the text of the file it was read from, to be written again
     arrays: np.ndarray | None = None  #: [T, D] float32  numbers beside the columns
-    tokenizer: "Tokenizer | None" = None  #: of a corpus made of texts; models trained on it remember it
+    #: of a corpus made of texts; models trained on it remember it
+    tokenizer: "Tokenizer | None" = None
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
     def __repr__(self) -> str:
-        return f"<Corpus {self.source}: {len(self)} sentences, {self.n_tokens} tokens, columns {','.join(self.names)}>"
+        return (
+            f"<Corpus {self.source}: {len(self)} sentences, {self.n_tokens} tokens, columns "
+            f"{','.join(self.names)}>"
+        )
 
     @property
     def n_tokens(self) -> int:
@@ -107,7 +118,9 @@ class Corpus:
 
     def _column(self, name: str) -> Column:
         if name not in self.names:
-            raise CorpusError(f"{self.source}: no column {name!r}, expected one of {', '.join(self.names)}")
+            raise CorpusError(
+                f"{self.source}: no column {name!r}, expected one of {', '.join(self.names)}"
+            )
         return self.columns[self.names.index(name)]
 
     def codes(self, name: str) -> np.ndarray:
@@ -156,10 +169,16 @@ class Corpus:
     def y(self) -> list[list[str]]:
         """The labels of each sentence."""
         if self.label is None:
-            raise CorpusError(f"{self.source}: has no label column; name one of {', '.join(self.names)} with label=")
+            raise CorpusError(
+                f"{self.source}: has no label column; name one of {', '.join(self.names)} with "
+                "label="
+            )
         return self.column(self.label)
 
-    iloc = property(lambda self: self, doc="The corpus itself, as scikit-learn's tools expect it of what has `take`.")
+    iloc = property(
+        lambda self: self,
+        doc="The corpus itself, as scikit-learn's tools expect it of what has `take`.",
+    )
 
     def take(self, indices: slice | Sequence[int] | np.ndarray, axis: int = 0) -> "Corpus":
         """Return some sentences as a corpus, with only the values that occur in them.
@@ -170,7 +189,9 @@ class Corpus:
         >>> Corpus.from_sequences([["a"], ["b", "c"]]).take([1, 0]).X
         [['b', 'c'], ['a']]
         """
-        chosen = np.arange(len(self))[indices if isinstance(indices, slice) else np.asarray(indices, dtype=np.int64)]
+        chosen = np.arange(len(self))[
+            indices if isinstance(indices, slice) else np.asarray(indices, dtype=np.int64)
+        ]
         lengths = np.diff(self.offsets)[chosen]
         offsets = offsets_from(lengths)
         rows = runs_of(self.offsets[chosen], lengths)[1]
@@ -180,10 +201,13 @@ class Corpus:
             documents = np.flatnonzero((np.diff(number, prepend=0) != 0) & (number > 0))
         columns = tuple(compacted(column.values, column.codes[rows]) for column in self.columns)
         arrays = None if self.arrays is None else self.arrays[rows]
-        return replace(self, columns=columns, offsets=offsets, documents=documents, raw=None, arrays=arrays)
+        return replace(
+            self, columns=columns, offsets=offsets, documents=documents, raw=None, arrays=arrays
+        )
 
     def with_arrays(self, arrays: Sequence[Any]) -> "Corpus":
-        """Return the corpus with rows of numbers beside its columns: an array [tokens, D] for each sentence.
+        """Return the corpus with rows of numbers beside its columns: an array [tokens, D] for each
+        sentence.
 
         arrays : one for each sentence, all with as many numbers for each token
 
@@ -193,23 +217,35 @@ class Corpus:
         try:
             given = [np.asarray(rows, np.float32) for rows in arrays]
         except (TypeError, ValueError, OverflowError):
-            raise CorpusError(f"arrays: expected rows of numbers for each sentence, got {arrays!r:.40}") from None
+            raise CorpusError(
+                f"arrays: expected rows of numbers for each sentence, got {arrays!r:.40}"
+            ) from None
         if len(given) != len(self):
-            raise CorpusError(f"arrays: {len(given)} sentences, but {self.source} has {len(self)}; give one for each")
+            raise CorpusError(
+                f"arrays: {len(given)} sentences, but {self.source} has {len(self)}; give one for "
+                "each"
+            )
         stacked = [rows for rows in given if rows.shape[:1] != (0,)]
         width = stacked[0].shape[1:] if stacked else (0,)
         for (n, rows), length in zip(enumerate(given), np.diff(self.offsets).tolist(), strict=True):
-            if rows.shape[:1] != (length,) or (length and (rows.ndim != 2 or rows.shape[1:] != width)):
+            if rows.shape[:1] != (length,) or (
+                length and (rows.ndim != 2 or rows.shape[1:] != width)
+            ):
                 wanted = f"{length} rows of {width[0] if width else 'as many'} numbers"
-                raise CorpusError(f"arrays: sentence {n}: expected {wanted}, got an array of shape {rows.shape}")
+                raise CorpusError(
+                    f"arrays: sentence {n}: expected {wanted}, got an array of shape {rows.shape}"
+                )
         flat = np.concatenate(stacked) if stacked else np.empty((0, 0), np.float32)
         finite = np.isfinite(flat).all(axis=1)
         if not finite.all():
-            raise CorpusError(f"arrays: row {int(finite.argmin())}: expected finite numbers, got infinity or NaN")
+            raise CorpusError(
+                f"arrays: row {int(finite.argmin())}: expected finite numbers, got infinity or NaN"
+            )
         return replace(self, arrays=flat)
 
     def split(self, fraction: float, random_state: int | None = 0) -> tuple["Corpus", "Corpus"]:
-        """Split the corpus in two, the first with this fraction of sentences drawn at random (None: the first ones).
+        """Split the corpus in two, the first with this fraction of sentences drawn at random (None:
+        the first ones).
 
         fraction : between 0 and 1
         random_state : seed of the draw
@@ -220,14 +256,17 @@ class Corpus:
         """
         size = round(fraction * len(self))
         if not 0 < size < len(self):
-            raise OptionError(f"split: fraction {fraction} of {len(self)} sentences leaves a part empty")
+            raise OptionError(
+                f"split: fraction {fraction} of {len(self)} sentences leaves a part empty"
+            )
         order = np.arange(len(self))
         if random_state is not None:
             np.random.default_rng(random_state).shuffle(order)
         return self.take(np.sort(order[:size])), self.take(np.sort(order[size:]))
 
     def select(self, names: Sequence[str], label: str | None = None) -> "Corpus":
-        """Return the corpus with these columns only, in this order; the label stays the label unless another is named.
+        """Return the corpus with these columns only, in this order; the label stays the label
+        unless another is named.
 
         names : of the columns to keep
         label : the label column, if it is to be another one
@@ -242,7 +281,8 @@ class Corpus:
         return replace(self, names=tuple(names), columns=columns, label=label, raw=None)
 
     def renamed(self, names: Sequence[str], label: str | None) -> "Corpus":
-        """Return the corpus under other column names; `label` names the label column, None for none.
+        """Return the corpus under other column names; `label` names the label column, None for
+        none.
 
         names : one for each column
         label : the new name of the label column
@@ -262,7 +302,8 @@ class Corpus:
         return replace(self, tokenizer=tokenizer)
 
     def with_scheme(self, scheme: str, source: str | None = None) -> "Corpus":
-        """Return the corpus with its labels rewritten in a scheme; raw text follows where the label is the last column.
+        """Return the corpus with its labels rewritten in a scheme; raw text follows where the label
+        is the last column.
 
         scheme : the scheme to write, as in bioes
         source : the scheme that the labels have; None: any mixture, read as conlleval does
@@ -271,20 +312,28 @@ class Corpus:
         [['B-NP', 'I-NP']]
         """
         if self.label is None:
-            raise CorpusError(f"{self.source}: has no label column to write as {scheme}; name it with label=")
+            raise CorpusError(
+                f"{self.source}: has no label column to write as {scheme}; name it with label="
+            )
         number = self.names.index(self.label)
         old = self.columns[number]
         if any(found is not None for found in sets_among(old.values)):
-            check_known(self.y, f"{self.source}: column {self.label}: cannot be written as {scheme}")
+            check_known(
+                self.y, f"{self.source}: column {self.label}: cannot be written as {scheme}"
+            )
         try:
             column = compacted(*convert_codes(old.values, old.codes, self.offsets, source, scheme))
         except OptionError as error:
             raise CorpusError(f"{self.source}: column {self.label}: {error}") from None
-        corpus = replace(self, columns=(*self.columns[:number], column, *self.columns[number + 1 :]))
+        corpus = replace(
+            self, columns=(*self.columns[:number], column, *self.columns[number + 1 :])
+        )
         if self.raw is None or corpus.tokens(self.label) == self.tokens(self.label):
             return corpus
         is_last = number == len(self.names) - 1
-        return replace(corpus, raw=self.raw.respelled(corpus.tokens(self.label)) if is_last else None)
+        return replace(
+            corpus, raw=self.raw.respelled(corpus.tokens(self.label)) if is_last else None
+        )
 
     @classmethod
     def from_sequences(
@@ -297,8 +346,8 @@ class Corpus:
     ) -> "Corpus":
         """Make a corpus from lists of strings, or of tuples of strings, and optionally of labels.
 
-        A sentence may also be a table with a row for each token: an array of strings or a data frame, whose columns
-        keep their names; `reads` are those to take of it.
+        A sentence may also be a table with a row for each token: an array of strings or a data
+        frame, whose columns keep their names; `reads` are those to take of it.
 
         X : sentences, each a list of tokens or a table
         y : the labels of each sentence
@@ -317,10 +366,15 @@ class Corpus:
         elif all(issubclass(kind, tuple | list) for kind in kinds):
             n_columns = len(flat[0])
             if set(map(len, flat)) != {n_columns} or not n_columns:
-                position = next(k for k, item in enumerate(flat) if len(item) != n_columns or not item)
+                position = next(
+                    k for k, item in enumerate(flat) if len(item) != n_columns or not item
+                )
                 expected = f"expected {n_columns or 'some'} columns, got {len(flat[position])}"
                 raise CorpusError(f"{source}: {_place(position, sentences)}: {expected}")
-            columns = [intern_values(list(map(itemgetter(c), flat)), sentences, source) for c in range(n_columns)]
+            columns = [
+                intern_values(list(map(itemgetter(c), flat)), sentences, source)
+                for c in range(n_columns)
+            ]
         else:
             wrong = next(kind for kind in kinds if not issubclass(kind, str))
             place = _place(next(k for k, item in enumerate(flat) if type(item) is wrong), sentences)
@@ -331,11 +385,17 @@ class Corpus:
             labels = checked_sentences(y, "y")
             if len(labels) != len(sentences):
                 raise CorpusError(
-                    f"y: {len(labels)} sentences, but {source} has {len(sentences)}; give one list of labels for each"
+                    f"y: {len(labels)} sentences, but {source} has {len(sentences)}; give one list "
+                    "of labels for each"
                 )
-            for number, (got, wanted) in enumerate(zip(map(len, labels), lengths.tolist(), strict=True)):
+            for number, (got, wanted) in enumerate(
+                zip(map(len, labels), lengths.tolist(), strict=True)
+            ):
                 if got != wanted:
-                    raise CorpusError(f"y: sentence {number} has {got} labels, but {source} has {wanted} tokens there")
+                    raise CorpusError(
+                        f"y: sentence {number} has {got} labels, but {source} has {wanted} tokens "
+                        "there"
+                    )
             columns.append(intern_labels(list(chain.from_iterable(labels)), labels, "y"))
         if names is None:
             names = default_names(len(columns), labelled=y is not None)
@@ -352,8 +412,12 @@ def intern_values(flat: list[Any], sentences: Sequence[Sequence[Any]], source: s
     except TypeError:
         values = [None]
     if not all(isinstance(value, str) for value in values):
-        position, wrong = next((k, item) for k, item in enumerate(flat) if not isinstance(item, str))
-        raise CorpusError(f"{source}: {_place(position, sentences)}: expected a string, got {shown(wrong)}")
+        position, wrong = next(
+            (k, item) for k, item in enumerate(flat) if not isinstance(item, str)
+        )
+        raise CorpusError(
+            f"{source}: {_place(position, sentences)}: expected a string, got {shown(wrong)}"
+        )
     if max(map(len, values), default=0) > LONGEST_VALUE:
         position = next(k for k, item in enumerate(flat) if len(item) > LONGEST_VALUE)
         raise too_long(f"{source}: {_place(position, sentences)}", len(flat[position]))
@@ -361,29 +425,40 @@ def intern_values(flat: list[Any], sentences: Sequence[Sequence[Any]], source: s
 
 
 def intern_labels(flat: list[Any], sentences: Sequence[Sequence[Any]], source: str) -> Column:
-    """Number the distinct labels of a flat list [T]: strings, or numbers of one type, which stay what they are; None
-    where a label is unknown, a set where it is one of several."""
+    """Number the distinct labels of a flat list [T]: strings, or numbers of one type, which stay
+    what they are; None where a label is unknown, a set where it is one of several."""
     if all(issubclass(kind, str) for kind in set(map(type, flat))):
         column = intern_values(flat, sentences, source)
     else:
         flat = [frozenset(map(plain_label, x)) if is_set(x) else plain_label(x) for x in flat]
-        places = [(t, label) for t, x in enumerate(flat) if x is not None for label in (x if is_set(x) else [x])]
+        places = [
+            (t, label)
+            for t, x in enumerate(flat)
+            if x is not None
+            for label in (x if is_set(x) else [x])
+        ]
         wrong = wrong_label([label for _, label in places])
         if wrong is not None:
             raise CorpusError(f"{source}: {_place(places[wrong[0]][0], sentences)}: {wrong[1]}")
         if frozenset() in flat:
             place = _place(flat.index(frozenset()), sentences)
-            raise CorpusError(f"{source}: {place}: an empty set of labels; use None for an unknown label")
+            raise CorpusError(
+                f"{source}: {place}: an empty set of labels; use None for an unknown label"
+            )
         values = list(dict.fromkeys(flat))
         column = _interned(flat, values, values)
-    check_labels(column.values, column.codes, offsets_from([len(sentence) for sentence in sentences]), source)
+    check_labels(
+        column.values, column.codes, offsets_from([len(sentence) for sentence in sentences]), source
+    )
     return column
 
 
 def _interned(flat: list[Any], values: list[Any], keys: list[Any]) -> Column:
     """A column of values, known in `flat` [T] by their keys."""
     index = {key: number for number, key in enumerate(keys)}
-    return Column(values, np.fromiter(map(index.__getitem__, flat), dtype=np.int32, count=len(flat)))
+    return Column(
+        values, np.fromiter(map(index.__getitem__, flat), dtype=np.int32, count=len(flat))
+    )
 
 
 def _place(position: int, sentences: Sequence[Sequence[Any]]) -> str:
@@ -401,7 +476,8 @@ def compacted(values: list[str], codes: np.ndarray) -> Column:
 
 
 def default_names(n_columns: int, labelled: bool) -> tuple[str, ...]:
-    """Name columns that have no names: word, pos, c2, ..., and label for the last one where there is a label.
+    """Name columns that have no names: word, pos, c2, ..., and label for the last one where there
+    is a label.
 
     >>> default_names(2, True), default_names(4, True)
     (('word', 'label'), ('word', 'pos', 'c2', 'label'))
@@ -414,15 +490,21 @@ def default_names(n_columns: int, labelled: bool) -> tuple[str, ...]:
 def check_names(names: Sequence[str], n_columns: int, source: str) -> None:
     """Refuse column names that are too few, too many, empty or equal."""
     if len(names) != n_columns:
-        raise CorpusError(f"{source}: expected {len(names)} columns ({','.join(names)}), got {n_columns}")
+        raise CorpusError(
+            f"{source}: expected {len(names)} columns ({','.join(names)}), got {n_columns}"
+        )
     if len(set(names)) != len(names) or not all(names):
-        raise CorpusError(f"{source}: column names {','.join(names)}: expected each name once and none empty")
+        raise CorpusError(
+            f"{source}: column names {','.join(names)}: expected each name once and none empty"
+        )
 
 
 def check_label(label: str | None, names: Sequence[str], source: str) -> None:
     """Refuse a label column that is missing."""
     if label is not None and label not in names:
-        raise CorpusError(f"{source}: no column {label!r} to be the label, expected one of {', '.join(names)}")
+        raise CorpusError(
+            f"{source}: no column {label!r} to be the label, expected one of {', '.join(names)}"
+        )
 
 
 def taken(X: Any, which: Any) -> Any:
@@ -431,7 +513,8 @@ def taken(X: Any, which: Any) -> Any:
 
 
 def in_lists(X: Any) -> Any:
-    """Sentences that can be read twice: an iterator over them becomes a list, as does a sentence that is an iterator.
+    """Sentences that can be read twice: an iterator over them becomes a list, as does a sentence
+    that is an iterator.
 
     >>> in_lists(iter([iter("ab"), ["c"]]))
     [['a', 'b'], ['c']]
@@ -444,20 +527,29 @@ def in_lists(X: Any) -> Any:
         return X
     if any(isinstance(sentence, np.ndarray) and not sentence.ndim for sentence in X):
         raise CorpusError(
-            "expected a list of sentences, each a list of tokens, got an array of no dimension among them"
+            "expected a list of sentences, each a list of tokens, got an array of no dimension "
+            "among them"
         )
-    return X if all(hasattr(sentence, "__len__") for sentence in X) else list(map(listed_sentence, X))
+    return (
+        X if all(hasattr(sentence, "__len__") for sentence in X) else list(map(listed_sentence, X))
+    )
 
 
 def listed_sentence(sentence: Any) -> Any:
     """A sentence that can be read twice."""
-    return sentence if hasattr(sentence, "__len__") or not hasattr(sentence, "__iter__") else list(sentence)
+    return (
+        sentence
+        if hasattr(sentence, "__len__") or not hasattr(sentence, "__iter__")
+        else list(sentence)
+    )
 
 
 def checked_sentences(X: Iterable[Sequence[Any]], source: str) -> list[Sequence[Any]]:
     """The sentences as a list, when they are sequences and not strings."""
     if isinstance(X, str | bytes):
-        raise CorpusError(f"{source}: got one string, expected a list of sentences, each a list of tokens")
+        raise CorpusError(
+            f"{source}: got one string, expected a list of sentences, each a list of tokens"
+        )
     if is_frame(X):
         raise CorpusError(
             f"{source}: got one data frame, expected a list of them, one for each sentence; use "
@@ -466,15 +558,22 @@ def checked_sentences(X: Iterable[Sequence[Any]], source: str) -> list[Sequence[
     try:
         sentences: list[Sequence[Any]] = in_lists(list(X))
     except TypeError:
-        raise CorpusError(f"{source}: got {type(X).__name__}, expected a list of sentences") from None
+        raise CorpusError(
+            f"{source}: got {type(X).__name__}, expected a list of sentences"
+        ) from None
     if not sentences:
         raise CorpusError(f"{source}: got no sentences, expected at least one")
     for number, sentence in enumerate(sentences):
         if isinstance(sentence, str | bytes):
-            raise CorpusError(f"{source}: sentence {number} is one string, expected a list of tokens; split it first")
+            raise CorpusError(
+                f"{source}: sentence {number} is one string, expected a list of tokens; split it "
+                "first"
+            )
         if not hasattr(sentence, "__len__") or isinstance(sentence, dict):
             kind = type(sentence).__name__
-            raise CorpusError(f"{source}: sentence {number} is of type {kind}, expected a list of tokens")
+            raise CorpusError(
+                f"{source}: sentence {number} is of type {kind}, expected a list of tokens"
+            )
     return sentences
 
 
@@ -482,7 +581,10 @@ def _rows(
     sentences: list[Sequence[Any]], reads: Sequence[str], source: str
 ) -> tuple[list[Sequence[Any]], Sequence[str] | None]:
     """Sentences that are tables as lists of tuples, and the names of the columns of frames."""
-    if not any(issubclass(kind, np.ndarray) or hasattr(kind, "columns") for kind in set(map(type, sentences))):
+    if not any(
+        issubclass(kind, np.ndarray) or hasattr(kind, "columns")
+        for kind in set(map(type, sentences))
+    ):
         return sentences, None
     frames = [sentence for sentence in sentences if is_frame(sentence)]
     names = frame_names(frames[0]) if frames else None
@@ -490,6 +592,13 @@ def _rows(
         missing = [name for name in reads if name not in names]
         if not missing:
             names = list(reads)
-        elif tuple(reads) != default_names(len(reads), labelled=False):  # which stand for any columns, as many
-            raise CorpusError(f"{source}: the model reads the column {missing[0]!r}, the frames have {','.join(names)}")
-    return [table_rows(sentence, names, f"{source}: sentence {n}") for n, sentence in enumerate(sentences)], names
+        elif tuple(reads) != default_names(len(reads), labelled=False):
+            # which stand for any columns, as many
+            raise CorpusError(
+                f"{source}: the model reads the column {missing[0]!r}, the frames have "
+                f"{','.join(names)}"
+            )
+    return [
+        table_rows(sentence, names, f"{source}: sentence {n}")
+        for n, sentence in enumerate(sentences)
+    ], names

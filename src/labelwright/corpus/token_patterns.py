@@ -1,8 +1,10 @@
-r"""Token patterns: regular expressions of Python's, searched in time proportional to the length of the text.
+r"""Token patterns: regular expressions of Python's, searched in time proportional to the length of
+the text.
 
-Python's `re` tries one way to match after the other: `(\w+\s?)*$` takes 2^n steps on n letters.  A pattern may come
-from a file, so all ways are followed at once here (Thompson 1968): a state is the list of places that a match may have
-reached in the pattern, best first, and what follows it after a character is worked out once.
+Python's `re` tries one way to match after the other: `(\w+\s?)*$` takes 2^n steps on n letters.  A
+pattern may come from a file, so all ways are followed at once here (Thompson 1968): a state is the
+list of places that a match may have reached in the pattern, best first, and what follows it after a
+character is worked out once.
 """
 
 import re
@@ -22,7 +24,9 @@ REFUSED = {
     "GROUPREF_EXISTS": "has a condition on a group, which is not supported",
     "ATOMIC_GROUP": "has an atomic group, which is not supported",
     "POSSESSIVE_REPEAT": "has a possessive repeat, which is not supported",
-    **dict.fromkeys(("ASSERT", "ASSERT_NOT"), "has a repeat or several choices within a lookahead or lookbehind"),
+    **dict.fromkeys(
+        ("ASSERT", "ASSERT_NOT"), "has a repeat or several choices within a lookahead or lookbehind"
+    ),
 }
 
 
@@ -43,7 +47,8 @@ class Check(NamedTuple):
 
 
 class TokenPattern:
-    r"""A pattern whose matches are tokens, the same that Python finds; those without a character do not count.
+    r"""A pattern whose matches are tokens, the same that Python finds; those without a character do
+    not count.
 
     >>> list(TokenPattern(r"\w+(?:-\w+)*|\S").places("to-do, now"))
     [(0, 5), (5, 6), (7, 10)]
@@ -65,15 +70,21 @@ class TokenPattern:
             raise self._refusal(f"is no regular expression: {error}") from None
         self._states: list[tuple[int, ...]] = [(-1, start)]  # nodes; -1: no character is taken yet
         self._numbers = {self._states[0]: 0}
-        self._steps: list[dict[int, tuple[int, bool]]] = [{}]  # of each state, by the tests that are passed
+        # of each state, by the tests that are passed
+        self._steps: list[dict[int, tuple[int, bool]]] = [{}]
         self._n_steps = 0
 
     def places(self, text: str) -> Iterator[tuple[int, int]]:
         """Where tokens begin and end in a text."""
         for character in set(text) - self._kinds.keys():
-            passed = (test for test in self._tests.values() if not test.look and test.expression.fullmatch(character))
+            passed = (
+                test
+                for test in self._tests.values()
+                if not test.look and test.expression.fullmatch(character)
+            )
             self._kinds[character] = sum(test.bit for test in passed)
-        fits = [*map(self._kinds.__getitem__, text), 0]  # [n+1] which tests are passed at each place
+        # [n+1] which tests are passed at each place
+        fits = [*map(self._kinds.__getitem__, text), 0]
         for test in self._tests.values():
             for match in test.expression.finditer(text) if test.look else ():
                 fits[match.start()] |= test.bit
@@ -91,7 +102,8 @@ class TokenPattern:
             begin = max(end, begin + 1)
 
     def _step(self, state: int, fits: int) -> tuple[int, bool]:
-        """The state after a character that passes these tests, -1 for none, and whether a match ends before it."""
+        """The state after a character that passes these tests, -1 for none, and whether a match
+        ends before it."""
         self._n_steps += 1
         if self._n_steps > MOST_STEPS:
             raise self._refusal("has too many ways to match this text; make it simpler")
@@ -115,7 +127,7 @@ class TokenPattern:
         step = self._steps[state][fits] = after, ends
         return step
 
-    # -- from Python's parse to nodes ---------------------------------------------------------------------------------
+    # -- from Python's parse to nodes --------------------------------------------------------------
 
     def _sequence(self, items: Any, then: int, flags: int) -> int:
         """The node where these items begin, after which comes node `then`."""
@@ -133,13 +145,18 @@ class TokenPattern:
             _, added, removed, body = argument
             return self._sequence(body, then, (flags | added) & ~removed)
         if name == "BRANCH":
-            return self._node(0, False, *[self._sequence(branch, then, flags) for branch in argument[1]])
+            return self._node(
+                0, False, *[self._sequence(branch, then, flags) for branch in argument[1]]
+            )
         if name not in ("MAX_REPEAT", "MIN_REPEAT"):
             raise self._refusal(REFUSED.get(name, f"has a part of an unknown kind ({name})"))
         least, most, body = argument
         if most > 1 and not body.getwidth()[0]:
-            raise self._refusal("repeats what may be empty; write it so that each repeat has a character")
-        first, order = then, 1 if name == "MAX_REPEAT" else -1  # another one, or what comes then, is better
+            raise self._refusal(
+                "repeats what may be empty; write it so that each repeat has a character"
+            )
+        # another one, or what comes then, is better
+        first, order = then, 1 if name == "MAX_REPEAT" else -1
         if most > UNBOUNDED:
             first = self._node(0, False)
             self._nodes[first] = Node(0, False, (self._sequence(body, first, flags), then)[::order])
@@ -152,7 +169,9 @@ class TokenPattern:
 
     def _node(self, test: int, advances: bool, *following: int) -> int:
         if len(self._nodes) == MOST_NODES:
-            raise self._refusal(f"has more than {MOST_NODES:,} parts, repeats written out; make it simpler")
+            raise self._refusal(
+                f"has more than {MOST_NODES:,} parts, repeats written out; make it simpler"
+            )
         self._nodes.append(Node(test, advances, following))
         return len(self._nodes) - 1
 
@@ -174,15 +193,23 @@ class TokenPattern:
 
 
 def _is_fixed(items: Any) -> bool:
-    """Whether items in a lookahead or lookbehind are tried in few steps: characters, with one choice among them."""
+    """Whether items in a lookahead or lookbehind are tried in few steps: characters, with one
+    choice among them."""
     names = list(_names(items))
-    return all(name in (*ONE, "AT", "SUBPATTERN", "BRANCH") for name in names) and names.count("BRANCH") <= 1
+    return (
+        all(name in (*ONE, "AT", "SUBPATTERN", "BRANCH") for name in names)
+        and names.count("BRANCH") <= 1
+    )
 
 
 def _names(items: Any) -> Iterator[str]:
     """What kinds of items there are, those in groups and alternatives among them."""
     for name, argument in items:
         yield str(name)
-        bodies = {"SUBPATTERN": [argument[-1]], "BRANCH": argument[-1]} if isinstance(argument, tuple) else {}
+        bodies = (
+            {"SUBPATTERN": [argument[-1]], "BRANCH": argument[-1]}
+            if isinstance(argument, tuple)
+            else {}
+        )
         for body in bodies.get(str(name), ()):
             yield from _names(body)

@@ -1,9 +1,10 @@
-"""Records with a list of tokens and lists of the same length for their tags: JSON lines, and the tables of datasets.
+"""Records with a list of tokens and lists of the same length for their tags: JSON lines, and the
+tables of datasets.
 
     {"tokens": ["He", "ran"], "pos_tags": ["PRP", "VBD"], "ner_tags": [0, 0]}
 
-Tags may be numbers, where the names of the numbers are known.  JSON lines are read with their places, and written again
-with further fields.
+Tags may be numbers, where the names of the numbers are known.  JSON lines are read with their
+places, and written again with further fields.
 """
 
 import json
@@ -18,7 +19,15 @@ import numpy as np
 from labelwright.corpus.compressed import Source, first_line_of, name_of, read_bytes
 from labelwright.corpus.labels import is_text, why_unwritable
 from labelwright.corpus.offsets import offsets_from
-from labelwright.corpus.table import Column, Corpus, check_label, check_names, in_lists, intern_labels, intern_values
+from labelwright.corpus.table import (
+    Column,
+    Corpus,
+    check_label,
+    check_names,
+    in_lists,
+    intern_labels,
+    intern_values,
+)
 from labelwright.corpus.tabular import column_of, columns_in, is_frame, is_missing, text_column
 from labelwright.errors import CorpusError
 from labelwright.wording import shortened, some_of
@@ -46,17 +55,24 @@ class JsonLines(NamedTuple):
         return f"{self.source}:{self.numbers[n] + self.first_line}"
 
     def extended(self, additions: Sequence[Mapping[str, Any]]) -> bytes:
-        """The file with further fields [N] at the end of each object; all else stays as it is, byte for byte."""
+        """The file with further fields [N] at the end of each object; all else stays as it is, byte
+        for byte."""
         lines = list(self.lines)
         for number, item, added in zip(self.numbers, self.objects, additions, strict=True):
             line = lines[number].rstrip()
             is_new = not item or set(item) & set(added)
-            body = dumped({**item, **added}) if is_new else line[:-1].rstrip() + b", " + dumped(added)[1:]
+            body = (
+                dumped({**item, **added})
+                if is_new
+                else line[:-1].rstrip() + b", " + dumped(added)[1:]
+            )
             lines[number] = body + lines[number][len(line) :]
         return b"\n".join(lines)
 
 
-def dumped(value: Any, indent: int | None = None, separators: tuple[str, str] | None = None) -> bytes:
+def dumped(
+    value: Any, indent: int | None = None, separators: tuple[str, str] | None = None
+) -> bytes:
     """A value as JSON in UTF-8; a lone surrogate of a text is escaped as it came."""
     text = json.dumps(value, ensure_ascii=False, indent=indent, separators=separators)
     return text.encode("utf-8", "backslashreplace")
@@ -72,7 +88,9 @@ def parse_json_lines(text: bytes, source: str, first_line: int = 1) -> JsonLines
             item = parsed(stripped, f"{source}:{number + first_line}")
             if not isinstance(item, dict):
                 got = "an array" if isinstance(item, list) else f"{item!r:.40}"
-                raise CorpusError(f"{source}:{number + first_line}: expected one JSON object per line, got {got}")
+                raise CorpusError(
+                    f"{source}:{number + first_line}: expected one JSON object per line, got {got}"
+                )
             numbers.append(number)
             objects.append(item)
     return JsonLines(source, lines, numbers, objects, first_line)
@@ -84,13 +102,16 @@ def parsed(text: bytes, place: str) -> Any:
         return json.loads(text.decode())
     except UnicodeDecodeError as error:
         raise CorpusError(
-            f"{place}: byte {error.start + 1} (0x{text[error.start]:02x}) is not UTF-8; convert the file first"
+            f"{place}: byte {error.start + 1} (0x{text[error.start]:02x}) is not UTF-8; convert "
+            "the file first"
         ) from None
     except json.JSONDecodeError as error:
         at = f"line {error.lineno}, column" if error.lineno > 1 else "column"
         raise CorpusError(f"{place}: not JSON: {error.msg.lower()} at {at} {error.colno}") from None
     except (ValueError, RecursionError) as error:
-        raise CorpusError(f"{place}: not JSON that can be read: {str(error).splitlines()[0].lower()}") from None
+        raise CorpusError(
+            f"{place}: not JSON that can be read: {str(error).splitlines()[0].lower()}"
+        ) from None
 
 
 def first_object(text: bytes) -> dict[str, Any] | None:
@@ -106,7 +127,7 @@ def first_object(text: bytes) -> dict[str, Any] | None:
     return item if isinstance(item, dict) else None
 
 
-# -- records -----------------------------------------------------------------------------------------------------------
+# -- records ---------------------------------------------------------------------------------------
 
 
 class TokenRecords(NamedTuple):
@@ -126,10 +147,11 @@ def read_jsonl(
     """Read JSON lines with `tokens` (or `words`) and tags for them.
 
     path : a path, plain or compressed, or a binary file object
-    columns : the fields to read; by default the tokens, which become the column `word`, and the label
+    columns : the fields to read; by default the tokens, which become the column `word`, and the
+        label
     label : the field of the labels; by default `tags`, `labels` or `ner_tags`, and False means none
-    label_names : the names of labels that are numbers; by default those that dataset_info.json in the same folder, or a
-        first line {"names": [...]}, has for them
+    label_names : the names of labels that are numbers; by default those that dataset_info.json in
+        the same folder, or a first line {"names": [...]}, has for them
 
     >>> import io
     >>> corpus = read_jsonl(io.BytesIO(b'{"tokens": ["He", "ran"], "tags": ["PRP", "VBD"]}\\n'))
@@ -140,17 +162,21 @@ def read_jsonl(
 
 
 def is_dataset(X: Any) -> bool:
-    """Is it a dataset of Hugging Face?  The package is not imported: a dataset is known by what it offers."""
+    """Is it a dataset of Hugging Face?  The package is not imported: a dataset is known by what it
+    offers."""
     return hasattr(X, "column_names") and hasattr(X, "features")
 
 
 def listed(X: Any) -> Any:
-    """Sentences as users give them, so that they can be read twice: a dataset as a Corpus, all else by `in_lists`."""
+    """Sentences as users give them, so that they can be read twice: a dataset as a Corpus, all else
+    by `in_lists`."""
     if not is_dataset(X):
         return in_lists(X)
     lists = [name for name, value in next(iter(X), {}).items() if isinstance(value, list)]
     place, class_names = "dataset: row {}".format, class_names_of(X.features.to_dict())
-    records = TokenRecords("dataset", X.column_names, lambda name: list(X[name]), lists, place, class_names)
+    records = TokenRecords(
+        "dataset", X.column_names, lambda name: list(X[name]), lists, place, class_names
+    )
     return corpus_of(records, None, None, None)
 
 
@@ -163,7 +189,8 @@ def json_lines(path: Source) -> JsonLines:
 
 
 def without_header(lines: JsonLines) -> tuple[JsonLines, dict[str, list[str]]]:
-    """The sentences of a file, and the names of labels that its first object has where it is no sentence."""
+    """The sentences of a file, and the names of labels that its first object has where it is no
+    sentence."""
     first = lines.objects[0]
     if any(name in first for name in WORDS):
         return lines, {}
@@ -179,13 +206,18 @@ def without_header(lines: JsonLines) -> tuple[JsonLines, dict[str, list[str]]]:
 def records_of(lines: JsonLines) -> TokenRecords:
     """The fields of all sentences; one that a sentence lacks is None there."""
     lines, class_names = without_header(lines)
-    info, path = None, Path(lines.source).parent / INFO  # a description of the dataset, beside its file
+    # a description of the dataset, beside its file
+    info, path = None, Path(lines.source).parent / INFO
     if Path(lines.source).is_file() and path.is_file():
         with suppress(OSError):
             info = parsed(path.read_bytes(), str(path))
-    class_names = class_names_of(info.get("features") if isinstance(info, dict) else None) | class_names
+    class_names = (
+        class_names_of(info.get("features") if isinstance(info, dict) else None) | class_names
+    )
     names = dict.fromkeys(chain.from_iterable(lines.objects))
-    listed = {name for item in lines.objects for name, value in item.items() if isinstance(value, list)}
+    listed = {
+        name for item in lines.objects for name, value in item.items() if isinstance(value, list)
+    }
     lists = [name for name in names if name in listed]
     values = lambda name: [item.get(name) for item in lines.objects]  # noqa: E731
     return TokenRecords(lines.source, names, values, lists, lines.place, class_names)
@@ -207,14 +239,20 @@ def _are_names(names: Any) -> TypeGuard[list[str]]:
     return isinstance(names, list) and bool(names) and all(isinstance(name, str) for name in names)
 
 
-# -- from fields to columns -------------------------------------------------------------------------------------------
+# -- from fields to columns ------------------------------------------------------------------------
 
 
-def corpus_of(records: TokenRecords, columns: Names, label: str | bool | None, label_names: Names) -> Corpus:
+def corpus_of(
+    records: TokenRecords, columns: Names, label: str | bool | None, label_names: Names
+) -> Corpus:
     """The corpus that these fields of records make."""
     names = _listed(columns)
     words = _words(records, names)
-    label_field = None if label is False else _label(records, label if isinstance(label, str) else None, words)
+    label_field = (
+        None
+        if label is False
+        else _label(records, label if isinstance(label, str) else None, words)
+    )
     fields = [words, *(field_named(records, name) for name in names[1:])]
     if label_field is not None and label_field not in fields:
         fields.append(label_field)
@@ -235,7 +273,9 @@ def corpus_of(records: TokenRecords, columns: Names, label: str | bool | None, l
 
 
 def _listed(names: Names) -> list[str]:
-    return [name.strip() for name in names.split(",")] if isinstance(names, str) else list(names or ())
+    return (
+        [name.strip() for name in names.split(",")] if isinstance(names, str) else list(names or ())
+    )
 
 
 def _words(records: TokenRecords, names: Sequence[str]) -> str:
@@ -243,7 +283,9 @@ def _words(records: TokenRecords, names: Sequence[str]) -> str:
         if name in records.names:
             return name
     got = _named(records.names) or "none"
-    raise CorpusError(f"{records.place(0)}: no field {' or '.join(WORDS)} with the tokens, got {got}")
+    raise CorpusError(
+        f"{records.place(0)}: no field {' or '.join(WORDS)} with the tokens, got {got}"
+    )
 
 
 def field_named(records: TokenRecords, name: str) -> str:
@@ -252,7 +294,9 @@ def field_named(records: TokenRecords, name: str) -> str:
         return name
     if name == "word" or name in WORDS:
         return _words(records, [])
-    raise CorpusError(f"{records.source}: no field {name!r}, expected one of {_named(records.lists)}")
+    raise CorpusError(
+        f"{records.source}: no field {name!r}, expected one of {_named(records.lists)}"
+    )
 
 
 def _named(names: Iterable[str]) -> str:
@@ -267,19 +311,28 @@ def _label(records: TokenRecords, given: str | None, words: str) -> str | None:
     for name in LABELS:
         if name in lists:
             return name
-    others = [name for name in lists if name != words and name.endswith(ENDINGS) and name.isprintable()]
+    others = [
+        name for name in lists if name != words and name.endswith(ENDINGS) and name.isprintable()
+    ]
     if len(others) > 1:
-        raise CorpusError(f"{records.source}: which field has the labels: {_named(others)}? Name it with --label")
+        raise CorpusError(
+            f"{records.source}: which field has the labels: {_named(others)}? Name it with --label"
+        )
     return others[0] if others else None
 
 
-def _lists(records: TokenRecords, name: str, lengths: Sequence[int] | None = None) -> list[list[Any]]:
-    """The values [N] of a field, which are lists; where lengths are given, they have one entry for each token."""
+def _lists(
+    records: TokenRecords, name: str, lengths: Sequence[int] | None = None
+) -> list[list[Any]]:
+    """The values [N] of a field, which are lists; where lengths are given, they have one entry for
+    each token."""
     values = records.values(name)
     for n, value in enumerate(values):
         if not isinstance(value, list):
             expected = "a list of tokens" if lengths is None else f"a list of {lengths[n]}"
-            raise CorpusError(f"{records.place(n)}: {name}: expected {expected}, got {_shown(value)}")
+            raise CorpusError(
+                f"{records.place(n)}: {name}: expected {expected}, got {_shown(value)}"
+            )
         if lengths is not None and len(value) != lengths[n]:
             got = f"expected {lengths[n]} entries, one per token, got {len(value)}"
             raise CorpusError(f"{records.place(n)}: {name}: {got}")
@@ -287,7 +340,11 @@ def _lists(records: TokenRecords, name: str, lengths: Sequence[int] | None = Non
 
 
 def _column(
-    records: TokenRecords, name: str, values: list[list[Any]], class_names: Sequence[str] | None, is_label: bool
+    records: TokenRecords,
+    name: str,
+    values: list[list[Any]],
+    class_names: Sequence[str] | None,
+    is_label: bool,
 ) -> Column:
     """A field as a column: strings as they are, numbers by their names."""
     given = list(chain.from_iterable(values))
@@ -297,13 +354,17 @@ def _column(
         places = ((n, t) for n, value in enumerate(values) for t in range(len(value)))
         for (n, t), item, named in zip(places, given, flat, strict=True):
             if is_wrong(named):
-                raise CorpusError(f"{records.place(n)}: {name}: entry {t}: expected {expected}, got {_shown(item)}")
+                raise CorpusError(
+                    f"{records.place(n)}: {name}: entry {t}: expected {expected}, got "
+                    f"{_shown(item)}"
+                )
 
     if set(map(type, given)) == {int}:
         if class_names is None and is_label:
             raise CorpusError(
-                f"{records.source}: {name}: the labels are numbers; name them with --label-names O,B-PER,... (in "
-                f"Python: label_names; of a dataset: a ClassLabel), or by a {INFO} in the same folder"
+                f"{records.source}: {name}: the labels are numbers; name them with --label-names "
+                f"O,B-PER,... (in Python: label_names; of a dataset: a ClassLabel), or by a {INFO} "
+                "in the same folder"
             )
         known = None if class_names is None else dict(enumerate(class_names))
         flat = [str(number) if known is None else known.get(number) for number in given]
@@ -321,7 +382,7 @@ def _shown(value: Any) -> str:
     return "nothing" if value is None else f"{value!r:.40}"
 
 
-# -- corpora from data frames of pandas or Polars, or tables of pyarrow: one row for each token -----------------------
+# -- corpora from data frames of pandas or Polars, or tables of pyarrow: one row for each token ----
 
 
 def read_frame(
@@ -334,21 +395,28 @@ def read_frame(
     """Make a corpus from a frame with a row for each token, in order.
 
     frame : of pandas or Polars, or a table of pyarrow
-    sentence : the column that says to which sentence a row belongs, or several (document and sentence)
+    sentence : the column that says to which sentence a row belongs, or several (document and
+        sentence)
     label : the column with the labels
     columns : those that are read beside the label; by default all others
     source : what messages call the frame
     """
     if not is_frame(frame):
         kind = type(frame).__name__
-        raise CorpusError(f"{source}: expected a data frame of pandas or Polars, or a table of pyarrow, got {kind}")
+        raise CorpusError(
+            f"{source}: expected a data frame of pandas or Polars, or a table of pyarrow, got "
+            f"{kind}"
+        )
     keys = [sentence] if isinstance(sentence, str) else list(sentence)
     offsets = _offsets([column_of(frame, key, source) for key in keys], keys, source)
     present = [name for name in columns_in(frame) if name not in keys]
     check_label(label, present, source)
     names = [name for name in (present if columns is None else columns) if name != label]
     check_names(list(map(str, names)), len(names), source)
-    texts = [text_column(column_of(frame, name, source), f"{source}: column {name}", "row") for name in names]
+    texts = [
+        text_column(column_of(frame, name, source), f"{source}: column {name}", "row")
+        for name in names
+    ]
     sentences = [range(b - a) for a, b in pairwise(offsets.tolist())]
     read = [intern_values(column, sentences, source) for column in texts]
     if label is not None:
@@ -367,14 +435,17 @@ def _offsets(ids: list[list[Any]], keys: list[str], source: str) -> np.ndarray:
     for number, row in enumerate(rows):
         for key, value in zip(keys, row, strict=True):
             if is_missing(value):
-                raise CorpusError(f"{source}: row {number} has no {key!r}; fill it down, as in frame[{key!r}].ffill()")
+                raise CorpusError(
+                    f"{source}: row {number} has no {key!r}; fill it down, as in "
+                    f"frame[{key!r}].ffill()"
+                )
         if number and row == rows[number - 1]:
             continue
         if row in starts:
             name = ", ".join(map(str, row))
             raise CorpusError(
-                f"{source}: sentence {name} begins at row {starts[row]} and again at row {number}; sort the rows by "
-                "it, or name all columns that tell sentences apart: sentence=[...]"
+                f"{source}: sentence {name} begins at row {starts[row]} and again at row {number}; "
+                "sort the rows by it, or name all columns that tell sentences apart: sentence=[...]"
             )
         starts[row] = number
     return np.array([*starts.values(), len(rows)], np.int64)

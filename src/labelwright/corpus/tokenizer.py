@@ -2,8 +2,9 @@
 
     text -> places of tokens -> sentences, which are runs of tokens
 
-Words are split much as Unicode's word boundaries (UAX 29) do.  A token never reaches over what an annotator would mark
-by itself: a final period, a hyphen, an English 's and a French l' are tokens of their own.
+Words are split much as Unicode's word boundaries (UAX 29) do.  A token never reaches over what an
+annotator would mark by itself: a final period, a hyphen, an English 's and a French l' are tokens
+of their own.
 """
 
 import re
@@ -26,8 +27,9 @@ from labelwright.pages import mark
 Place = tuple[int, int]  # where a token begins and ends in its text
 SPLITTINGS = ("split", "lines", "none")  # of a text into sentences
 NAMES = ("words", "ptb")  # of tokenizers
-KEPT_BY_PTB = """ala ariz ark calif colo conn cos del fla ga ill ind kan ky la mass md messrs mich minn miss mo mont neb
-    nev okla ore pa tenn tex va vt wash wis wyo"""  # with their period: states of the U.S., ...
+KEPT_BY_PTB = """ala ariz ark calif colo conn cos del fla ga ill ind kan ky la mass md messrs mich
+    minn miss mo mont neb nev okla ore pa tenn tex va vt wash wis wyo
+"""  # with their period: states of the U.S., ...
 NOT = ("n't", "n\u2019t")
 LOOKED_AT = 10_000  # tokens of lists that tell the tokenizer
 JOINERS = "\u00ad\u200c\u200d"  # soft hyphen and zero-width (non-)joiner: they do not end a word
@@ -37,12 +39,14 @@ class Tokenizer(NamedTuple):
     """How text is split; a model remembers it.
 
     characters : every character is a token, as for Chinese
-    pattern : a regular expression of your own, without backreferences; its matches are the tokens, and what is between
-        them is left out; one of more than 1,000 characters is cut
+    pattern : a regular expression of your own, without backreferences; its matches are the tokens,
+        and what is between them is left out; one of more than 1,000 characters is cut
     sentences : "split" by punctuation, "lines" (each line is one), or "none" (each text is one)
-    name : "words" of any language, or "ptb" (English treebanks: do n't, can not, New York-based, Mr.)
+    name : "words" of any language, or "ptb" (English treebanks: do n't, can not, New York-based,
+        Mr.)
 
-    >>> [[text[a:b] for a, b in sentence] for text in ["Ada's 1,5 m. She left."] for sentence in Tokenizer()(text)]
+    >>> text = "Ada's 1,5 m. She left."
+    >>> [[text[a:b] for a, b in sentence] for sentence in Tokenizer()(text)]
     [['Ada', "'s", '1,5', 'm', '.'], ['She', 'left', '.']]
     """
 
@@ -73,7 +77,8 @@ class Tokenizer(NamedTuple):
         return places if text.isascii() else with_marks(text, places, self.characters)
 
     def rule(self, unspaced: bool = True, addresses: bool = True) -> re.Pattern[str]:
-        """The regular expression of tokens, where there is no pattern; parts of which a text has no use are left out.
+        """The regular expression of tokens, where there is no pattern; parts of which a text has no
+        use are left out.
 
         unspaced, addresses : whether a text has letters of scripts without spaces, and addresses
         """
@@ -84,10 +89,19 @@ class Tokenizer(NamedTuple):
     def check(self) -> "Tokenizer":
         """This tokenizer, or an error that says what is wrong with it."""
         if self.characters and self.pattern is not None:
-            raise OptionError("characters: every character is a token, so there is no token pattern; give one of both")
+            raise OptionError(
+                "characters: every character is a token, so there is no token pattern; give one of "
+                "both"
+            )
         if self.name != "words" and (self.characters or self.pattern is not None):
-            raise OptionError(f"tokenizer: {self.name} has its own rules for tokens; leave characters and pattern out")
-        for what, value, known in (("sentences", self.sentences, SPLITTINGS), ("tokenizer", self.name, NAMES)):
+            raise OptionError(
+                f"tokenizer: {self.name} has its own rules for tokens; leave characters and "
+                "pattern out"
+            )
+        for what, value, known in (
+            ("sentences", self.sentences, SPLITTINGS),
+            ("tokenizer", self.name, NAMES),
+        ):
             if value not in known:
                 raise OptionError(f"{what}: expected one of {', '.join(known)}, got {value!r}")
         if self.pattern is not None:
@@ -107,17 +121,24 @@ def tokenizer_of(settings: Any) -> Tokenizer:
 
 
 def shown_by(X: Any) -> Tokenizer | None:
-    """The tokenizer that training data (a Corpus, or the first of lists and tuples) show by their words, the first
-    column: ptb where n't is a token more often than the end of one; None where nothing is shown."""
+    """The tokenizer that training data (a Corpus, or the first of lists and tuples) show by their
+    words, the first column: ptb where n't is a token more often than the end of one; None where
+    nothing is shown."""
     if isinstance(X, Corpus):
         values, codes = X.columns[X.names.index(X.input_names[0])]
         ending = [code for code, word in enumerate(values) if word.endswith(NOT)]
         often = np.bincount(codes, minlength=len(values)).tolist() if ending else []
         counts = Counter({values[code]: often[code] for code in ending})
     else:
-        sentences = (row for row in X if isinstance(row, list | tuple)) if isinstance(X, list | tuple) else ()
+        sentences = (
+            (row for row in X if isinstance(row, list | tuple))
+            if isinstance(X, list | tuple)
+            else ()
+        )
         tokens = islice(chain.from_iterable(sentences), LOOKED_AT)
-        words = (token[0] if isinstance(token, list | tuple) and token else token for token in tokens)
+        words = (
+            token[0] if isinstance(token, list | tuple) and token else token for token in tokens
+        )
         counts = Counter(word for word in words if isinstance(word, str) and word.endswith(NOT))
     return Tokenizer(name="ptb") if 2 * sum(counts[word] for word in NOT) > counts.total() else None
 
@@ -125,23 +146,26 @@ def shown_by(X: Any) -> Tokenizer | None:
 _own = lru_cache(maxsize=8)(TokenPattern)
 
 
-# -- words ------------------------------------------------------------------------------------------------------------
+# -- words -----------------------------------------------------------------------------------------
 
 _CHARACTER = re.compile(r"\S")
 _URL = r"(?:https?://|ftp://|www\.)[^\s<>\"“”«»]*[^\s<>\"“”«».,;:!?'\u2019)\]}…]"
 _EMAIL = r"[^\W_][\w.+-]{0,63}@[^\W_][\w-]*(?:\.[^\W_][\w-]*)+"
 _REPEATED = r"\.{2,}|-{2,}|[!?]{2,}|={2,}|\*{2,}|_{2,}"
 _CLITIC = r"(?i:s|re|ve|ll|d|m)(?!\w)"  # after an apostrophe, in English
-_ELISION = r"(?<!\w)(?i:[cdjlmnst]|(?:jus|lors|puis)?qu|[dns]?ell|d?all|un)['\u2019](?=[^\W\d_]{2})"  # French, Italian
+# French, Italian
+_ELISION = r"(?<!\w)(?i:[cdjlmnst]|(?:jus|lors|puis)?qu|[dns]?ell|d?all|un)['\u2019](?=[^\W\d_]{2})"
 
 
 @lru_cache(maxsize=4)
 def _rule(unspaced: bool, addresses: bool) -> re.Pattern[str]:
-    """Words with their inner apostrophes, numbers with their separators, letters with periods between them (U.S);
-    characters of scripts without spaces one by one, and all other characters."""
+    """Words with their inner apostrophes, numbers with their separators, letters with periods
+    between them (U.S); characters of scripts without spaces one by one, and all other
+    characters."""
     ranges = UNSPACED.pattern[1:-1] if unspaced else ""
     alnum, letter = rf"[^\W_{ranges}]", rf"[^\W\d_{ranges}]"
-    word = rf"{alnum}+(?:(?:(?<=\d)[.,:/](?=\d)|_+|(?<={letter})['\u2019](?!{_CLITIC})(?={letter})){alnum}+)*"
+    apostrophe = rf"(?<={letter})['\u2019](?!{_CLITIC})(?={letter})"
+    word = rf"{alnum}+(?:(?:(?<=\d)[.,:/](?=\d)|_+|{apostrophe}){alnum}+)*"
     initials = rf"(?<!\w){letter}(?:\.{letter})+(?!\w)"
     parts = [_ELISION, initials, word, rf"(?<=\w)['\u2019]{_CLITIC}", _REPEATED, r"\S"]
     return re.compile("|".join([_URL, _EMAIL, *parts] if addresses else parts))
@@ -149,27 +173,37 @@ def _rule(unspaced: bool, addresses: bool) -> re.Pattern[str]:
 
 @lru_cache(maxsize=2)
 def _ptb_rule(addresses: bool) -> re.Pattern[str]:
-    """English as in the Penn Treebank: contractions are two tokens; words keep hyphens, slashes, the & of AT&T and the
-    period of an abbreviation.  A period at the end of a line is a token, except in U.S. and the like."""
+    """English as in the Penn Treebank: contractions are two tokens; words keep hyphens, slashes,
+    the & of AT&T and the period of an abbreviation.  A period at the end of a line is a token,
+    except in U.S. and the like."""
     letter, quote, closers = r"[^\W\d_]", r"['\u2019]", r"\"'\u2019\u201d)\]"
     part = rf"(?:[^\W_nN]++|[nN](?!{quote}[tT]\b))+"  # of a word: up to n't
-    inner = rf"(?<=\d)[.,:](?=\d)|(?:[-./&]|_+)(?=[^\W_])|(?<={letter}){quote}(?!{_CLITIC})(?={letter})"
-    titles = "|".join(word.title() for word in sorted({*ABBREVIATIONS, *KEPT_BY_PTB.split()} - {"no"}))
+    inner = (
+        rf"(?<=\d)[.,:](?=\d)|(?:[-./&]|_+)(?=[^\W_])|(?<={letter}){quote}(?!{_CLITIC})(?={letter})"
+    )
+    titles = "|".join(
+        word.title() for word in sorted({*ABBREVIATIONS, *KEPT_BY_PTB.split()} - {"no"})
+    )
     goes_on = rf"(?!\w)(?=[{closers}]{{0,4}}[^\S\n]*[^\s{closers}])"  # after a period
     abbreviated = rf"(?:[A-Z]|{titles}|al|cf|etc|vs)\.{goes_on}|[Nn]o\.(?= ?\d)"
-    contracted = rf"can(?=not\b)|(?:go|wa)n(?=na\b)|got(?=ta\b)|(?:gi|le)m(?=me\b)|more(?={quote}n\b)|d{quote}(?=ye\b)"
+    contracted = (
+        r"can(?=not\b)|(?:go|wa)n(?=na\b)|got(?=ta\b)|(?:gi|le)m(?=me\b)"
+        rf"|more(?={quote}n\b)|d{quote}(?=ye\b)"
+    )
+    initials = rf"(?<!\w)(?:(?:{letter}|[A-Z][a-z])\.){{2,}}(?!\w)"  # U.S., Ph.D.
     shortened = rf"{quote}(?:t(?=is\b|was\b)|n{quote}?(?!\w)|(?:em|til|cause|bout)\b|\d\ds?\b)"
     parts = [
         rf"(?<!\w)(?:{abbreviated}|(?i:{contracted}|{shortened})|[A-Z]{{1,3}}\$)",  # US$
         rf"{quote}(?:{_CLITIC}|[nN]\b)|(?i:n{quote}t\b)",
-        rf"(?:(?<!\w)(?:(?:{letter}|[A-Z][a-z])\.){{2,}}(?!\w)|(?:(?<![\w.])[-+]?\.?(?=\d))?{part})(?:(?:{inner}){part})*",
+        rf"(?:{initials}|(?:(?<![\w.])[-+]?\.?(?=\d))?{part})(?:(?:{inner}){part})*",
         r"\.{2,}|-{2,}|``|''|\S",
     ]
     return re.compile("|".join([_URL, _EMAIL, *parts] if addresses else parts))
 
 
 def with_marks(text: str, places: list[Place], characters: bool) -> list[Place]:
-    """Tokens whose combining marks (vowel signs, accents) belong to the word before them, and do not end it."""
+    """Tokens whose combining marks (vowel signs, accents) belong to the word before them, and do
+    not end it."""
     joined: list[Place] = []
     goes_on = False  # the token before ended with a mark
     for start, end in places:
@@ -184,21 +218,25 @@ def with_marks(text: str, places: list[Place], characters: bool) -> list[Place]:
     return joined
 
 
-# -- words as running text --------------------------------------------------------------------------------------------
+# -- words as running text -------------------------------------------------------------------------
 
-# Scripts that are written without spaces between words: Han with its punctuation and full-width forms, kana, bopomofo,
-# Thai, Lao, Burmese and Khmer.  Korean (Hangul) has spaces.
+# Scripts that are written without spaces between words: Han with its punctuation and full-width
+# forms, kana, bopomofo, Thai, Lao, Burmese and Khmer.  Korean (Hangul) has spaces.
 UNSPACED = re.compile(
-    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u312f\u31a0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u312f\u31a0-\u31ff"
+    "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
     "\ufe30-\ufe4f\uff01-\uff9f\uffe0-\uffe6\U0001b000-\U0001b16f\U00020000-\U000323af]"
 )
 
 
 def joined_text(words: Sequence[str]) -> str:
-    """Words with spaces between them, but not where both neighbouring characters are of a script without spaces.
+    """Words with spaces between them, but not where both neighbouring characters are of a script
+    without spaces.
 
-    >>> joined_text(["New", "York"]), joined_text(["北", "京", "大学"]), joined_text(["在", "IBM", "工", "作"])
-    ('New York', '北京大学', '在 IBM 工作')
+    >>> joined_text(["New", "York"]), joined_text(["北", "京", "大学"])
+    ('New York', '北京大学')
+    >>> joined_text(["在", "IBM", "工", "作"])
+    '在 IBM 工作'
     """
     pieces = list(words[:1])
     for before, word in pairwise(words):
@@ -207,11 +245,12 @@ def joined_text(words: Sequence[str]) -> str:
     return "".join(pieces)
 
 
-# -- sentences --------------------------------------------------------------------------------------------------------
+# -- sentences -------------------------------------------------------------------------------------
 
-# A sentence ends with a period, an exclamation or question mark (and the quotes or brackets that close behind it) where
-# a space and something other than a lower-case letter follow, and at a blank line.  A period behind an abbreviation or
-# an initial ends nothing: two sentences in one do less harm to a tagger than one in two.
+# A sentence ends with a period, an exclamation or question mark (and the quotes or brackets that
+# close behind it) where a space and something other than a lower-case letter follow, and at a blank
+# line.  A period behind an abbreviation or an initial ends nothing: two sentences in one do less
+# harm to a tagger than one in two.
 
 ENDS = frozenset(".!?…‽؟।॥\u0589")
 WIDE_ENDS = frozenset("。！？｡")  # of scripts without spaces: no space follows  # noqa: RUF001
@@ -219,15 +258,18 @@ CLOSERS = frozenset("\"'”’»›)]}」』）】")  # noqa: RUF001
 MOST_CLOSERS = 4  # behind the mark that ends a sentence
 ABBREVIATIONS = frozenset(
     """
-    adm al apr art asst aug ave bros bzw ca capt cf ch co col cmdr corp dec dept dipl dr ed eds eq esp est etc feb
-    fig figs fr fri gen gov hon hr inc incl ing jan jr jul jun lt ltd maj mar max min mlle mme mon mr mrs ms mt no
-    nov nr oct op pp pres prof rep rev sat sen sep sept sgt sr st ste str sun tel thu tue usw univ vol vs wed
+    adm al apr art asst aug ave bros bzw ca capt cf ch co col cmdr corp dec dept dipl dr ed eds eq
+    esp est etc feb fig figs fr fri gen gov hon hr inc incl ing jan jr jul jun lt ltd maj mar max
+    min mlle mme mon mr mrs ms mt no nov nr oct op pp pres prof rep rev sat sen sep sept sgt sr st
+    ste str sun tel thu tue usw univ vol vs wed
     """.split()  # noqa: SIM905
 )
 _LAST = ENDS | WIDE_ENDS | CLOSERS  # what the last token of a sentence ends with
 
 
-def sentence_starts(text: str, tokens: Sequence[tuple[int, int]], splitting: str = "split") -> list[int]:
+def sentence_starts(
+    text: str, tokens: Sequence[tuple[int, int]], splitting: str = "split"
+) -> list[int]:
     """The numbers of the tokens that begin a sentence.
 
     >>> text = "Dr. No left. Why?"
@@ -270,7 +312,7 @@ def _is_abbreviated(text: str, tokens: Sequence[tuple[int, int]], t: int) -> boo
     return "." in word or (len(word) == 1 and word.isupper()) or word.lower() in ABBREVIATIONS
 
 
-# -- texts as sentences of tokens, and spans of tokens as entities: places in the text --------------------------------
+# -- texts as sentences of tokens, and spans of tokens as entities: places in the text -------------
 
 
 class Entity(NamedTuple):
@@ -280,7 +322,8 @@ class Entity(NamedTuple):
     end: int  #: the character after the last
     type: str  #: such as PER
     text: str  #: the characters start to end
-    probability: float | None = None  #: that exactly this span is an entity of this type; None where it is not known
+    #: that exactly this span is an entity of this type; None where it is not known
+    probability: float | None = None
 
     def _repr_html_(self) -> str:
         return mark(self.text, self.type, self.probability)
@@ -297,7 +340,9 @@ class SplitTexts(NamedTuple):
     def words(self) -> list[list[str]]:
         return [
             [text[a:b] for a, b in tokens]
-            for tokens, text in zip(self.places, map(self.texts.__getitem__, self.text_of), strict=True)
+            for tokens, text in zip(
+                self.places, map(self.texts.__getitem__, self.text_of), strict=True
+            )
         ]
 
     def corpus(self, source: str, tokenizer: Tokenizer) -> Corpus:
@@ -305,22 +350,29 @@ class SplitTexts(NamedTuple):
         return Corpus.from_sequences(self.words, names=["word"], source=source).split_by(tokenizer)
 
     def entities(self, spans: Sequence[Sequence[Span]], begin: int = 0) -> list[list[Entity]]:
-        """The entities of each text that spans [N] of its sentences are; `begin` is where the first text begins."""
+        """The entities of each text that spans [N] of its sentences are; `begin` is where the first
+        text begins."""
         by_text: list[list[Entity]] = [[] for _ in self.texts]
         for tokens, number, of_sentence in zip(self.places, self.text_of, spans, strict=True):
             for span in of_sentence:
                 a, b = tokens[span.start][0], tokens[span.end - 1][1]
                 words = self.texts[number][a:b]
-                by_text[number].append(Entity(begin + a, begin + b, span.type, words, span.probability))
+                by_text[number].append(
+                    Entity(begin + a, begin + b, span.type, words, span.probability)
+                )
         return by_text
 
     def segmented(self, spans: Sequence[Sequence[Span]]) -> list[list[str]]:
-        """The words of every sentence: its spans [N] and the tokens outside of them; _ for a space inside of a word."""
+        """The words of every sentence: its spans [N] and the tokens outside of them; _ for a space
+        inside of a word."""
         rows = []
         for places, number, of_sentence in zip(self.places, self.text_of, spans, strict=True):
             inside = {t for span in of_sentence for t in range(span.start + 1, span.end)}
             starts = [t for t in range(len(places)) if t not in inside]
-            words = (self.texts[number][places[a][0] : places[b - 1][1]] for a, b in pairwise([*starts, len(places)]))
+            words = (
+                self.texts[number][places[a][0] : places[b - 1][1]]
+                for a, b in pairwise([*starts, len(places)])
+            )
             rows.append([joined_text(word.split()).replace(" ", "_") for word in words])
         return rows
 
@@ -347,7 +399,8 @@ def checked_text(text: Any, place: str) -> str:
 
 
 def labelled_spans(labels: Sequence[str]) -> list[Span]:
-    """The spans that the labels of a sentence make; labels without a scheme are one for each token."""
+    """The spans that the labels of a sentence make; labels without a scheme are one for each
+    token."""
     if all(map(is_chunk_label, labels)):
         return spans_of(labels)
     return [Span(t, t + 1, label) for t, label in enumerate(labels)]
@@ -356,7 +409,8 @@ def labelled_spans(labels: Sequence[str]) -> list[Span]:
 def labelled_phrases(corpus: Corpus) -> dict[str, Counter[tuple[str, ...]]]:
     """How often each phrase, a tuple of words, is labelled, by type: a dictionary for each type.
 
-    >>> corpus = Corpus.from_sequences([["In", "New", "York"], ["York"]], [["O", "B-LOC", "I-LOC"], ["B-LOC"]])
+    >>> sentences = [["In", "New", "York"], ["York"]]
+    >>> corpus = Corpus.from_sequences(sentences, [["O", "B-LOC", "I-LOC"], ["B-LOC"]])
     >>> labelled_phrases(corpus)
     {'LOC': Counter({('New', 'York'): 1, ('York',): 1})}
     """

@@ -1,7 +1,9 @@
-"""Constraint satisfaction inference (Canisius, van den Bosch & Daelemans, 2006): the labelling that satisfies most.
+"""Constraint satisfaction inference (Canisius, van den Bosch & Daelemans, 2006): the labelling that
+satisfies most.
 
-The paper leaves open how its weighted constraint problem is solved.  No constraint spans more than n tokens, so that
-dynamic programming over the candidates of n - 1 neighbouring tokens gives the optimum.
+The paper leaves open how its weighted constraint problem is solved.  No constraint spans more than
+n tokens, so that dynamic programming over the candidates of n - 1 neighbouring tokens gives the
+optimum.
 """
 
 from collections.abc import Callable
@@ -23,7 +25,7 @@ MOST_STATES = 1 << 26  # of one sentence: half a gigabyte for one number on each
 ANYTHING = Allowed(np.empty(0, np.bool_), np.empty((0, 0), np.bool_), np.empty(0, np.bool_))
 
 
-# -- token by token ---------------------------------------------------------------------------------------------------
+# -- token by token --------------------------------------------------------------------------------
 
 
 class Inferred(NamedTuple):
@@ -47,29 +49,34 @@ def none(proposals: Proposals) -> Inferred:
 def vote(proposals: Proposals) -> Inferred:
     """The label that most of the overlapping predictions name (van den Bosch & Daelemans, 2005).
 
-    A tie, also one of two at the ends, goes to the label that the most confident prediction names, then to the
-    token's prediction, then to that of the nearest neighbour, the left one first."""
+    A tie, also one of two at the ends, goes to the label that the most confident prediction names,
+    then to the token's prediction, then to that of the nearest neighbour, the left one first."""
     labels = kernels.vote(proposals)
     return Inferred(labels, satisfied(proposals, labels))
 
 
 def oracle(proposals: Proposals, gold: Array) -> Inferred:
-    """The true label gold [T] where it is among the candidates, else the token's prediction: an upper bound for
-    inference."""
-    proposed = ((proposals.domains == np.asarray(gold)[:, None]) & (proposals.domains >= 0)).any(axis=1)
+    """The true label gold [T] where it is among the candidates, else the token's prediction: an
+    upper bound for inference."""
+    proposed = ((proposals.domains == np.asarray(gold)[:, None]) & (proposals.domains >= 0)).any(
+        axis=1
+    )
     labels = np.where(proposed, gold, proposals.grams[:, proposals.order // 2]).astype(np.int32)
     return Inferred(labels, satisfied(proposals, labels))
 
 
-# -- constraint satisfaction inference --------------------------------------------------------------------------------
+# -- constraint satisfaction inference -------------------------------------------------------------
 
 
-def csi(proposals: Proposals, allowed: Allowed = ANYTHING, workers: Workers | None = None) -> Inferred:
-    """The labelling of each sentence that satisfies constraints of the largest weight, among those that are allowed.
+def csi(
+    proposals: Proposals, allowed: Allowed = ANYTHING, workers: Workers | None = None
+) -> Inferred:
+    """The labelling of each sentence that satisfies constraints of the largest weight, among those
+    that are allowed.
 
-    Of labellings that tie (to twelve digits) it is the one that takes, token by token from the left, the earlier
-    candidate: the token's prediction before those of its neighbours.  Where none is allowed, the score is minus
-    infinity and the labels are the tokens' predictions."""
+    Of labellings that tie (to twelve digits) it is the one that takes, token by token from the
+    left, the earlier candidate: the token's prediction before those of its neighbours.  Where none
+    is allowed, the score is minus infinity and the labels are the tokens' predictions."""
     m = max(proposals.order - 1, 1)
     n_states, _ = _sizes(proposals)
     labels = proposals.grams[:, proposals.order // 2].copy()
@@ -78,7 +85,9 @@ def csi(proposals: Proposals, allowed: Allowed = ANYTHING, workers: Workers | No
     def piece(begin: int, stop: int) -> None:
         longest = int(np.diff(proposals.offsets[begin : stop + 1]).max(initial=0))
         value = np.empty(int(n_states[begin:stop].max(initial=0)) + 1)
-        kernels.best_labellings(proposals, begin, stop, allowed, _scratch(m, longest), value, labels, scores)
+        kernels.best_labellings(
+            proposals, begin, stop, allowed, _scratch(m, longest), value, labels, scores
+        )
 
     (workers or Workers(1)).run(piece, sentence_ranges(proposals.offsets, BLOCK_TOKENS))
     return Inferred(labels, scores)
@@ -87,8 +96,8 @@ def csi(proposals: Proposals, allowed: Allowed = ANYTHING, workers: Workers | No
 def best_labellings(
     proposals: Proposals, sentence: int, n: int, allowed: Allowed = ANYTHING
 ) -> tuple[list[Array], list[float]]:
-    """Up to n labellings of one sentence (labels of its tokens), the best first, and their scores; none where none is
-    allowed.  The first is that of `csi`."""
+    """Up to n labellings of one sentence (labels of its tokens), the best first, and their scores;
+    none where none is allowed.  The first is that of `csi`."""
     one = part(proposals, sentence, sentence + 1)
     best = csi(one, allowed)
     if best.scores[0] == -np.inf:
@@ -106,25 +115,35 @@ def best_labellings(
 
 
 def labelling_graph(one: Proposals, allowed: Allowed) -> tuple[dag.Dag, Array, Array, Array]:
-    """All labellings of one sentence as paths: the graph; the gain, the label and the token of each arc [A]."""
+    """All labellings of one sentence as paths: the graph; the gain, the label and the token of each
+    arc [A]."""
     _sizes(one)
     source, target, score, label = kernels.arcs(one, allowed)
-    return dag.dag(source, target), score, label, np.repeat(np.arange(len(one.sizes)), arc_counts(one).astype(np.int64))
+    return (
+        dag.dag(source, target),
+        score,
+        label,
+        np.repeat(np.arange(len(one.sizes)), arc_counts(one).astype(np.int64)),
+    )
 
 
 def _scratch(m: int, longest: int) -> kernels.StateScratch:
-    return kernels.StateScratch(np.empty(m + 1, np.int32), np.empty(longest + 2, np.int64), np.empty(longest, np.int64))
+    return kernels.StateScratch(
+        np.empty(m + 1, np.int32), np.empty(longest + 2, np.int64), np.empty(longest, np.int64)
+    )
 
 
 def _sizes(proposals: Proposals) -> tuple[Array, Array]:
-    """The numbers of states and arcs of each sentence [N each]; an error where there are too many."""
+    """The numbers of states and arcs of each sentence [N each]; an error where there are too
+    many."""
     states, arcs = kernels.sizes_of(proposals)
     if states.max(initial=0.0) > MOST_STATES:
         worst = int(states.argmax())
         length = int(np.diff(proposals.offsets)[worst])
         raise OptionError(
-            f"csi: the predictions for a sentence of {length} tokens disagree so much that {states[worst]:.3g} tuples "
-            f"of candidates are left, more than {MOST_STATES:,}; use a lower ngram, or inference='vote'"
+            f"csi: the predictions for a sentence of {length} tokens disagree so much that "
+            f"{states[worst]:.3g} tuples of candidates are left, more than {MOST_STATES:,}; use a "
+            "lower ngram, or inference='vote'"
         )
     return states, arcs
 

@@ -1,4 +1,5 @@
-"""The most probable labelling of a latent model, proven: best-first search over label prefixes (kernels/search.py)."""
+"""The most probable labelling of a latent model, proven: best-first search over label prefixes
+(kernels/search.py)."""
 
 import itertools
 import math
@@ -27,7 +28,9 @@ def empty_pool(size: int, n_nodes: int) -> PrefixPool:
     priority, key, scale = np.empty((3, size))
     parent, depth, context, heap = np.empty((4, size), np.int32)
     counts = np.array([0, 0, 0, 0, -1], np.int64)
-    return PrefixPool(priority, key, scale, np.empty((size, n_nodes)), parent, depth, context, heap, counts)
+    return PrefixPool(
+        priority, key, scale, np.empty((size, n_nodes)), parent, depth, context, heap, counts
+    )
 
 
 class Labellings(NamedTuple):
@@ -55,8 +58,8 @@ _kept = _Kept()
 
 
 def _arcs(arc: Array, graph: Graph) -> tuple[Arcs, float]:
-    """Exponentials of arc scores, and the widest difference between finite scores of one token; those of plain
-    transitions are kept for the next sentence."""
+    """Exponentials of arc scores, and the widest difference between finite scores of one token;
+    those of plain transitions are kept for the next sentence."""
     scores = arc.tobytes() if len(arc) == 1 else b""
     if scores and _kept.blocks is graph.blocks and _kept.scores == scores:
         return _kept.arcs
@@ -78,11 +81,14 @@ def prepare(lattice: Lattice, logs: bool = False) -> Weights:
         return Weights(psi, top, arcs.E, arcs.top, beta, log_beta, False)
     kernels.log_bounds(node, arc, *where, beta)
     log_beta[:] = 0.0
-    return Weights(np.ascontiguousarray(node), top, np.ascontiguousarray(arc), top, beta, log_beta, True)
+    return Weights(
+        np.ascontiguousarray(node), top, np.ascontiguousarray(arc), top, beta, log_beta, True
+    )
 
 
 def _first_whole(weights: Weights, contexts: Contexts, pool: PrefixPool) -> int:
-    """The best whole labelling made so far, or one by a greedy descent from the head of the queue."""
+    """The best whole labelling made so far, or one by a greedy descent from the head of the
+    queue."""
     if pool.counts[kernels.WHOLE] < 0:
         places, no_bar = np.empty(1, np.int64), np.full(1, -np.inf)
         pool.counts[kernels.LABELLINGS] = 0
@@ -96,7 +102,8 @@ def labellings(
     max_expansions: int | None = None,
     time_limit: float | None = None,
 ) -> Labellings:
-    """Up to n best labellings in order; with a limit, at least one labelling and a bound on what was missed."""
+    """Up to n best labellings in order; with a limit, at least one labelling and a bound on what
+    was missed."""
     budget = MAX_EXPANSIONS if max_expansions is None else max_expansions
     check_whole("n", n, 1, MOST)
     check_whole("max_expansions", budget, 0)
@@ -106,7 +113,9 @@ def labellings(
     return _searched(lattice, *limits, False) or _searched(lattice, *limits, True) or _NOTHING
 
 
-def _searched(lattice: Lattice, n: int, budget: int, time_limit: float | None, logs: bool) -> Labellings | None:
+def _searched(
+    lattice: Lattice, n: int, budget: int, time_limit: float | None, logs: bool
+) -> Labellings | None:
     """The search with scaled numbers (None where these are not enough), or with logarithms."""
     weights = prepare(lattice, logs)
     contexts = lattice.graph.contexts
@@ -115,8 +124,13 @@ def _searched(lattice: Lattice, n: int, budget: int, time_limit: float | None, l
     places, bar = np.empty(n, np.int64), np.full(n, -np.inf)
     begun = time.monotonic()
     while True:
-        stop = budget if time_limit is None else min(budget, int(pool.counts[kernels.EXPANDED]) + SLICE)
-        searched = pool._replace(heap=pool.heap[: len(pool.heap) - T * L])  # the rest: for _first_whole
+        stop = (
+            budget
+            if time_limit is None
+            else min(budget, int(pool.counts[kernels.EXPANDED]) + SLICE)
+        )
+        # the rest: for _first_whole
+        searched = pool._replace(heap=pool.heap[: len(pool.heap) - T * L])
         status = kernels.search(weights, contexts, searched, places, n, stop, False, bar)
         out_of_time = time_limit is not None and time.monotonic() - begun >= time_limit
         if status == kernels.FULL and 3 * sum(array.nbytes for array in pool) <= MAX_POOL:
@@ -143,7 +157,8 @@ def _searched(lattice: Lattice, n: int, budget: int, time_limit: float | None, l
     for place, into in zip(whole, labels, strict=True):
         kernels.trace(pool, contexts, place, into)
     log_weights = [float(pool.priority[place]) for place in whole]
-    if len(whole) > proven:  # the last one is a guess: the labels of the best path may be a better one
+    # the last one is a guess: the labels of the best path may be a better one
+    if len(whole) > proven:
         other = lattice.graph.label_of_node[best_path(lattice)[0]].astype(np.int32)
         weight = labelling_weight(lattice, other)
         if weight > log_weights[-1] and not any(np.array_equal(other, codes) for codes in labels):
@@ -159,7 +174,8 @@ def exact(
     max_expansions: int | None = None,
     time_limit: float | None = None,
 ) -> Decoding:
-    """The most probable labelling; stopped by a limit, the best so far with a true bound on the probability missed."""
+    """The most probable labelling; stopped by a limit, the best so far with a true bound on the
+    probability missed."""
     known, best = known or Known(lattice), None
     if max_expansions is None and time_limit is None:
         best = known.solved or solved(*lattice, np.array([0, len(lattice.node)]))[0]
@@ -170,7 +186,15 @@ def exact(
     weight = best.log_weights[0]
     proven = best.proven > 0 or best.log_open <= weight
     labels = [space.labels[y] for y in best.labels[0].tolist()]
-    record = Decoding(labels, weight, None, proven, 0.0 if proven else None, label_paths=1, expansions=best.expansions)
+    record = Decoding(
+        labels,
+        weight,
+        None,
+        proven,
+        0.0 if proven else None,
+        label_paths=1,
+        expansions=best.expansions,
+    )
     if not probabilities and proven:
         return record
     log_z = known.sums.log_z
@@ -185,8 +209,8 @@ def _difference(high: float, low: float) -> float:
 
 
 def solved(node: Array, arc: Array, graph: Graph, offsets: Array) -> list[Labellings | None]:
-    """The most probable labelling of each sentence in one kernel call, in the common case: scores of ordinary size, a
-    short search.  None in other cases."""
+    """The most probable labelling of each sentence in one kernel call, in the common case: scores
+    of ordinary size, a short search.  None in other cases."""
     labels, out = np.empty(len(node), np.int32), np.empty((len(offsets) - 1, 2))
     where = graph.blocks, graph.contexts, offsets, labels, out
     if len(arc) > 1:
@@ -195,6 +219,8 @@ def solved(node: Array, arc: Array, graph: Graph, offsets: Array) -> list[Labell
         kernels.solve(node, *_arcs(arc, graph), *where)
     bounds = zip(itertools.pairwise(offsets.tolist()), out.tolist(), strict=True)
     return [
-        None if math.isnan(weight) else Labellings([labels[a:b]], [weight], 1, -np.inf, int(expansions))
+        None
+        if math.isnan(weight)
+        else Labellings([labels[a:b]], [weight], 1, -np.inf, int(expansions))
         for (a, b), (weight, expansions) in bounds
     ]

@@ -1,4 +1,5 @@
-"""The best path of a lattice, the best label of each token, and the best paths in order (kernels/paths.py)."""
+"""The best path of a lattice, the best label of each token, and the best paths in order
+(kernels/paths.py)."""
 
 import time
 from typing import Any, NamedTuple
@@ -18,21 +19,28 @@ from labelwright.structures.states import StateSpace
 Array = NDArray[Any]
 N_PATHS = 30  # the paper's LDI-A
 SLICE = 500  # latent paths between two looks at the clock
-MAX_SUFFIXES = 20_000_000  # with no limit on n, the search stops here (about a gigabyte) without a proof,
+# with no limit on n, the search stops here (about a gigabyte) without a proof,
+MAX_SUFFIXES = 20_000_000
 MAX_LABELS = 100_000_000  # or when the labellings have so many labels together
 
 
-def viterbi(lattice: Lattice, space: StateSpace, known: Known | None = None, probabilities: bool = True) -> Decoding:
-    """The labels of the best path, with the probability of the labelling unless `probabilities` is off: exact where
-    every label has one state; on a latent model the best hidden path (BHP)."""
+def viterbi(
+    lattice: Lattice, space: StateSpace, known: Known | None = None, probabilities: bool = True
+) -> Decoding:
+    """The labels of the best path, with the probability of the labelling unless `probabilities` is
+    off: exact where every label has one state; on a latent model the best hidden path (BHP)."""
     known = known or Known(lattice)
     nodes, score = known.path
     codes, exact = lattice.graph.label_of_node[nodes], not space.latent
-    decoding = Decoding([space.labels[y] for y in codes.tolist()], score, None, exact, 0.0 if exact else None)
+    decoding = Decoding(
+        [space.labels[y] for y in codes.tolist()], score, None, exact, 0.0 if exact else None
+    )
     return judged(decoding, known, codes) if probabilities else decoding
 
 
-def marginal(lattice: Lattice, space: StateSpace, known: Known | None = None, probabilities: bool = True) -> Decoding:
+def marginal(
+    lattice: Lattice, space: StateSpace, known: Known | None = None, probabilities: bool = True
+) -> Decoding:
     """The most probable label of every token."""
     known = known or Known(lattice)
     codes = label_marginals(known.sums.nodes, lattice.graph).argmax(axis=1).astype("int32")
@@ -42,12 +50,14 @@ def marginal(lattice: Lattice, space: StateSpace, known: Known | None = None, pr
 
 def scored(codes: Array, space: StateSpace, known: Known, exact: bool = False) -> Decoding:
     """Labels [T] with their probability, and with the score that follows from it."""
-    decoding = Decoding([space.labels[y] for y in codes.tolist()], 0.0, None, exact, 0.0 if exact else None)
+    decoding = Decoding(
+        [space.labels[y] for y in codes.tolist()], 0.0, None, exact, 0.0 if exact else None
+    )
     decoding = judged(decoding, known, codes)
     return decoding._replace(score=(decoding.log_probability or 0.0) + known.sums.log_z)
 
 
-# -- best paths in order ----------------------------------------------------------------------------------------------
+# -- best paths in order ---------------------------------------------------------------------------
 
 
 class SuffixPool(NamedTuple):
@@ -75,7 +85,9 @@ def ranked(lattice: Lattice) -> kernels.Ranked:
     delta = np.empty_like(node)
     prefix_scores(node, arc, graph.blocks, delta)
     blocks = graph.blocks
-    return kernels.Ranked(node, arc, delta, blocks.source_ptr, blocks.source, graph.origin, graph.contexts.base)
+    return kernels.Ranked(
+        node, arc, delta, blocks.source_ptr, blocks.source, graph.origin, graph.contexts.base
+    )
 
 
 def best_paths(lattice: Lattice, n: int) -> tuple[Array, Array]:
@@ -90,7 +102,7 @@ def best_paths(lattice: Lattice, n: int) -> tuple[Array, Array]:
     return paths[:taken], scores[:taken]
 
 
-# -- latent-dynamic inference (Sun & Tsujii 2009, figure 3) -----------------------------------------------------------
+# -- latent-dynamic inference (Sun & Tsujii 2009, figure 3) ----------------------------------------
 
 
 class Listed(NamedTuple):
@@ -103,8 +115,11 @@ class Listed(NamedTuple):
     mass: float
 
 
-def candidates(lattice: Lattice, n: int = N_PATHS, alpha: float = 1.0, time_limit: float | None = None) -> Listed:
-    """Run LDI: n latent paths at most (0: no limit); alpha below 1 loosens the stopping rule (equation 9)."""
+def candidates(
+    lattice: Lattice, n: int = N_PATHS, alpha: float = 1.0, time_limit: float | None = None
+) -> Listed:
+    """Run LDI: n latent paths at most (0: no limit); alpha below 1 loosens the stopping rule
+    (equation 9)."""
     check_whole("n", n, 0)
     n = min(n, 1 << 60)
     if not isinstance(alpha, int | float | np.floating) or not 0 < alpha <= 1:
@@ -119,7 +134,17 @@ def candidates(lattice: Lattice, n: int = N_PATHS, alpha: float = 1.0, time_limi
         taken = int(pool.counts[kernels.TAKEN])
         stop = n if time_limit is None else taken + SLICE if n == 0 else min(n, taken + SLICE)
         status = kernels.latent_dynamic_inference(
-            searched, graph.contexts, pool, graph.label_of_node, log_z, stop, alpha, labels, log_p, slots, BASE
+            searched,
+            graph.contexts,
+            pool,
+            graph.label_of_node,
+            log_z,
+            stop,
+            alpha,
+            labels,
+            log_p,
+            slots,
+            BASE,
         )
         if status == kernels.DONE or (status == kernels.LIMIT and stop == n):
             break
@@ -136,7 +161,9 @@ def candidates(lattice: Lattice, n: int = N_PATHS, alpha: float = 1.0, time_limi
             log_p = np.concatenate([log_p, np.empty_like(log_p)])
             slots = np.full(4 * len(labels), -1, np.int32)
     m = int(pool.counts[kernels.LABELLINGS])
-    return Listed(labels[:m], log_p[:m], log_z, int(pool.counts[kernels.TAKEN]), float(pool.last[1]))
+    return Listed(
+        labels[:m], log_p[:m], log_z, int(pool.counts[kernels.TAKEN]), float(pool.last[1])
+    )
 
 
 def ldi(

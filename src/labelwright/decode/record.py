@@ -10,13 +10,20 @@ from labelwright.corpus.schemes import split_label
 from labelwright.errors import OptionError
 from labelwright.pages import hues_of, mark, tag
 from labelwright.parallel import computed_once
-from labelwright.structures.lattice import Lattice, Posterior, best_path, labelling_weight, posterior
+from labelwright.structures.lattice import (
+    Lattice,
+    Posterior,
+    best_path,
+    labelling_weight,
+    posterior,
+)
 
 MOST = 100_000  # of best paths or labellings: more might not fit into memory
 
 
 class Known:
-    """A lattice with its best path and its sums over all paths, each computed when it is first asked for."""
+    """A lattice with its best path and its sums over all paths, each computed when it is first
+    asked for."""
 
     solved: Any = None  # what the decoder exact found, where it was asked for a batch
 
@@ -40,14 +47,17 @@ class Decoding(NamedTuple):
     score: float  #: of the labelling, before normalisation
     log_probability: float | None  #: log P(labels | sentence); None on models without probabilities
     exact: bool  #: proven to be the most probable labelling
-    gap: float | None  #: 0 when exact; an upper bound on the probability missed; None where the decoder has none
+    #: 0 when exact; an upper bound on the probability missed; None where the decoder has none
+    gap: float | None
     latent_paths: int | None = None  #: latent paths that the decoder ldi looked at
     label_paths: int | None = None  #: labellings met by the decoder ldi
     mass: float | None = None  #: the probability of the labellings that the decoder met
     expansions: int | None = None  #: steps of the search for an exact answer
     confidence: float | None = None  #: of a calibrated model without probabilities
-    status: str | None = None  #: with rules: "optimal", "time limit" or "limit" (of what could be proven)
-    method: str | None = None  #: with rules: "automaton", "search" (of the n best labellings) or "solver"
+    #: with rules: "optimal", "time limit" or "limit" (of what could be proven)
+    status: str | None = None
+    #: with rules: "automaton", "search" (of the n best labellings) or "solver"
+    method: str | None = None
 
     def __repr__(self) -> str:
         known = [f"{name}={value!r}" for name, value in self._asdict().items() if value is not None]
@@ -59,9 +69,19 @@ class Decoding(NamedTuple):
         hues, drawn = hues_of(types), list[str]()
         for label, kind in zip(self.labels, types, strict=True):
             drawn.append(label if label == "O" else mark(label, "", None, {"": hues[kind]}))
-        sure = None if self.log_probability is None else f"probability {float(np.exp(self.log_probability)):.4g}"
+        sure = (
+            None
+            if self.log_probability is None
+            else f"probability {float(np.exp(self.log_probability)):.4g}"
+        )
         sure = f"confidence {self.confidence:.4g}" if self.confidence is not None else sure
-        proof = "proven best" if self.exact else None if self.gap is None else f"gap at most {self.gap:.4g}"
+        proof = (
+            "proven best"
+            if self.exact
+            else None
+            if self.gap is None
+            else f"gap at most {self.gap:.4g}"
+        )
         about = ", ".join(each for each in (sure, proof) if each)
         return tag("div", *(part for each in drawn for part in (each, " ")), tag("small", about))
 
@@ -79,11 +99,14 @@ class NoSumsError(OptionError):
 
 def impossible(sentence: int) -> OptionError:
     """The error for a sentence without any labelling that is allowed."""
-    return OptionError(f"sentence {sentence}: no labelling satisfies the forced labels and the constraints")
+    return OptionError(
+        f"sentence {sentence}: no labelling satisfies the forced labels and the constraints"
+    )
 
 
 def judged(decoding: Decoding, known: Known, codes: NDArray[Any]) -> Decoding:
-    """The record with the labelling's probability; half of the mass is a proof, since no other can have more."""
+    """The record with the labelling's probability; half of the mass is a proof, since no other can
+    have more."""
     weight = labelling_weight(known.lattice, codes)
     log_p = min(0.0, weight - known.sums.log_z) if weight > -np.inf else -np.inf
     if decoding.exact:
@@ -92,7 +115,7 @@ def judged(decoding: Decoding, known: Known, codes: NDArray[Any]) -> Decoding:
     return decoding._replace(log_probability=log_p, exact=p >= 0.5, gap=max(0.0, 1.0 - 2.0 * p))
 
 
-# -- checks of options ------------------------------------------------------------------------------------------------
+# -- checks of options -----------------------------------------------------------------------------
 
 
 def check_decoder(name: str, known: Collection[str]) -> None:
@@ -109,6 +132,8 @@ def check_whole(name: str, value: Any, least: int, most: int | None = None) -> N
 
 
 def check_seconds(value: Any) -> None:
-    number = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+    number = isinstance(value, int | float | np.integer | np.floating) and not isinstance(
+        value, bool
+    )
     if value is not None and not (number and value >= 0):
         raise OptionError(f"time_limit: expected 0 seconds or more, got {value!r}")

@@ -1,7 +1,8 @@
-"""Sums of rows by lists of their numbers: the linear map from weights to rows of scores of tokens, and its adjoint.
+"""Sums of rows by lists of their numbers: the linear map from weights to rows of scores of tokens,
+and its adjoint.
 
-A bag is a list of rows that are summed.  Long ones are cut into pieces, whose sums are summed in turn: frequent
-features neither take longer than others nor are added up in an order that changes.
+A bag is a list of rows that are summed.  Long ones are cut into pieces, whose sums are summed in
+turn: frequent features neither take longer than others nor are added up in an order that changes.
 
 Scores:    weights -> table of features and, from these, of keys -> rows of tokens
 Gradient:  rows of tokens -> sums per feature and key -> sums per feature -> gradient
@@ -23,7 +24,8 @@ PIECE = 64  # rows of a bag that are summed at a time
 
 
 class Bags(NamedTuple):
-    """out[i] = the sum of value * rows[index] over the entries of bag i; arrays, or tensors on a device."""
+    """out[i] = the sum of value * rows[index] over the entries of bag i; arrays, or tensors on a
+    device."""
 
     levels: list[tuple[Tensor, Tensor]]  # index and ptr of pieces, then of their sums
     value: Tensor | None  # of the entries; None: all are one
@@ -35,7 +37,12 @@ class Bags(NamedTuple):
         while np.diff(ptr).max(initial=0) > PIECE:
             n_pieces = -(-np.diff(ptr) // PIECE)
             bag, number = runs_of(np.zeros_like(n_pieces), n_pieces)
-            levels.append((index.astype(np.int32), np.append(ptr[bag] + PIECE * number, ptr[-1]).astype(np.int32)))
+            levels.append(
+                (
+                    index.astype(np.int32),
+                    np.append(ptr[bag] + PIECE * number, ptr[-1]).astype(np.int32),
+                )
+            )
             ptr = offsets_from(n_pieces)
             index = np.arange(ptr[-1])
         levels.append((index.astype(np.int32), ptr.astype(np.int32)))
@@ -61,7 +68,9 @@ class Adjoint(NamedTuple):
     @staticmethod
     def of(n_items: int, ptr: Array, index: Array, value: Array = NO_VALUES) -> "Adjoint":
         """The adjoint of bags."""
-        item, starts, owner, values = Transposer(n_items).transpose(ptr, index.astype(np.int32), value)
+        item, starts, owner, values = Transposer(n_items).transpose(
+            ptr, index.astype(np.int32), value
+        )
         return Adjoint(item.astype(np.int64), Bags.of(starts, owner, values))
 
     def add(self, rows: Tensor, sums: Tensor) -> None:
@@ -73,18 +82,27 @@ class Features:
     """The features on states, pairs or triples."""
 
     def __init__(self, place: Place, incidence: Incidence, cells: Cells, n_codes: int):
-        """Scores are those of `n_codes` states, pairs or triples; tables have the columns of those with weights."""
+        """Scores are those of `n_codes` states, pairs or triples; tables have the columns of those
+        with weights."""
         has_weight, sizes = np.zeros(n_codes, np.bool_), np.diff(cells.ptr)
         has_weight[cells.column] = True
-        used, column, self.width = np.flatnonzero(has_weight), np.cumsum(has_weight) - 1, int(has_weight.sum())
+        used, column, self.width = (
+            np.flatnonzero(has_weight),
+            np.cumsum(has_weight) - 1,
+            int(has_weight.sum()),
+        )
         self.used = None if has_weight.all() else place.tensor(used)
         self.spread = place.tensor(np.where(has_weight, column, self.width))
         incidence = tables_for({"": incidence}, {"": self.width}, shared=SHARED)[""]
         self.n_features, self.n_keys = len(sizes), incidence.n_keys
         self.n_rows = self.n_features + self.n_keys  # of the table, where keys follow features
         lists = incidence.key_ptr, incidence.key_feature
-        self.keys, self.keys_adjoint = mapped((Bags.of(*lists), Adjoint.of(self.n_features, *lists)), place.tensor)
-        self.at = place.tensor(np.repeat(np.arange(len(sizes)), sizes) * self.width + column[cells.column])
+        self.keys, self.keys_adjoint = mapped(
+            (Bags.of(*lists), Adjoint.of(self.n_features, *lists)), place.tensor
+        )
+        self.at = place.tensor(
+            np.repeat(np.arange(len(sizes)), sizes) * self.width + column[cells.column]
+        )
         self.lists = self._lists(incidence)
 
     def _lists(self, incidence: Incidence) -> tuple[Array, Array, Array]:
@@ -112,7 +130,11 @@ class Features:
         if self.n_keys:
             table[self.n_features :] = self.keys.sums(table[: self.n_features])
         rows = tokens.sums(table)
-        return rows if self.used is None else torch.nn.functional.pad(rows, (0, 1)).index_select(1, self.spread)
+        return (
+            rows
+            if self.used is None
+            else torch.nn.functional.pad(rows, (0, 1)).index_select(1, self.spread)
+        )
 
     def collect(self, rows: Tensor, tokens: Adjoint, gradient: Tensor) -> None:
         """Add to the gradient what rows [T, codes] have of each weight."""
@@ -124,7 +146,8 @@ class Features:
 
 
 def lists_of(which: Array, ptr: Array, items: Array, value: Array) -> tuple[Array, Array, Array]:
-    """Some of the lists items[ptr[k]:ptr[k+1]], with the values of their items; an empty `value` stays so."""
+    """Some of the lists items[ptr[k]:ptr[k+1]], with the values of their items; an empty `value`
+    stays so."""
     sizes = np.diff(ptr)[which]
     entries = ranges(ptr[which], sizes)
     return offsets_from(sizes), items[entries], value[entries] if len(value) else value

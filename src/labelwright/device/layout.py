@@ -1,4 +1,5 @@
-"""Training data in time order: all first tokens, all second tokens, and so on; long sentences in blocks."""
+"""Training data in time order: all first tokens, all second tokens, and so on; long sentences in
+blocks."""
 
 from typing import NamedTuple
 
@@ -13,8 +14,8 @@ BLOCK = 64  # tokens of a block, or the root of the longest sentence
 
 
 class Blocks(NamedTuple):
-    """The blocks of long sentences, the longest first; a step from block to block is for those sentences with so many,
-    and has a block and a first row for each of them."""
+    """The blocks of long sentences, the longest first; a step from block to block is for those
+    sentences with so many, and has a block and a first row for each of them."""
 
     rows: list[Array]  # of each step of time, those of the blocks that are still going
     last: Array  # [B]  last row of each
@@ -36,10 +37,15 @@ class Layout(NamedTuple):
 
 
 def lay_out(offsets: Array, cut: bool) -> Layout:
-    """Sentences offsets[n]:offsets[n+1] of at least one token; long ones in blocks where these may be `cut`."""
+    """Sentences offsets[n]:offsets[n+1] of at least one token; long ones in blocks where these may
+    be `cut`."""
     lengths, T = np.diff(offsets), int(offsets[-1])
     longest = int(lengths.max())
-    sizes = np.where(lengths > LONG, -(-lengths // max(BLOCK, int(longest**0.5))), 1) if cut else np.ones_like(lengths)
+    sizes = (
+        np.where(lengths > LONG, -(-lengths // max(BLOCK, int(longest**0.5))), 1)
+        if cut
+        else np.ones_like(lengths)
+    )
     chains = offsets_from(sizes)  # of each sentence
     owner = np.repeat(np.arange(len(lengths)), sizes)
     number = np.arange(chains[-1]) - chains[owner]
@@ -50,11 +56,19 @@ def lay_out(offsets: Array, cut: bool) -> Layout:
     before = np.append(T, row)[plan.token]
     before[row[offsets[:-1]]] = T
     blocks = _blocks(plan.steps, row, bounds, chains) if len(owner) > len(lengths) else None
-    return Layout(plan.token, plan.steps.tolist(), owner[plan.order[plan.rank]], before, row[offsets[1:] - 1], blocks)
+    return Layout(
+        plan.token,
+        plan.steps.tolist(),
+        owner[plan.order[plan.rank]],
+        before,
+        row[offsets[1:] - 1],
+        blocks,
+    )
 
 
 def _blocks(steps: Array, row: Array, bounds: Array, chains: Array) -> Blocks:
-    """The blocks of sentences n, which have the chains chains[n]:chains[n+1]; tokens of c: bounds[c]:bounds[c+1]."""
+    """The blocks of sentences n, which have the chains chains[n]:chains[n+1]; tokens of c:
+    bounds[c]:bounds[c+1]."""
     sizes, lengths, first = np.diff(chains), np.diff(bounds), row[bounds[:-1]]
     chain = np.flatnonzero(np.repeat(sizes > 1, sizes))
     chain = chain[np.argsort(-lengths[chain], kind="stable")]
@@ -68,4 +82,6 @@ def _blocks(steps: Array, row: Array, bounds: Array, chains: Array) -> Blocks:
         forwards.append((block[begin[:n] + k - 1], first[begin[:n] + k]))
         backwards.append((block[end[:n] - k], first[end[:n] - k]))
     onward = chain[~np.isin(chain, end - 1)]
-    return Blocks(rows, row[bounds[chain + 1] - 1], block[onward], first[onward + 1], forwards, backwards)
+    return Blocks(
+        rows, row[bounds[chain + 1] - 1], block[onward], first[onward + 1], forwards, backwards
+    )

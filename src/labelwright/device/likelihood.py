@@ -1,8 +1,9 @@
 """The training objective of CRFs, latent or not, on a device: what learn.objective is on the CPU.
 
-One evaluation, shard by shard:  weights -> rows of scores (bags) -> scores of nodes and arcs -> expected minus observed
-counts (messages) -> rows -> gradient (bags).  This is work of fixed shape, which a GPU records once and replays.
-Sentences whose numbers are too small for scaled probabilities count nothing there, and are added by the CPU.
+One evaluation, shard by shard:  weights -> rows of scores (bags) -> scores of nodes and arcs ->
+expected minus observed counts (messages) -> rows -> gradient (bags).  This is work of fixed shape,
+which a GPU records once and replays. Sentences whose numbers are too small for scaled probabilities
+count nothing there, and are added by the CPU.
 """
 
 import math
@@ -40,15 +41,23 @@ class Shard(NamedTuple):
     weight: Tensor  # [T]  how often the sentence counts
     code: Tensor  # [T]  label or set of labels
     cost: Tensor | None  # [T]  added to the scores of wrong labels
-    path: tuple[Tensor, Tensor] | None  # [T, 1]  nodes and arcs of the labels, where all are known and have one path
+    # [T, 1]  nodes and arcs of the labels, where all are known and have one path
+    path: tuple[Tensor, Tensor] | None
 
 
 class Model:
     """Scores of nodes and arcs from weights and features, and which nodes are impossible."""
 
-    def __init__(self, place: Place, trained: Trained, incidences: dict[str, Incidence], said: Supervision):
+    def __init__(
+        self, place: Place, trained: Trained, incidences: dict[str, Incidence], said: Supervision
+    ):
         space, parameters = trained.space, trained.parameters
-        self.space, self.slices, S, order = space, parameters.slices, space.n_states, space.graph.order
+        self.space, self.slices, S, order = (
+            space,
+            parameters.slices,
+            space.n_states,
+            space.graph.order,
+        )
         self.on_arcs, self.plain = {1: ("edge", "transitions"), 2: ("triple", "triples")}[order]
         self.shape = Shape(order, S, own=self.on_arcs in parameters.cells)
         self.features = {
@@ -62,7 +71,8 @@ class Model:
         self.wrong = place.tensor(~np.tile(allowed, self.shape.n_nodes // S))  # [codes, Q]
 
     def scores(self, weights: Tensor, shard: Shard) -> tuple[Tensor, Tensor]:
-        """The scores of nodes [T, Q], and of arcs [*arcs] or, where every token has its own, [T, *arcs]."""
+        """The scores of nodes [T, Q], and of arcs [*arcs] or, where every token has its own, [T,
+        *arcs]."""
         parts = {
             name: part.scores(weights[self.slices[name]], shard.features[name][0])
             for name, part in self.features.items()
@@ -91,11 +101,14 @@ class Model:
         for name, part in self.features.items():
             part.collect(rows[name], shard.features[name][1], gradient[self.slices[name]])
         for name, each in plain.items():
-            gradient[self.slices[name]] += (each.sum(0, dtype=wide) if each.dim() == 2 else each).to(gradient.dtype)
+            gradient[self.slices[name]] += (
+                each.sum(0, dtype=wide) if each.dim() == 2 else each
+            ).to(gradient.dtype)
 
 
 def _impossible(space: StateSpace, shape: Shape) -> Array:
-    """The nodes [4, Q] that are impossible inside a sentence, at its first token, at its last, and at both."""
+    """The nodes [4, Q] that are impossible inside a sentence, at its first token, at its last, and
+    at both."""
     shut = np.zeros((4, shape.n_nodes // space.n_states, space.n_states), np.bool_)
     if shape.order == 2:
         shut[[0, 2], -1] = shut[[1, 3], :-1] = True
@@ -106,7 +119,8 @@ def _impossible(space: StateSpace, shape: Shape) -> Array:
 
 
 class TorchLikelihood:
-    """minus log-likelihood and its gradient, as LogLikelihood, of vectors on a device; `data` are those of a tagger."""
+    """minus log-likelihood and its gradient, as LogLikelihood, of vectors on a device; `data` are
+    those of a tagger."""
 
     def __init__(self, place: Place, trained: Trained, data: Any, dtype: Any = None):
         self.place, self.vectors, self.dtype, self.trained = (
@@ -118,7 +132,8 @@ class TorchLikelihood:
         self.incidences, self.offsets, self.gold, self.said = data[:4]
         kinds = kinds_of(self.gold, self.offsets, self.said, trained.space.n_labels)
         self.clamped = trained.space.latent or bool((kinds != COMPLETE).any())
-        self.taught = np.flatnonzero(kinds != UNLABELLED)  # all paths agree with what is known of the others
+        # all paths agree with what is known of the others
+        self.taught = np.flatnonzero(kinds != UNLABELLED)
         self.model = model = Model(place, trained, self.incidences, self.said)
         numbers = 2 * sum(part.width for part in model.features.values()) + (
             4 * model.shape.n_arcs if model.shape.own else 0
@@ -137,20 +152,25 @@ class TorchLikelihood:
         made._prepare()
         return made
 
-    # -- layout -----------------------------------------------------------------------------------------------
+    # -- layout ------------------------------------------------------------------------------------
 
     def _prepare(self) -> None:
-        """Lay out the data, take memory, and record an evaluation; in smaller shards where memory is short."""
+        """Lay out the data, take memory, and record an evaluation; in smaller shards where memory
+        is short."""
         place, ends = self.place, offsets_from(np.diff(self.offsets)[self.taught])
         while True:
             try:
                 self.shards = self.shards or place.laid(
                     [self._shard(*cut) for cut in sentence_ranges(ends, self.tokens)]
                 )
-                self.weights, self.gradient = place.zeros(2, self.trained.parameters.n_weights, dtype=self.dtype)
+                self.weights, self.gradient = place.zeros(
+                    2, self.trained.parameters.n_weights, dtype=self.dtype
+                )
                 self.loss = place.zeros(1, dtype=place.wide)
                 self.failed = place.zeros(len(self.taught), dtype=self.dtype)
-                self.stages = place.recorded([partial(self._evaluate, shard) for shard, _ in self.shards])
+                self.stages = place.recorded(
+                    [partial(self._evaluate, shard) for shard, _ in self.shards]
+                )
                 return
             except torch.cuda.OutOfMemoryError:
                 self.shards, self.stages = [], []
@@ -179,7 +199,8 @@ class TorchLikelihood:
         return Shard((begin, end), made, features, ends, weight[made.sentence], code, cost, path)
 
     def _path(self, before: Array, state: Array) -> tuple[Array, Array]:
-        """The nodes and arcs [T, 1] of the path of labels, which are states; arcs into first tokens do not count."""
+        """The nodes and arcs [T, 1] of the path of labels, which are states; arcs into first tokens
+        do not count."""
         T, S = len(state), self.trained.space.n_states
         one = np.append(np.append(state, S)[before], S)  # the state before; S: none
         if self.model.shape.order == 1:
@@ -188,7 +209,7 @@ class TorchLikelihood:
             node, arc = one[:T] * S + state, (one[:T] * (S + 1) + one[before]) * S + state
         return node[:, None], np.where(before < T, arc, 0)[:, None]
 
-    # -- one evaluation ---------------------------------------------------------------------------------------
+    # -- one evaluation ----------------------------------------------------------------------------
 
     def __call__(self, weights: Tensor, gradient: Tensor) -> float:
         """Fill `gradient` and return the loss."""
@@ -204,20 +225,27 @@ class TorchLikelihood:
         return float(loss + self._rest(gradient) if failed else loss)
 
     def _evaluate(self, shard: Shard) -> None:
-        """Add the gradient and the loss of a shard, and note which of its sentences cannot be trusted."""
+        """Add the gradient and the loss of a shard, and note which of its sentences cannot be
+        trusted."""
         model, shape, wide = self.model, self.model.shape, self.place.wide
         layout, weight, path, S = shard.layout, shard.weight, shard.path, model.space.n_states
         node, arc = model.scores(self.weights, shard)
         logs, first = torch.zeros_like(weight), shard.end % 2 == 1
         if path is not None:
             into = (
-                arc.flatten(1).gather(1, path[1])[:, 0] if shape.own else arc.flatten().index_select(0, path[1][:, 0])
+                arc.flatten(1).gather(1, path[1])[:, 0]
+                if shape.own
+                else arc.flatten().index_select(0, path[1][:, 0])
             )
             logs -= weight * (node.gather(1, path[0])[:, 0].to(wide) + into.masked_fill(first, 0))
         arc_top = arc.amax(tuple(range(-len(shape.arcs), 0)), keepdim=True)
         E = (arc - arc_top).exp_().div_(S)
         del arc
-        wrong = model.wrong.index_select(0, shard.code) if self.clamped or shard.cost is not None else None
+        wrong = (
+            model.wrong.index_select(0, shard.code)
+            if self.clamped or shard.cost is not None
+            else None
+        )
         free, top = _exponentials(node, wrong, shard.cost)
         passes, logs = [free], logs + top * weight
         if path is None:
@@ -237,15 +265,22 @@ class TorchLikelihood:
             passes.append(torch.zeros_like(node).scatter_(1, path[0], 1))
             every.append(Sums(one, one, one, one, one))
             arcs = [E, one]
-        counts = Counts(torch.zeros_like(node), torch.zeros_like(E, dtype=None if shape.own else wide))
+        counts = Counts(
+            torch.zeros_like(node), torch.zeros_like(E, dtype=None if shape.own else wide)
+        )
         for sign, psi, e, made in zip((1, -1), passes, arcs, every, strict=True):
             add_posteriors(shape, psi, e, made, sign * weight, lost[:, None], layout.before, counts)
-            logs += sign * weight * (made.scale * made.mass.masked_fill(shard.end < 2, 1)).to(wide).log()
+            logs += (
+                sign
+                * weight
+                * (made.scale * made.mass.masked_fill(shard.end < 2, 1)).to(wide).log()
+            )
         self.loss += logs.masked_fill_(lost, 0).sum()
         model.collect(counts, shard, self.gradient, wide)
 
     def _rest(self, gradient: Tensor) -> float:
-        """Add the gradient of the sentences that failed, and return their loss: by the CPU, which has log space."""
+        """Add the gradient of the sentences that failed, and return their loss: by the CPU, which
+        has log space."""
         n, said, (extractor, space, parameters) = (
             self.taught[self.failed.cpu().numpy() > 0],
             self.said,
@@ -254,8 +289,13 @@ class TorchLikelihood:
         lengths = np.diff(self.offsets)[n]
         token, incidences = ranges(self.offsets[n], lengths), {}
         for name, (keys, key_ptr, key_feature, *lists) in self.incidences.items():
-            incidences[name] = Incidence(keys[token], key_ptr, key_feature, *lists_of(token, *lists))
-        weights = (None if x is None else x[at] for x, at in ((said.of_sentences, n), (said.of_tokens, token)))
+            incidences[name] = Incidence(
+                keys[token], key_ptr, key_feature, *lists_of(token, *lists)
+            )
+        weights = (
+            None if x is None else x[at]
+            for x, at in ((said.of_sentences, n), (said.of_tokens, token))
+        )
         said, model = Supervision(said.sets, *weights), (space, parameters, Workers(None))
         data = incidences, extractor.n_features, offsets_from(lengths), self.gold[token]
         problem = LogLikelihood(*data, *model, np.float64, supervision=said)
@@ -265,7 +305,9 @@ class TorchLikelihood:
         return loss
 
 
-def _exponentials(node: Tensor, wrong: Tensor | None = None, cost: Tensor | None = None) -> tuple[Tensor, Tensor]:
+def _exponentials(
+    node: Tensor, wrong: Tensor | None = None, cost: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
     """exp(node - top) and top [T], the largest score of each row; wrong ones have costs."""
     if cost is not None:
         node = torch.where(wrong, node + cost[:, None].to(node.dtype), node)

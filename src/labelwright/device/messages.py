@@ -1,16 +1,21 @@
-"""Sums over all paths of chains on a device, in scaled probability space (structures.timeorder has the recurrences).
+"""Sums over all paths of chains on a device, in scaled probability space (structures.timeorder has
+the recurrences).
 
-What comes from the left and what comes from the right of a token are kept without its own factor psi_t:
+What comes from the left and what comes from the right of a token are kept without its own factor
+psi_t:
 
-    left_t ~ (psi_{t-1} left_{t-1}) E_t        left_0 = 1        P(q at t) ~ left_t(q) psi_t(q) right_t(q)
-    right_{t-1} ~ E_t (psi_t right_t)          right_T = 1       P(r, s at t-1, t) ~ left psi(r) E(r, s) psi right(s)
+    left_t ~ (psi_{t-1} left_{t-1}) E_t        left_0 = 1
+    right_{t-1} ~ E_t (psi_t right_t)          right_T = 1
 
-Every probability is normalised by its own sum, so that neither direction waits for the other.  The largest number of a
-row is made 1; psi <= 1, and E is divided by the number of states: none grows.
+    P(q at t) ~ left_t(q) psi_t(q) right_t(q)
+    P(r, s at t-1, t) ~ left psi(r) E(r, s) psi right(s)
 
-A long sentence is cut into blocks.  Block k maps what comes from its left to what comes to the next one by a matrix
-M_k [Q, Q]; all of these are made at once, from Q starts each.  A scan over the blocks gives each its left and right,
-and then they are chains as any other.
+Every probability is normalised by its own sum, so that neither direction waits for the other.  The
+largest number of a row is made 1; psi <= 1, and E is divided by the number of states: none grows.
+
+A long sentence is cut into blocks.  Block k maps what comes from its left to what comes to the next
+one by a matrix M_k [Q, Q]; all of these are made at once, from Q starts each.  A scan over the
+blocks gives each its left and right, and then they are chains as any other.
 """
 
 from functools import partial
@@ -27,8 +32,8 @@ AGREE = 1e-3  # the largest relative difference of messages between two blocks
 
 
 class Shape:
-    """Nodes and arcs.  Of order 1, states and pairs [r, s]; of order 2, pairs in a grid [S+1, S], whose last row is
-    that of first tokens, and triples [s, r, u]."""
+    """Nodes and arcs.  Of order 1, states and pairs [r, s]; of order 2, pairs in a grid [S+1, S],
+    whose last row is that of first tokens, and triples [s, r, u]."""
 
     def __init__(self, order: int, S: int, own: bool):
         self.order, self.own = order, own  # has every token its own arcs?
@@ -45,7 +50,9 @@ class Shape:
 
     def codes_of(self, arcs: Tensor) -> Tensor:
         """and back."""
-        return arcs.flatten(-2) if self.order == 1 else arcs[..., :-1, :].transpose(-3, -2).flatten(-3)
+        return (
+            arcs.flatten(-2) if self.order == 1 else arcs[..., :-1, :].transpose(-3, -2).flatten(-3)
+        )
 
     def into(self, E: Tensor, rows: Any) -> Tensor:
         """The arcs into some rows."""
@@ -71,7 +78,9 @@ class Shape:
         """sum_n a[c, n, r] b[c, n, s] [c, *arcs]."""
         if self.order == 1:
             return torch.bmm(a.mT, b)
-        return torch.einsum("cnrs,cnsu->csru", a.unflatten(-1, self.grid), b.unflatten(-1, self.grid)[..., :-1, :])
+        return torch.einsum(
+            "cnrs,cnsu->csru", a.unflatten(-1, self.grid), b.unflatten(-1, self.grid)[..., :-1, :]
+        )
 
     def outer(self, a: Tensor, b: Tensor) -> Tensor:
         """a[n, r] b[n, s] [n, *arcs]."""
@@ -91,7 +100,8 @@ class Sums(NamedTuple):
 
 
 def sums(place: Place, shape: Shape, passes: list[Tensor], E: Tensor, layout: Layout) -> list[Sums]:
-    """Both messages of all tokens, for each psi [T, Q] of `passes`; E [*arcs] serves all tokens, or is [T, *arcs]."""
+    """Both messages of all tokens, for each psi [T, Q] of `passes`; E [*arcs] serves all tokens, or
+    is [T, *arcs]."""
     every = [Sums(*psi.new_ones(2, *psi.shape), *psi.new_ones(3, len(psi))) for psi in passes]
     both, blocks = list(zip(passes, every, strict=True)), layout.blocks
     if blocks is not None:
@@ -100,11 +110,18 @@ def sums(place: Place, shape: Shape, passes: list[Tensor], E: Tensor, layout: La
             right = partial(_scan_right, shape, E, made, layout.before, *transfer)
             place.at_once((partial(_scan_left, made, *transfer), right))
     steps = [
-        (slice(a, a + c - b), slice(b, c)) for a, (b, c) in zip(layout.steps, pairwise(layout.steps[1:]), strict=False)
+        (slice(a, a + c - b), slice(b, c))
+        for a, (b, c) in zip(layout.steps, pairwise(layout.steps[1:]), strict=False)
     ]
     onwards, back = [(x, y, y) for x, y in steps], [(y, x, y) for x, y in reversed(steps)]
-    work = [partial(_run, shape, shape.forwards, psi, E, onwards, made.left, made.scale) for psi, made in both]
-    work += [partial(_run, shape, shape.backwards, psi, E, back, made.right, made.right_scale) for psi, made in both]
+    work = [
+        partial(_run, shape, shape.forwards, psi, E, onwards, made.left, made.scale)
+        for psi, made in both
+    ]
+    work += [
+        partial(_run, shape, shape.backwards, psi, E, back, made.right, made.right_scale)
+        for psi, made in both
+    ]
     place.at_once(tuple(work))
     for psi, made in both:
         if blocks is not None:
@@ -113,7 +130,15 @@ def sums(place: Place, shape: Shape, passes: list[Tensor], E: Tensor, layout: La
     return every
 
 
-def _run(shape: Shape, product: Any, psi: Tensor, E: Tensor, steps: list[Any], message: Tensor, scale: Tensor) -> None:
+def _run(
+    shape: Shape,
+    product: Any,
+    psi: Tensor,
+    E: Tensor,
+    steps: list[Any],
+    message: Tensor,
+    scale: Tensor,
+) -> None:
     """Fill messages and their scales, step by step: from rows to rows, by the arcs into rows."""
     for source, target, into in steps:
         sums = product((psi[source] * message[source])[:, None], shape.into(E, into))[:, 0]
@@ -121,8 +146,11 @@ def _run(shape: Shape, product: Any, psi: Tensor, E: Tensor, steps: list[Any], m
         torch.div(sums, scale[target, None], out=message[target])
 
 
-def _transfers(shape: Shape, psi: Tensor, E: Tensor, blocks: Blocks, wide: Any) -> tuple[Tensor, Tensor]:
-    """The transfer matrices of all blocks [B, Q, Q], and the logarithms [B, Q] by which their rows were scaled."""
+def _transfers(
+    shape: Shape, psi: Tensor, E: Tensor, blocks: Blocks, wide: Any
+) -> tuple[Tensor, Tensor]:
+    """The transfer matrices of all blocks [B, Q, Q], and the logarithms [B, Q] by which their rows
+    were scaled."""
     M = torch.eye(shape.n_nodes, dtype=psi.dtype, device=psi.device).repeat(len(blocks.last), 1, 1)
     logs, least = torch.zeros_like(M[:, 0], dtype=wide), torch.finfo(psi.dtype).tiny
     for before, rows in pairwise(blocks.rows):
@@ -132,7 +160,11 @@ def _transfers(shape: Shape, psi: Tensor, E: Tensor, blocks: Blocks, wide: Any) 
         torch.div(made, scale, out=M[:n])
         logs[:n] += scale[..., 0].to(wide).log()
     M *= psi.index_select(0, blocks.last)[:, None]
-    M.index_copy_(0, blocks.onward, shape.forwards(M.index_select(0, blocks.onward), shape.into(E, blocks.first)))
+    M.index_copy_(
+        0,
+        blocks.onward,
+        shape.forwards(M.index_select(0, blocks.onward), shape.into(E, blocks.first)),
+    )
     return M, logs
 
 
@@ -146,7 +178,9 @@ def _scan_left(made: Sums, blocks: Blocks, M: Tensor, logs: Tensor) -> None:
         made.left.index_copy_(0, row, u)
 
 
-def _scan_right(shape: Shape, E: Tensor, made: Sums, before: Tensor, blocks: Blocks, M: Tensor, logs: Tensor) -> None:
+def _scan_right(
+    shape: Shape, E: Tensor, made: Sums, before: Tensor, blocks: Blocks, M: Tensor, logs: Tensor
+) -> None:
     """right of the last rows of blocks: E z_{k+1}, where z_k = M_k z_{k+1}."""
     z = M.new_ones(len(blocks.backwards[0][0]), M.shape[1])
     for block, row in blocks.backwards:
@@ -162,7 +196,8 @@ def _shifted(score: Tensor, like: Tensor) -> Tensor:
 
 
 def _join(shape: Shape, psi: Tensor, E: Tensor, first: Tensor, before: Tensor, made: Sums) -> None:
-    """The scales from each block to the next: their messages must agree with what the scans said."""
+    """The scales from each block to the next: their messages must agree with what the scans
+    said."""
     ways = (
         (shape.forwards, before, first, made.left, made.scale),
         (shape.backwards, first, before, made.right, made.right_scale),
@@ -183,9 +218,17 @@ class Counts(NamedTuple):
 
 
 def add_posteriors(
-    shape: Shape, psi: Tensor, E: Tensor, made: Sums, weight: Tensor, failed: Tensor, before: Tensor, counts: Counts
+    shape: Shape,
+    psi: Tensor,
+    E: Tensor,
+    made: Sums,
+    weight: Tensor,
+    failed: Tensor,
+    before: Tensor,
+    counts: Counts,
 ) -> None:
-    """Add the probabilities of nodes and arcs, `weight` [T] times; not of rows that failed [T, 1]."""
+    """Add the probabilities of nodes and arcs, `weight` [T] times; not of rows that failed [T,
+    1]."""
     share = (weight / made.mass).to(psi.dtype)
     here = (psi * made.left).masked_fill_(failed, 0)
     counts.nodes.add_((here * made.right).mul_(share[:, None]).masked_fill_(failed, 0))

@@ -1,4 +1,5 @@
-"""Where PyTorch computes: devices by name, what lies there, and work that is recorded once and replayed.
+"""Where PyTorch computes: devices by name, what lies there, and work that is recorded once and
+replayed.
 
 PyTorch is imported here alone, and this only where a device was asked for."""
 
@@ -18,7 +19,8 @@ Array = NDArray[Any]
 Tensor = Any  # torch.Tensor, or None where there is no PyTorch
 Work = Callable[[], Any]
 STREAMS = 3  # chains of work beside the first
-SHARD_BYTES = {"cpu": 1 << 28, "mps": 1 << 30}  # of the numbers of a shard; of a GPU's memory one part in
+# of the numbers of a shard; of a GPU's memory one part in
+SHARD_BYTES = {"cpu": 1 << 28, "mps": 1 << 30}
 PARTS = 8
 ALIGNED = 256  # bytes
 
@@ -29,15 +31,22 @@ class Place:
     def __init__(self, name: str):
         wrong = f"device={name!r}: PyTorch"
         if torch is None:
-            raise OptionError(f"{wrong} is missing; pip install 'labelwright[gpu]', or use device='cpu'")
+            raise OptionError(
+                f"{wrong} is missing; pip install 'labelwright[gpu]', or use device='cpu'"
+            )
         kind, _, number = name.partition(":")
         count = torch.cuda.device_count() if kind == "cuda" and torch.cuda.is_available() else 0
-        if (kind == "cuda" and not count) or (kind == "mps" and not torch.backends.mps.is_available()):
+        if (kind == "cuda" and not count) or (
+            kind == "mps" and not torch.backends.mps.is_available()
+        ):
             raise OptionError(f"{wrong} finds no such device; use device='cpu'")
         if kind == "cuda" and int(number or 0) >= count:
-            raise OptionError(f"{wrong} finds {count} of this kind, which are numbered from 0; use device='cuda'")
+            raise OptionError(
+                f"{wrong} finds {count} of this kind, which are numbered from 0; use device='cuda'"
+            )
         self.name, self.device = name, torch.device("cpu" if name == "torch" else name)
-        self.wide = torch.float32 if kind == "mps" else torch.float64  # what long sums are added up in
+        # what long sums are added up in
+        self.wide = torch.float32 if kind == "mps" else torch.float64
         self.records, self.shard_bytes = kind == "cuda", SHARD_BYTES.get(self.device.type, 0)
         if self.records:
             total = torch.cuda.get_device_properties(self.device).total_memory
@@ -58,19 +67,23 @@ class Place:
         """What to say where memory is short even for the smallest shard."""
         free, total = torch.cuda.mem_get_info(self.device)
         return OptionError(
-            f"device={self.name!r}: out of memory: the {what} need {size / 1e9:.1f} GB, {free / 1e9:.1f} of "
-            f"{total / 1e9:.1f} GB are free; end other programs on it, use a larger min_count, or device='cpu'"
+            f"device={self.name!r}: out of memory: the {what} need {size / 1e9:.1f} GB, "
+            f"{free / 1e9:.1f} of {total / 1e9:.1f} GB are free; end other programs on it, use a "
+            "larger min_count, or device='cpu'"
         )
 
     def laid(self, records: list[Any]) -> list[tuple[Any, Work | None]]:
-        """Records of arrays as records of tensors, and what must be done before each of them is used: nothing; or,
-        where they take more than half of what is free, a copy to where they lie in turn."""
+        """Records of arrays as records of tensors, and what must be done before each of them is
+        used: nothing; or, where they take more than half of what is free, a copy to where they lie
+        in turn."""
         sizes = list(map(_room, records))
         free = torch.cuda.mem_get_info(self.device)[0] / n_processes() if self.records else np.inf
         if 2 * sum(sizes) <= free:
             return [(mapped(record, self.tensor), None) for record in records]
         stage = self.zeros(max(sizes), dtype=torch.uint8)
-        return [self._staged(record, size, stage) for record, size in zip(records, sizes, strict=True)]
+        return [
+            self._staged(record, size, stage) for record, size in zip(records, sizes, strict=True)
+        ]
 
     def _staged(self, record: Any, size: int, stage: Tensor) -> tuple[Any, Work]:
         held, end = torch.zeros(size, dtype=torch.uint8, pin_memory=self.records), 0

@@ -71,13 +71,22 @@ class DeviceVectors(Vectors):
     def advance(self, x: Tensor, direction: Tensor, step: float, out: Tensor) -> None:
         torch.add(x, direction, alpha=step, out=out)
 
-    def differences(self, x: Tensor, old_x: Tensor, g: Tensor, old_g: Tensor, s: Tensor, y: Tensor) -> None:
+    def differences(
+        self, x: Tensor, old_x: Tensor, g: Tensor, old_g: Tensor, s: Tensor, y: Tensor
+    ) -> None:
         torch.sub(x, old_x, out=s)
         torch.sub(g, old_g, out=y)
 
-    def add_ridge(self, x: Tensor, l2: Tensor, gradient: Tensor, direction: Tensor) -> tuple[float, float]:
+    def add_ridge(
+        self, x: Tensor, l2: Tensor, gradient: Tensor, direction: Tensor
+    ) -> tuple[float, float]:
         ridge = l2 * x
         gradient += ridge
-        both = torch.stack([(ridge * x).sum(dtype=self.place.wide), (gradient * direction).sum(dtype=self.place.wide)])
+        both = torch.stack(
+            [
+                (ridge * x).sum(dtype=self.place.wide),
+                (gradient * direction).sum(dtype=self.place.wide),
+            ]
+        )
         squares, slope = both.tolist()
         return squares, slope

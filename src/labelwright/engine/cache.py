@@ -1,12 +1,15 @@
-"""Where machine code is kept: folders that only their owner can write, one file per kernel and signature.
+"""Where machine code is kept: folders that only their owner can write, one file per kernel and
+signature.
 
-A folder is named after a hash of *all* kernel sources (a kernel inlines the kernels it calls, so an edit in one file
-must also forget the others) and of the versions of Numba and Python.  Files appear by an atomic rename, so any number
-of processes may start at once.  Each begins with a checksum: damaged machine code would kill the process.
+A folder is named after a hash of *all* kernel sources (a kernel inlines the kernels it calls, so an
+edit in one file must also forget the others) and of the versions of Numba and Python.  Files appear
+by an atomic rename, so any number of processes may start at once.  Each begins with a checksum:
+damaged machine code would kill the process.
 
-LABELWRIGHT_CACHE names a folder that is looked at first.  It may be read-only and belong to root, as in an image of a
-container.  What it does not hold is compiled and kept in the user's cache folder.  Machine code is code: a folder or
-file that anybody but its owner can write, or whose owner is neither root nor the user, is not read.
+LABELWRIGHT_CACHE names a folder that is looked at first.  It may be read-only and belong to root,
+as in an image of a container.  What it does not hold is compiled and kept in the user's cache
+folder.  Machine code is code: a folder or file that anybody but its owner can write, or whose owner
+is neither root nor the user, is not read.
 """
 
 import functools
@@ -49,7 +52,8 @@ def folders(fingerprint: str) -> list[Path]:
 
 @functools.cache
 def writable_folder(fingerprint: str) -> Path | None:
-    """The folder for new machine code, created where it is missing; None where there is no place for one."""
+    """The folder for new machine code, created where it is missing; None where there is no place
+    for one."""
     for place in _places():
         folder = place / folder_name(fingerprint)
         try:
@@ -58,8 +62,8 @@ def writable_folder(fingerprint: str) -> Path | None:
             if place == _named():
                 why = (error.strerror or "unknown").lower()
                 warnings.warn(
-                    f"labelwright: LABELWRIGHT_CACHE={place} has no machine code for these versions of labelwright, "
-                    f"Numba and Python, and cannot keep any ({why})",
+                    f"labelwright: LABELWRIGHT_CACHE={place} has no machine code for these "
+                    f"versions of labelwright, Numba and Python, and cannot keep any ({why})",
                     RuntimeWarning,
                     stacklevel=2,
                 )
@@ -105,12 +109,17 @@ def _is_trusted(folder: Path) -> bool:
     """May machine code in this folder be run?  A warning says why not."""
     why = why_unsafe(folder)
     if why is not None:
-        warnings.warn(f"labelwright: machine code in {folder} is not used: {why}", RuntimeWarning, stacklevel=2)
+        warnings.warn(
+            f"labelwright: machine code in {folder} is not used: {why}",
+            RuntimeWarning,
+            stacklevel=2,
+        )
     return why is None
 
 
 def why_unsafe(path: Path) -> str | None:
-    """Why machine code at this path must not be run: somebody else could have written it.  None where it may be."""
+    """Why machine code at this path must not be run: somebody else could have written it.  None
+    where it may be."""
     if not hasattr(os, "getuid"):
         return None
     path = path.resolve()
@@ -123,7 +132,8 @@ def why_unsafe(path: Path) -> str | None:
         if ours and status.st_uid not in (0, os.getuid()):
             return f"{part} belongs to another user (uid {status.st_uid})"
         writers = stat.S_IWOTH | (stat.S_IWGRP if ours else 0)
-        sticky = part != path and status.st_mode & stat.S_ISVTX  # nobody can put another folder in its place
+        # nobody can put another folder in its place
+        sticky = part != path and status.st_mode & stat.S_ISVTX
         if status.st_mode & writers and not sticky:
             return f"others can write {part}; run: chmod go-w {part}"
     return None
@@ -134,7 +144,9 @@ def read(file: Path) -> bytes | None:
     try:
         with open(file, "rb") as opened:
             status = os.fstat(opened.fileno())
-            if hasattr(os, "getuid") and (status.st_uid not in (0, os.getuid()) or status.st_mode & 0o022):
+            if hasattr(os, "getuid") and (
+                status.st_uid not in (0, os.getuid()) or status.st_mode & 0o022
+            ):
                 return None
             checksum, code = opened.read(hashlib.sha256().digest_size), opened.read()
     except OSError:

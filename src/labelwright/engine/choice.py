@@ -1,12 +1,14 @@
 """Compiled code or NumPy: which of the two runs the kernels of this process.
 
-LABELWRIGHT_ENGINE is `auto` (the default), `numpy` or `compiled`.  With `auto`, training compiles at once where Numba
-can be imported; requests to a trained tagger are answered by NumPy until enough has come to be worth loading Numba and
-its machine code.  Both ways give the same labels; sums may differ in their last digits.
+LABELWRIGHT_ENGINE is `auto` (the default), `numpy` or `compiled`.  With `auto`, training compiles
+at once where Numba can be imported; requests to a trained tagger are answered by NumPy until enough
+has come to be worth loading Numba and its machine code.  Both ways give the same labels; sums may
+differ in their last digits.
 
-No request waits for machine code: a thread in the background loads Numba, then what kernels were called without.  Each
-kernel changes on its own, at its next call, so its NumPy form must leave behind all that the kernel does.  The command
-line, where nobody waits, loads machine code in the foreground.
+No request waits for machine code: a thread in the background loads Numba, then what kernels were
+called without.  Each kernel changes on its own, at its next call, so its NumPy form must leave
+behind all that the kernel does.  The command line, where nobody waits, loads machine code in the
+foreground.
 """
 
 import gc
@@ -23,8 +25,10 @@ from labelwright.errors import OptionError
 from labelwright.parallel import after_fork, renewed_lock
 
 ENGINES = ("auto", "numpy", "compiled")
-ENOUGH = 150_000  # tokens of a CRF: `tag` takes 2.7 s by NumPy, 3.0 compiled for 95,000; 3.1 and 2.7 for 190,000
-REQUEST = 300  # tokens for which each request counts beside its own: of a short one, a millisecond is saved
+# tokens of a CRF: `tag` takes 2.7 s by NumPy, 3.0 compiled for 95,000; 3.1 and 2.7 for 190,000
+ENOUGH = 150_000
+# tokens for which each request counts beside its own: of a short one, a millisecond is saved
+REQUEST = 300
 BYTES_OF_TOKEN = 200  # bytes of text that take as long to read as a token takes to label
 PAUSE = 0.2  # seconds in which all kernels of a request are called
 
@@ -36,14 +40,16 @@ class _State:
     waiting = False  # because Numba could be loaded, but is not worth it so far
     trying = False  # has a test, or `warmup`, chosen the engine?
     work = 0.0  # tokens so far
-    own_process = False  # is nobody else's code in this process, which might need SciPy, or have somebody wait?
+    # is nobody else's code in this process, which might need SciPy, or have somebody wait?
+    own_process = False
     listeners: list[Callable[[], None]] = []  # noqa: RUF012  one list for the process
     serving = False  # do kernels take machine code where it is loaded, and NumPy elsewhere?
     loader: Thread | None = None  # loads it in the background
     starting, loading = renewed_lock(), renewed_lock()
     restore: Callable[[], None] | None = None  # ends `giving_way`
     importing = Lock()  # of Numba; a forked process finds it held, as Python's own locks are
-    stopped = ""  # why nothing is compiled or loaded any more: kernels without machine code run by NumPy
+    # why nothing is compiled or loaded any more: kernels without machine code run by NumPy
+    stopped = ""
 
 
 def chosen() -> str:
@@ -63,7 +69,11 @@ def why_not_available() -> str:
     """Why nothing can be compiled, and what to do about it; nothing where it can."""
     if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
         return "Numba is switched off by NUMBA_DISABLE_JIT; unset it"
-    return "" if importlib.util.find_spec("numba") else "Numba is not installed; pip install 'labelwright[fast]'"
+    return (
+        ""
+        if importlib.util.find_spec("numba")
+        else "Numba is not installed; pip install 'labelwright[fast]'"
+    )
 
 
 def compiled() -> bool:
@@ -83,7 +93,8 @@ def takes_machine_code() -> bool:
 
 
 def expect(tokens: float) -> None:
-    """Say how much work is about to come, in tokens of a CRF: once it is enough, machine code is loaded."""
+    """Say how much work is about to come, in tokens of a CRF: once it is enough, machine code is
+    loaded."""
     if _State.compiled is None:
         _State.work += tokens + REQUEST
         if _State.work >= ENOUGH and not _State.serving:
@@ -91,8 +102,8 @@ def expect(tokens: float) -> None:
 
 
 def expect_much() -> None:
-    """Say that work is about to come that is worth compiling, as training always is: so the result of training does
-    not depend on what the process did before."""
+    """Say that work is about to come that is worth compiling, as training always is: so the result
+    of training does not depend on what the process did before."""
     if _State.stopped:
         warn_of_numpy(_State.stopped)
     if not compiled() and _State.compiled is None:
@@ -122,8 +133,14 @@ def _loaded(required: bool) -> bool:
             importlib.import_module("labelwright.engine.machine")
     except Exception as why:
         if required:
-            raise OptionError(f"LABELWRIGHT_ENGINE=compiled: Numba cannot be imported ({why})") from None
-        warnings.warn(f"labelwright: Numba cannot be imported ({why}); NumPy is used instead", RuntimeWarning, 3)
+            raise OptionError(
+                f"LABELWRIGHT_ENGINE=compiled: Numba cannot be imported ({why})"
+            ) from None
+        warnings.warn(
+            f"labelwright: Numba cannot be imported ({why}); NumPy is used instead",
+            RuntimeWarning,
+            3,
+        )
         return False
     return True
 
@@ -142,15 +159,18 @@ def stop_compiling(why: object) -> None:
 
 def warn_of_numpy(why: object) -> None:
     line = str(why).strip().partition("\n")[0]  # Numba's messages have many
-    warnings.warn(f"labelwright: no machine code ({line}); NumPy goes on", RuntimeWarning, stacklevel=3)
+    warnings.warn(
+        f"labelwright: no machine code ({line}); NumPy goes on", RuntimeWarning, stacklevel=3
+    )
 
 
-# -- machine code for requests ----------------------------------------------------------------------------------------
+# -- machine code for requests ---------------------------------------------------------------------
 
 
 def start_loading() -> None:
     """Load Numba, and the machine code that kernels want, in the background."""
-    if _State.loader is not None or _State.stopped:  # requests that ask at each call do not wait for one another
+    # requests that ask at each call do not wait for one another
+    if _State.loader is not None or _State.stopped:
         return
     with _State.starting:
         if _State.loader is None and not compiled() and _State.waiting:
@@ -170,7 +190,8 @@ def _load() -> None:
 
 
 def load_wanted(pause: float = 0.0) -> bool:
-    """Load Numba, and the machine code that kernels want; False where they want no more, or get none."""
+    """Load Numba, and the machine code that kernels want; False where they want no more, or get
+    none."""
     time.sleep(pause)
     with _State.loading:
         if not compiled() and _State.waiting and not _State.serving:
@@ -186,8 +207,8 @@ def load_wanted(pause: float = 0.0) -> bool:
 
 @contextmanager
 def giving_way() -> Iterator[None]:
-    """Use Numba while other threads answer requests: they wait less for the GIL, which is handed over sooner, and for
-    the garbage collector, which looks at new objects only."""
+    """Use Numba while other threads answer requests: they wait less for the GIL, which is handed
+    over sooner, and for the garbage collector, which looks at new objects only."""
     interval, freezes = sys.getswitchinterval(), gc.get_freeze_count() == 0
 
     def restore() -> None:
@@ -207,7 +228,8 @@ def giving_way() -> Iterator[None]:
 
 
 def _forget_loader() -> None:
-    """In a process that was forked, other threads stayed behind, and with them imports and locks of Numba."""
+    """In a process that was forked, other threads stayed behind, and with them imports and locks of
+    Numba."""
     if _State.restore is not None:
         _State.restore()
     machine = sys.modules.get("labelwright.engine.machine")
@@ -226,7 +248,8 @@ def is_own_process() -> None:
 
 @contextmanager
 def _no_scipy() -> Iterator[None]:
-    """Let Numba start without SciPy, which it imports where it can for matrix products that no kernel of ours has.
+    """Let Numba start without SciPy, which it imports where it can for matrix products that no
+    kernel of ours has.
 
     That import is a sixth of the time that labelling one sentence takes."""
     if "scipy" in sys.modules:
@@ -257,7 +280,8 @@ def on_switch(tell: Callable[[], None]) -> None:
 
 @contextmanager
 def using(name: str) -> Iterator[None]:
-    """Run kernels by this engine for a while: for tests and for `warmup`, not for several threads."""
+    """Run kernels by this engine for a while: for tests and for `warmup`, not for several
+    threads."""
     before = _State.compiled, _State.trying
     _State.trying = True
     _switch(_loaded(required=True) if name == "compiled" else False)

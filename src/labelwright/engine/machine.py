@@ -1,4 +1,5 @@
-"""Machine code by Numba: the one module that imports it, when the first kernel is to be compiled."""
+"""Machine code by Numba: the one module that imports it, when the first kernel is to be
+compiled."""
 
 import functools
 import importlib
@@ -26,15 +27,16 @@ from numba.extending import intrinsic, typeof_impl
 from labelwright.engine import cache
 from labelwright.engine.choice import giving_way, start_loading, warn_of_numpy
 
-# The cache rests on a few names of Numba that are not public.  These versions were tested; with others the kernels are
-# kept by Numba's own cache.
+# The cache rests on a few names of Numba that are not public.  These versions were tested; with
+# others the kernels are kept by Numba's own cache.
 TESTED = ((0, 60), (0, 68))
 SECONDS = 600  # for which another process may compile
 
 
 @functools.cache
 def register(kernel: type, unsigned: type, prefetch: type) -> None:
-    """Tell Numba what these are inside a kernel: machine code of their own, a type of numbers, and one instruction."""
+    """Tell Numba what these are inside a kernel: machine code of their own, a type of numbers, and
+    one instruction."""
     typeof_impl.register(kernel)(lambda value, _: numba.typeof(value.dispatcher))
     typeof_impl.register(unsigned)(lambda value, _: numba.typeof(value.compiled))
     typeof_impl.register(prefetch)(lambda value, _: numba.typeof(_fetch_ahead))
@@ -66,9 +68,9 @@ def _fetch_ahead(array, *place):  # type: ignore[no-untyped-def]
 class _Compiler(Compiler):  # type: ignore[misc]
     """Gives each kernel copies of its own of the kernels that it calls.
 
-    Numba shares them between all machine code that is loaded, by their names: the first copy serves.  But copies were
-    optimised in different surroundings, and so add in different orders: the last bits of a sum would depend on which
-    kernel this process happened to load first."""
+    Numba shares them between all machine code that is loaded, by their names: the first copy
+    serves.  But copies were optimised in different surroundings, and so add in different orders:
+    the last bits of a sum would depend on which kernel this process happened to load first."""
 
     def __init__(self, typing: Any, target: Any, library: Any, *rest: Any):
         library = library or target.codegen().create_library("kernel")
@@ -87,7 +89,13 @@ class _Compiler(Compiler):  # type: ignore[misc]
 
 def dispatcher(function: Callable[..., Any], fast: set[str], options: dict[str, Any]) -> Any:
     """`function` as Numba compiles it, with its cache."""
-    options = {"nogil": True, "fastmath": fast or False, "error_model": "numpy", "pipeline_class": _Compiler, **options}
+    options = {
+        "nogil": True,
+        "fastmath": fast or False,
+        "error_model": "numpy",
+        "pipeline_class": _Compiler,
+        **options,
+    }
     if not OWN_CACHE:
         return numba.njit(cache=True, **options)(function)
     made = numba.njit(**options)(function)
@@ -95,7 +103,7 @@ def dispatcher(function: Callable[..., Any], fast: set[str], options: dict[str, 
     return made
 
 
-# -- machine code for requests ----------------------------------------------------------------------------------------
+# -- machine code for requests ---------------------------------------------------------------------
 
 
 class _Wanted:
@@ -115,16 +123,21 @@ def want(kernel: Any, arguments: tuple[Any, ...]) -> None:
 
 
 def load_wanted() -> bool:
-    """Load what is wanted; what no cache has is compiled before.  False where there is none, or it failed: a warning
-    says why, and NumPy goes on."""
+    """Load what is wanted; what no cache has is compiled before.  False where there is none, or it
+    failed: a warning says why, and NumPy goes on."""
     wanted = list(_Wanted.signatures.values())[_Wanted.n_loaded :]
     try:
         if missing := _missing(wanted):
             _compile_elsewhere(missing)
             if _missing(missing):
                 folder = cache.writable_folder(fingerprint())
-                none = "no folder can keep it that its owner alone can write; name one with LABELWRIGHT_CACHE"
-                raise OSError(f"{folder} has none for this processor after compiling" if folder else none)
+                none = (
+                    "no folder can keep it that its owner alone can write; name one with "
+                    "LABELWRIGHT_CACHE"
+                )
+                raise OSError(
+                    f"{folder} has none for this processor after compiling" if folder else none
+                )
     except Exception as why:
         _Wanted.failed = True
         warn_of_numpy(why)
@@ -147,30 +160,47 @@ def _missing(wanted: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
     with giving_way(), global_compiler_lock:
         for kernel, signature in wanted:
             made = kernel.dispatcher
-            stored = made.overloads.get(signature) or made._cache.load_overload(signature, made.targetctx)
+            stored = made.overloads.get(signature) or made._cache.load_overload(
+                signature, made.targetctx
+            )
             if stored is None:
                 missing.append((kernel, signature))
             elif signature not in made.overloads:
-                made.targetctx.insert_user_function(stored.entry_point, stored.fndesc, [stored.library])
+                made.targetctx.insert_user_function(
+                    stored.entry_point, stored.fndesc, [stored.library]
+                )
                 made.add_overload(stored)
     return missing
 
 
 def _compile_elsewhere(wanted: list[tuple[Any, Any]]) -> None:
-    """Compile kernels into a cache, by another process: compiling holds the GIL for longer than a request may wait."""
+    """Compile kernels into a cache, by another process: compiling holds the GIL for longer than a
+    request may wait."""
     if "python" not in Path(sys.executable or "").name.lower():
-        raise OSError(f"{sys.executable} is no Python that could compile it; labelwright warmup can")
-    command = [sys.executable, "-P", "-c", "from labelwright.engine import machine; machine.compile_given()"]
-    given = pickle.dumps([(kernel.__module__, kernel.__name__, signature) for kernel, signature in wanted])
+        raise OSError(
+            f"{sys.executable} is no Python that could compile it; labelwright warmup can"
+        )
+    command = [
+        sys.executable,
+        "-P",
+        "-c",
+        "from labelwright.engine import machine; machine.compile_given()",
+    ]
+    given = pickle.dumps(
+        [(kernel.__module__, kernel.__name__, signature) for kernel, signature in wanted]
+    )
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
-    done = subprocess.run(command, input=given, capture_output=True, env=environment, timeout=SECONDS)  # noqa: S603
+    done = subprocess.run(  # noqa: S603
+        command, input=given, capture_output=True, env=environment, timeout=SECONDS
+    )
     if done.returncode:
         raise OSError(done.stderr.decode(errors="replace").strip().rpartition("\n")[2])
     cache.folders.cache_clear()
 
 
 def compile_given() -> None:
-    """Compile the kernels that the standard input lists, as long as the process lives that has asked."""
+    """Compile the kernels that the standard input lists, as long as the process lives that has
+    asked."""
     Thread(target=_end_with, args=[os.getppid()], daemon=True).start()
     if hasattr(os, "nice"):
         os.nice(19)  # requests come first
@@ -184,7 +214,7 @@ def _end_with(parent: int) -> None:
     os._exit(1)
 
 
-# -- the cache --------------------------------------------------------------------------------------------------------
+# -- the cache -------------------------------------------------------------------------------------
 
 
 def _is_tested() -> bool:
@@ -197,8 +227,8 @@ OWN_CACHE = _is_tested()
 if not OWN_CACHE:
     tested = " to ".join(".".join(map(str, version)) for version in TESTED)
     warnings.warn(
-        f"labelwright: Numba {numba.__version__} is not among the tested versions ({tested}); kernels are kept by "
-        "Numba's own cache, and LABELWRIGHT_CACHE is not used",
+        f"labelwright: Numba {numba.__version__} is not among the tested versions ({tested}); "
+        "kernels are kept by Numba's own cache, and LABELWRIGHT_CACHE is not used",
         RuntimeWarning,
         stacklevel=2,
     )
@@ -211,10 +241,14 @@ def fingerprint() -> str:
 
 @functools.cache
 def _tell_once() -> None:
-    """Say in a terminal or at a prompt that kernels are being compiled, which takes half a minute in all."""
-    with suppress(AttributeError, OSError, ValueError):  # there is no standard error, or it is closed
+    """Say in a terminal or at a prompt that kernels are being compiled, which takes half a minute
+    in all."""
+    # there is no standard error, or it is closed
+    with suppress(AttributeError, OSError, ValueError):
         if hasattr(sys, "ps1") or sys.stderr.isatty():
-            sys.stderr.write("labelwright: compiling kernels, once for this version on this machine ...\n")
+            sys.stderr.write(
+                "labelwright: compiling kernels, once for this version on this machine ...\n"
+            )
 
 
 if OWN_CACHE:
@@ -222,7 +256,8 @@ if OWN_CACHE:
     from numba.core.serialize import dumps
 
     class _KernelCache(caching.NullCache):
-        """Numba's cache protocol, one file per function and signature: no index that two processes could race for."""
+        """Numba's cache protocol, one file per function and signature: no index that two processes
+        could race for."""
 
         def __init__(self, function: Callable[..., Any]):
             self._name = f"{function.__module__.rpartition('.')[2]}.{function.__name__}"
@@ -244,7 +279,9 @@ if OWN_CACHE:
         def save_overload(self, sig: Any, data: Any) -> None:
             folder = cache.writable_folder(fingerprint())
             if folder is not None:
-                cache.write(folder / self._file(sig, data.codegen.magic_tuple()), dumps(data._reduce()))
+                cache.write(
+                    folder / self._file(sig, data.codegen.magic_tuple()), dumps(data._reduce())
+                )
 
         def _file(self, signature: Any, target: tuple[Any, ...]) -> str:
             return cache.file_name(self._name, f"{signature} {target}")

@@ -19,7 +19,8 @@ class Versions(NamedTuple):
 
 
 class LabelChange(NamedTuple):
-    """One change of a label in the lower layer, as NN -> VB, with the number of tokens by outcome."""
+    """One change of a label in the lower layer, as NN -> VB, with the number of tokens by
+    outcome."""
 
     before: str
     after: str
@@ -36,7 +37,8 @@ class LabelChange(NamedTuple):
 
 
 def label_changes(lower: Versions, upper: Versions) -> list[LabelChange]:
-    """All changes of labels in the lower layer, the most frequent first, by what changed near them in the upper one.
+    """All changes of labels in the lower layer, the most frequent first, by what changed near them
+    in the upper one.
 
     >>> lower = Versions(gold=[["D", "N", "V"]], before=[["D", "V", "V"]], after=[["D", "N", "V"]])
     >>> upper = Versions(gold=[["B", "I", "O"]], before=[["B", "O", "O"]], after=[["B", "I", "O"]])
@@ -47,10 +49,14 @@ def label_changes(lower: Versions, upper: Versions) -> list[LabelChange]:
     for layer, versions in (("lower", lower), ("upper", upper)):
         for name, labels in zip(Versions._fields, versions, strict=True):
             if [len(sentence) for sentence in labels] != n_tokens:
-                raise CorpusError(f"{layer}, {name}: expected as many labels in every sentence as the gold labels have")
+                raise CorpusError(
+                    f"{layer}, {name}: expected as many labels in every sentence as the gold "
+                    "labels have"
+                )
     seen: dict[tuple[str, str], Counter[str]] = {}
     for low, high in zip(zip(*lower, strict=True), zip(*upper, strict=True), strict=True):
-        gains = [(b == g) - (a == g) for g, a, b in zip(*high, strict=True)]  # 1: became right, -1: became wrong
+        # 1: became right, -1: became wrong
+        gains = [(b == g) - (a == g) for g, a, b in zip(*high, strict=True)]
         for t, (gold, before, after) in enumerate(zip(*low, strict=True)):
             if before == after:
                 continue
@@ -59,5 +65,8 @@ def label_changes(lower: Versions, upper: Versions) -> list[LabelChange]:
             counts["right" if near > 0 else "wrong" if near < 0 else "same"] += 1
             counts["corrected"] += after == gold
             counts["broken"] += before == gold
-    changes = [LabelChange(*pair, *(counts[name] for name in LabelChange._fields[2:])) for pair, counts in seen.items()]
+    changes = [
+        LabelChange(*pair, *(counts[name] for name in LabelChange._fields[2:]))
+        for pair, counts in seen.items()
+    ]
     return sorted(changes, key=lambda change: (-change.n, change.before, change.after))

@@ -1,6 +1,8 @@
-"""The sufficient statistics of all scores and tests: counts of tokens and chunks, sentence by sentence.
+"""The sufficient statistics of all scores and tests: counts of tokens and chunks, sentence by
+sentence.
 
-labels -> Tokens (integer codes) -> Rules (how they are read) -> Counts [P, 3] -> a score is a sum over sentences
+labels -> Tokens (integer codes) -> Rules (how they are read) -> Counts [P, 3] -> a score is a sum
+over sentences
 """
 
 from collections.abc import Iterable, Sequence
@@ -29,7 +31,8 @@ Labels = Iterable[Sequence[str]]  # one sequence of labels per sentence
 
 
 class Tokens(NamedTuple):
-    """The labels of several systems over the same sentences, as integers; row 0 is the gold standard."""
+    """The labels of several systems over the same sentences, as integers; row 0 is the gold
+    standard."""
 
     labels: list[str]  # [L]     distinct labels of all systems
     codes: np.ndarray  # [systems, T]  index into labels
@@ -38,7 +41,8 @@ class Tokens(NamedTuple):
 
 
 class Rules(NamedTuple):
-    """How labels are read: as parts of chunks by their roles, or each token by itself (roles None)."""
+    """How labels are read: as parts of chunks by their roles, or each token by itself (roles
+    None)."""
 
     reading: str
     scheme: str | None
@@ -46,15 +50,18 @@ class Rules(NamedTuple):
 
 
 class Counts(NamedTuple):
-    """Sufficient statistics of a prediction; rows add up, so any sum or resampling of sentences has its score.
+    """Sufficient statistics of a prediction; rows add up, so any sum or resampling of sentences has
+    its score.
 
-    Only the pairs of a sentence and a type that occurs in it are stored: their number is linear in the tokens.
+    Only the pairs of a sentence and a type that occurs in it are stored: their number is linear in
+    the tokens.
     """
 
     types: list[str]  #: [C]     chunk types, or labels where tokens are counted
     sentence: np.ndarray  #: [P]     the sentence of each pair
     type: np.ndarray  #: [P]     its type, an index into types
-    chunks: np.ndarray  #: [P, 3]  its chunks (or tokens): gold, predicted, and in both with the same limits
+    #: [P, 3]  its chunks (or tokens): gold, predicted, and in both with the same limits
+    chunks: np.ndarray
     tokens: np.ndarray  #: [N]     tokens
     correct_tokens: np.ndarray  #: [N]     tokens with the right label
     reading: str  #: "conlleval", "strict" or "token"
@@ -89,7 +96,8 @@ class Counts(NamedTuple):
         return table
 
     def _sums(self, group: np.ndarray, n: int) -> np.ndarray:
-        sums = [np.bincount(group, numbers, minlength=n) for numbers in self.chunks.T]  # exact up to 2**53
+        # exact up to 2**53
+        sums = [np.bincount(group, numbers, minlength=n) for numbers in self.chunks.T]
         return np.stack(sums, axis=1).astype(np.int64)
 
 
@@ -116,12 +124,14 @@ def score_of(gold: int, predicted: int, correct: int) -> Score:
     )
 
 
-def count(gold: Labels, predicted: Labels, reading: str = "conlleval", scheme: str | None = None) -> Counts:
+def count(
+    gold: Labels, predicted: Labels, reading: str = "conlleval", scheme: str | None = None
+) -> Counts:
     """Count gold, predicted and correct chunks and correct tokens of every sentence.
 
-    `reading="conlleval"` takes any mixture of B I O E S labels as the CoNLL script does; `"strict"` counts only chunks
-    whose labels are exactly what the scheme writes; `"token"` counts labels, which is also done where none is a chunk
-    label.
+    `reading="conlleval"` takes any mixture of B I O E S labels as the CoNLL script does; `"strict"`
+    counts only chunks whose labels are exactly what the scheme writes; `"token"` counts labels,
+    which is also done where none is a chunk label.
 
     gold : true labels, a list for each sentence
     predicted : predicted labels, of the same lengths
@@ -137,7 +147,8 @@ def count(gold: Labels, predicted: Labels, reading: str = "conlleval", scheme: s
 
 
 def intern(gold: Labels, **systems: Labels) -> Tokens:
-    """Convert labels to integers, after checking that every system labels the tokens of the gold standard."""
+    """Convert labels to integers, after checking that every system labels the tokens of the gold
+    standard."""
     named: dict[str, list[Sequence[str]]] = {"gold": list(gold)}
     named.update((name, list(sentences)) for name, sentences in systems.items())
     if not named["gold"]:
@@ -146,12 +157,15 @@ def intern(gold: Labels, **systems: Labels) -> Tokens:
     check_known(named["gold"], "gold")
     for name, sentences in named.items():
         if len(sentences) != len(lengths):
-            raise CorpusError(f"{name}: {len(sentences)} sentences, expected {len(lengths)} as in gold")
+            raise CorpusError(
+                f"{name}: {len(sentences)} sentences, expected {len(lengths)} as in gold"
+            )
         unequal = np.flatnonzero(_lengths(name, sentences) != lengths)
         if len(unequal):
             first = unequal[0]
             raise CorpusError(
-                f"{name}: sentence {first} has {len(sentences[first])} labels, expected {lengths[first]} as in gold"
+                f"{name}: sentence {first} has {len(sentences[first])} labels, expected "
+                f"{lengths[first]} as in gold"
             )
     try:
         labels = list(dict.fromkeys(chain.from_iterable(chain.from_iterable(named.values()))))
@@ -164,7 +178,9 @@ def intern(gold: Labels, **systems: Labels) -> Tokens:
     offsets = offsets_from(lengths)
     codes = np.empty((len(named), offsets[-1]), dtype=np.int64)
     for row, sentences in zip(codes, named.values(), strict=True):
-        row[:] = np.fromiter(map(index.__getitem__, chain.from_iterable(sentences)), dtype=np.int64, count=len(row))
+        row[:] = np.fromiter(
+            map(index.__getitem__, chain.from_iterable(sentences)), dtype=np.int64, count=len(row)
+        )
     return Tokens(text_of(labels), codes, offsets, named["gold"])
 
 
@@ -178,7 +194,8 @@ def rules_for(tokens: Tokens, reading: str, scheme: str | None) -> Rules:
     if reading == "token" or not chunks:
         if reading == "strict":
             raise OptionError(
-                "reading: 'strict' needs chunk labels such as B-NP; use 'token' for labels of single tokens"
+                "reading: 'strict' needs chunk labels such as B-NP; use 'token' for labels of "
+                "single tokens"
             )
         return Rules("token", None, None)
     if scheme is None:
@@ -186,7 +203,8 @@ def rules_for(tokens: Tokens, reading: str, scheme: str | None) -> Rules:
         scheme = detect_scheme(present, tokens.gold)
     if reading == "strict" and scheme is None:
         raise OptionError(
-            "reading: 'strict' needs a scheme, and the gold labels show none; set it, as in scheme='iob2'"
+            "reading: 'strict' needs a scheme, and the gold labels show none; set it, as in "
+            "scheme='iob2'"
         )
     return Rules(reading, scheme, roles)
 
@@ -207,7 +225,10 @@ def units_of(tokens: Tokens, rules: Rules, system: int) -> Units:
         return Units(every, every + 1, codes)
     before, after = _neighbours(codes, tokens)
     # Every start has its end: a chunk opens only where none runs on, and closes before the next.
-    first, last = np.flatnonzero(rules.roles.starts(before, codes)), np.flatnonzero(rules.roles.ends(codes, after))
+    first, last = (
+        np.flatnonzero(rules.roles.starts(before, codes)),
+        np.flatnonzero(rules.roles.ends(codes, after)),
+    )
     if rules.reading == "strict":
         misspelt = offsets_from(_misspelt(tokens, rules, system))
         intact = misspelt[last + 1] == misspelt[first]
@@ -231,7 +252,11 @@ def count_system(tokens: Tokens, rules: Rules, system: int) -> Counts:
     correct = matched(gold, predicted)
     lengths = np.diff(tokens.offsets)
     sentence = np.repeat(np.arange(len(lengths)), lengths)  # [T]
-    counted = (gold.first, gold.type), (predicted.first, predicted.type), (gold.first[correct], gold.type[correct])
+    counted = (
+        (gold.first, gold.type),
+        (predicted.first, predicted.type),
+        (gold.first[correct], gold.type[correct]),
+    )
     pairs = [sentence[first] * len(types) + kind for first, kind in counted]
     distinct = np.unique(np.concatenate(pairs))  # [P]
     places = (np.searchsorted(distinct, each) for each in pairs)
@@ -249,7 +274,8 @@ def count_system(tokens: Tokens, rules: Rules, system: int) -> Counts:
 
 
 def _misspelt(tokens: Tokens, rules: Rules, system: int) -> np.ndarray:
-    """Return [T] whether each label differs from what the scheme writes there, computed once per window of three."""
+    """Return [T] whether each label differs from what the scheme writes there, computed once per
+    window of three."""
     assert rules.scheme is not None
     before, after = _neighbours(tokens.codes[system], tokens)
     width = len(tokens.labels) + 1
@@ -260,7 +286,9 @@ def _misspelt(tokens: Tokens, rules: Rules, system: int) -> np.ndarray:
     written = convert(present, None, rules.scheme)
     wrong = np.zeros(len(distinct), dtype=bool)
     for number, (left, label, _) in enumerate(places):
-        wrong[number] = _plain_spelling(written[number][left < width - 1]) != _plain_spelling(tokens.labels[label])
+        wrong[number] = _plain_spelling(written[number][left < width - 1]) != _plain_spelling(
+            tokens.labels[label]
+        )
     return np.asarray(wrong[np.searchsorted(distinct, windows)])
 
 
@@ -287,5 +315,7 @@ def _lengths(name: str, sentences: list[Sequence[str]]) -> np.ndarray:
     for kind in set(map(type, sentences)):
         if issubclass(kind, str) or not hasattr(kind, "__len__"):
             number, wrong = next(pair for pair in enumerate(sentences) if type(pair[1]) is kind)
-            raise CorpusError(f"{name}: sentence {number} is {wrong!r:.40}, expected a list of labels")
+            raise CorpusError(
+                f"{name}: sentence {number} is {wrong!r:.40}, expected a list of labels"
+            )
     return np.fromiter(map(len, sentences), dtype=np.int64, count=len(sentences))

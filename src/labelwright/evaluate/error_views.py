@@ -1,4 +1,5 @@
-"""The analysis of errors as text, as a matrix, and as a page for a browser: tables, and errors in their sentences."""
+"""The analysis of errors as text, as a matrix, and as a page for a browser: tables, and errors in
+their sentences."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -24,7 +25,7 @@ SEEN = "an unseen one", "all seen"
 Facts = Mapping[str, Any]  # what ErrorAnalysis.as_dict returns
 
 
-# -- tables -----------------------------------------------------------------------------------------------------------
+# -- tables ----------------------------------------------------------------------------------------
 
 
 class Table(NamedTuple):
@@ -32,13 +33,15 @@ class Table(NamedTuple):
 
     head: Sequence[str]
     rows: Sequence[Sequence[str]]
-    picks: list[dict[str, str]]  # the errors that a row counts, by their kind, types and text; empty: no rows do
+    # the errors that a row counts, by their kind, types and text; empty: no rows do
+    picks: list[dict[str, str]]
     shares: Sequence[float] = ()  # of each row, of which a page draws bars
     cut: bool = True  # may it have many rows?
 
 
 def tables_of(analysis: Facts) -> list[Table]:
-    """Kinds of errors, types, confusions, phrases, boundaries, seen and unseen tokens, as far as there are any."""
+    """Kinds of errors, types, confusions, phrases, boundaries, seen and unseen tokens, as far as
+    there are any."""
     tables = [*_types_of_errors(analysis), *_phrases(analysis), _vocabulary(analysis)]
     return [table for table in tables if table is not None and table.rows]
 
@@ -48,18 +51,26 @@ def _types_of_errors(analysis: Facts) -> Iterator[Table]:
     kinds, types, is_chunks = analysis["kinds"], analysis["per_type"], analysis["unit"] == "chunk"
     if is_chunks:
         n, meanings = max(1, analysis["n_errors"]), analysis["meanings"]
-        rows = [(kind, f"{k:,}", f"{100 * k / n:.1f} %", meanings[kind]) for kind, k in kinds.items()]
+        rows = [
+            (kind, f"{k:,}", f"{100 * k / n:.1f} %", meanings[kind]) for kind, k in kinds.items()
+        ]
         picks, shares = [{"kind": kind} for kind in kinds], [k / n for k in kinds.values()]
         yield Table(("kind of error", "errors", "share", ""), rows, picks, shares, cut=False)
     if any(types):  # labels such as B, I and O have none
         ranked = sorted(types, key=lambda name: (-sum(types[name][kind] for kind in kinds), name))
         columns = ("gold", "predicted", "correct")
         head = ("chunk" if is_chunks else "label", *columns, *(kinds if is_chunks else ["wrong"]))
-        numbers = [(_named(name), *(f"{types[name][of]:,}" for of in (*columns, *kinds))) for name in ranked]
+        numbers = [
+            (_named(name), *(f"{types[name][of]:,}" for of in (*columns, *kinds)))
+            for name in ranked
+        ]
         yield Table(head, numbers, [{"gold": _named(name)} for name in ranked])
     pairs = analysis["confusions"]
     picks = [_sides(pair) for pair in pairs]
-    counts = [(" -> ".join(pick.values()), f"{pair['n']:,}") for pick, pair in zip(picks, pairs, strict=True)]
+    counts = [
+        (" -> ".join(pick.values()), f"{pair['n']:,}")
+        for pick, pair in zip(picks, pairs, strict=True)
+    ]
     title = f"confused {'types' if is_chunks else 'labels'} (gold -> predicted)"
     yield Table((title, "errors"), counts, picks, [pair["n"] / pairs[0]["n"] for pair in pairs])
 
@@ -74,7 +85,8 @@ def _sides(counted: Facts) -> dict[str, str]:
 
 
 def _phrases(analysis: Facts) -> Iterator[Table]:
-    """Phrases that are missed or invented, or tokens, the most frequent first; and tokens at wrong boundaries."""
+    """Phrases that are missed or invented, or tokens, the most frequent first; and tokens at wrong
+    boundaries."""
     titles = {"missed": "missed most often", "invented": "invented most often", "label": "tokens"}
     for kind, title in titles.items():
         phrases, only = analysis["phrases"].get(kind, ()), {} if kind == "label" else {"kind": kind}
@@ -83,7 +95,9 @@ def _phrases(analysis: Facts) -> Iterator[Table]:
         rows: list[Sequence[str]] = []
         for each in phrases:
             counts = f"{each['n']:,}", f"{each['total']:,}"
-            rows.append((shortened(each["text"], WIDEST), " -> ".join(_sides(each).values()), *counts))
+            rows.append(
+                (shortened(each["text"], WIDEST), " -> ".join(_sides(each).values()), *counts)
+            )
         if not any(analysis["per_type"]):
             head, rows = (head[0], *head[2:]), [(row[0], *row[2:]) for row in rows]
         yield Table(head, rows, [only | {"text": each["text"]} | _sides(each) for each in phrases])
@@ -94,22 +108,31 @@ def _phrases(analysis: Facts) -> Iterator[Table]:
 
 
 def _vocabulary(analysis: Facts) -> Table | None:
-    """Scores of chunks (or tokens) without and with a token that is new; a dash where a share is of nothing."""
+    """Scores of chunks (or tokens) without and with a token that is new; a dash where a share is of
+    nothing."""
     if analysis["vocabulary"] is None:
         return None
     chunks, rows = analysis["unit"] == "chunk", []
-    names = ("only seen tokens", "with an unseen token") if chunks else ("seen tokens", "unseen tokens")
-    for name, score in zip(names, map(analysis["vocabulary"].__getitem__, ("seen", "unseen")), strict=True):
+    names = (
+        ("only seen tokens", "with an unseen token") if chunks else ("seen tokens", "unseen tokens")
+    )
+    for name, score in zip(
+        names, map(analysis["vocabulary"].__getitem__, ("seen", "unseen")), strict=True
+    ):
         counts = [score[column] for column in ("gold", "predicted", "correct")]
         of = {"precision": counts[1], "recall": counts[0], "f1": counts[0] + counts[1]}
         shares = [f"{100 * score[share]:.2f}" if n else "-" for share, n in of.items()]
         rows.append((name, *(f"{n:,}" for n in counts), *shares))
     if chunks:
-        return Table(("", "gold", "predicted", "correct", "precision", "recall", "f1"), rows, [], cut=False)
-    return Table(("", "gold", "correct", "accuracy"), [(r[0], r[1], r[3], r[4]) for r in rows], [], cut=False)
+        return Table(
+            ("", "gold", "predicted", "correct", "precision", "recall", "f1"), rows, [], cut=False
+        )
+    return Table(
+        ("", "gold", "correct", "accuracy"), [(r[0], r[1], r[3], r[4]) for r in rows], [], cut=False
+    )
 
 
-# -- confusion --------------------------------------------------------------------------------------------------------
+# -- confusion -------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +140,8 @@ class ConfusionMatrix:
     """How often a type (or label) was predicted for each gold one; `str(matrix)` is a table."""
 
     types: list[str]  #: [C]  chunk types, or labels where there are no chunks
-    counts: NDArray[np.int64]  #: [C + 1, C + 1]  gold by predicted; the last row: invented, the last column: missed
+    #: [C + 1, C + 1]  gold by predicted; the last row: invented, the last column: missed
+    counts: NDArray[np.int64]
 
     def as_dict(self) -> dict[str, Any]:
         """Return the types and the rows of counts as lists."""
@@ -125,18 +149,26 @@ class ConfusionMatrix:
 
     def __str__(self) -> str:
         names, counts = _grouped(self, IN_TEXT)
-        rows = [(name, *(str(n or "") for n in row)) for name, row in zip(names, counts, strict=True)]
+        rows = [
+            (name, *(str(n or "") for n in row)) for name, row in zip(names, counts, strict=True)
+        ]
         return "\n".join(align([("gold \\ predicted", *names), *rows]))
 
 
 def _grouped(matrix: ConfusionMatrix, most: int) -> tuple[list[str], list[list[int]]]:
-    """The names and the counts of so many types with the most errors, of all others as one, and of none."""
+    """The names and the counts of so many types with the most errors, of all others as one, and of
+    none."""
     n, counts = len(matrix.types), matrix.counts
     wrong = counts.sum(axis=0) + counts.sum(axis=1) - 2 * counts.diagonal()
     alone = np.sort(np.argsort(-wrong[:n], kind="stable")[:most]).tolist()
-    groups = {_named(matrix.types[i]): [i] for i in alone} | {OTHERS: sorted({*range(n)} - {*alone}), NONE: [n]}
+    groups = {_named(matrix.types[i]): [i] for i in alone} | {
+        OTHERS: sorted({*range(n)} - {*alone}),
+        NONE: [n],
+    }
     groups = {name: at for name, at in groups.items() if counts[at].any() or counts[:, at].any()}
-    return list(groups), [[int(counts[np.ix_(a, b)].sum()) for b in groups.values()] for a in groups.values()]
+    return list(groups), [
+        [int(counts[np.ix_(a, b)].sum()) for b in groups.values()] for a in groups.values()
+    ]
 
 
 def confusion_matrix(analysis: Facts) -> ConfusionMatrix:
@@ -151,7 +183,7 @@ def confusion_matrix(analysis: Facts) -> ConfusionMatrix:
     return ConfusionMatrix(list(place), counts)
 
 
-# -- text -------------------------------------------------------------------------------------------------------------
+# -- text ------------------------------------------------------------------------------------------
 
 
 def text_of(analysis: Facts, top: int = 10, examples: int = 10) -> list[str]:
@@ -172,19 +204,28 @@ def text_of(analysis: Facts, top: int = 10, examples: int = 10) -> list[str]:
         new = ", with an unseen token" if error["unseen"] else ""
         lines.append(f"sentence {error['sentence']}: {error['kind']}{new}")
         words = analysis["sentences"].get(str(error["sentence"]))
-        lines += [f"  {side:9}  {_in_context(words, error[side])}" for side in SIDES if error[side] is not None]
+        lines += [
+            f"  {side:9}  {_in_context(words, error[side])}"
+            for side in SIDES
+            if error[side] is not None
+        ]
     return lines
 
 
 def _totals(analysis: Facts) -> str:
     total, unit = analysis["total"], analysis["unit"]
-    counts = f"{total['gold']:,} gold {unit}s, {total['predicted']:,} predicted, {total['correct']:,} correct"
+    counts = (
+        f"{total['gold']:,} gold {unit}s, {total['predicted']:,} predicted, {total['correct']:,} "
+        "correct"
+    )
     return f"{counts}; {analysis['n_errors']:,} errors"
 
 
 def striking(analysis: Facts, n: int) -> list[int]:
     """The sentences of the first examples, in their order."""
-    return sorted(list(dict.fromkeys(error["sentence"] for error in _in_turn(analysis["errors"])))[:n])
+    return sorted(
+        list(dict.fromkeys(error["sentence"] for error in _in_turn(analysis["errors"])))[:n]
+    )
 
 
 def _in_turn(errors: Sequence[Facts]) -> list[Facts]:
@@ -199,7 +240,8 @@ def _in_turn(errors: Sequence[Facts]) -> list[Facts]:
 
 
 def _certainty(error: Facts) -> float:
-    """How certain the model was of an error: the probability of what it predicted, or that nothing is there."""
+    """How certain the model was of an error: the probability of what it predicted, or that nothing
+    is there."""
     gold, predicted = error["gold"], error["predicted"]
     if predicted is not None:
         return float(predicted["probability"] or 0.0)
@@ -220,20 +262,25 @@ def _in_context(words: Sequence[str] | None, span: Facts) -> str:
 
 def _place(span: Facts) -> str:
     """Where a chunk is, where its words are not known."""
-    return f"tokens {span['start']} to {span['end'] - 1}{': ' if span['type'] else ''}{span['type']}"
+    return (
+        f"tokens {span['start']} to {span['end'] - 1}{': ' if span['type'] else ''}{span['type']}"
+    )
 
 
-# -- page -------------------------------------------------------------------------------------------------------------
+# -- page ------------------------------------------------------------------------------------------
 
 
 def page(analyses: Mapping[str, Facts], title: str = "Errors") -> str:
-    """The page of one analysis (`ErrorAnalysis.as_dict`), or of several, by the layer of a cascade."""
+    """The page of one analysis (`ErrorAnalysis.as_dict`), or of several, by the layer of a
+    cascade."""
     return pages.page(title, [], [section(analyses)])
 
 
 def section(analyses: Mapping[str, Facts]) -> Section:
     """Tables whose rows choose errors, and the errors, to be filtered, sorted and searched."""
-    return Section("Errors", {name: _part(analysis) for name, analysis in analyses.items()}, PROGRAM)
+    return Section(
+        "Errors", {name: _part(analysis) for name, analysis in analyses.items()}, PROGRAM
+    )
 
 
 def _part(analysis: Facts) -> Html:
@@ -243,15 +290,26 @@ def _part(analysis: Facts) -> Html:
     score = f"{100 * total['f1' if chunks else 'recall']:.2f}" if of else "-"
     form = [
         _choice("kind", "kind of error", analysis["kinds"]),
-        *(_choice(side, side, map(_named, analysis["per_type"])) for side in SIDES if any(analysis["per_type"])),
+        *(
+            _choice(side, side, map(_named, analysis["per_type"]))
+            for side in SIDES
+            if any(analysis["per_type"])
+        ),
         _choice("unseen", "tokens", SEEN) if analysis["vocabulary"] else None,
         _choice("order", "order", ("most certain first", "closest calls first"), "by sentence"),
-        tag("label", "search", tag("input", name="text", type="search", placeholder="phrase or sentence")),
+        tag(
+            "label",
+            "search",
+            tag("input", name="text", type="search", placeholder="phrase or sentence"),
+        ),
         tag("button", "clear", type="reset"),
         tag("output", aria_live="polite"),
     ]
     hues = hues_of(map(_named, analysis["per_type"]))
-    errors = [_article(error, analysis["sentences"].get(str(error["sentence"])), hues) for error in analysis["errors"]]
+    errors = [
+        _article(error, analysis["sentences"].get(str(error["sentence"])), hues)
+        for error in analysis["errors"]
+    ]
     tables = [_panel(table, analysis["meanings"]) for table in tables_of(analysis)]
     return tag(
         "div",
@@ -265,33 +323,53 @@ def _part(analysis: Facts) -> Html:
 
 
 def _confusion(analysis: Facts) -> Html | None:
-    """The confusion matrix as a coloured table whose cells choose errors; what is right but for its boundaries has a
-    column of its own."""
+    """The confusion matrix as a coloured table whose cells choose errors; what is right but for its
+    boundaries has a column of its own."""
     types, chunks = analysis["per_type"], analysis["unit"] == "chunk"
     if not any(types) or len(types) < 2:
         return None
     names, counts = _grouped(confusion_matrix(analysis), IN_PAGE)
-    last, apart = len(names) - (NONE in names), {_named(name): of.get("boundary", 0) for name, of in types.items()}
-    heads = [*names[:last], *(["boundary"] if chunks else []), *(["missed"] if NONE in names else [])]
+    last, apart = (
+        len(names) - (NONE in names),
+        {_named(name): of.get("boundary", 0) for name, of in types.items()},
+    )
+    heads = [
+        *names[:last],
+        *(["boundary"] if chunks else []),
+        *(["missed"] if NONE in names else []),
+    ]
     rows = [tag("tr", *(tag("th", name, scope="col") for name in ("gold \\ predicted", *heads)))]
     for gold, row in zip(names, counts, strict=True):
         own = apart.get(gold, 0)
-        parts = [(n - own * (gold == of), _pick(gold, of)) for n, of in zip(row, names, strict=True)]
+        parts = [
+            (n - own * (gold == of), _pick(gold, of)) for n, of in zip(row, names, strict=True)
+        ]
         if chunks:
             parts.insert(last, (own, {"gold": gold, "kind": "boundary"}))
         drawn = [_count(n, n / max(1, sum(row)), pick) for n, pick in parts]
         rows.append(tag("tr", tag("th", "invented" if gold == NONE else gold, scope="row"), *drawn))
     note = f"The {IN_PAGE} with the most errors. " if len(types) > IN_PAGE else ""
-    note += "The darker, the larger its share of the row; a click on a wrong count shows these errors."
+    note += (
+        "The darker, the larger its share of the row; a click on a wrong count shows these errors."
+    )
     matrix = tag("div", tag("table", *rows, class_="confusion"), class_="scroll")
-    return tag("div", tag("h3", "Confusion matrix"), matrix, tag("p", note, class_="quiet"), class_="panel wide")
+    return tag(
+        "div",
+        tag("h3", "Confusion matrix"),
+        matrix,
+        tag("p", note, class_="quiet"),
+        class_="panel wide",
+    )
 
 
 def _pick(gold: str, predicted: str) -> dict[str, str] | None:
-    """What chooses the errors of a cell; nothing where several types are one, None where it is right."""
+    """What chooses the errors of a cell; nothing where several types are one, None where it is
+    right."""
     if gold == predicted:
         return None
-    sides = {side: name for side, name in zip(SIDES, (gold, predicted), strict=True) if name != NONE}
+    sides = {
+        side: name for side, name in zip(SIDES, (gold, predicted), strict=True) if name != NONE
+    }
     kind = {} if len(sides) == 2 else {"kind": "missed" if "gold" in sides else "invented"}
     return {} if OTHERS in sides.values() else sides | kind
 
@@ -299,9 +377,14 @@ def _pick(gold: str, predicted: str) -> dict[str, str] | None:
 def _count(n: int, share: float, pick: Mapping[str, str] | None) -> Html:
     if not n:
         return tag("td", "·", class_="quiet")
-    given: dict[str, Any] = {"class_": "right" if pick is None else "wrong", "style": f"--share:{share:.3f}"}
+    given: dict[str, Any] = {
+        "class_": "right" if pick is None else "wrong",
+        "style": f"--share:{share:.3f}",
+    }
     if pick:
-        given |= {"class_": "wrong pick", "tabindex": 0} | {f"data_{key}": value for key, value in pick.items()}
+        given |= {"class_": "wrong pick", "tabindex": 0} | {
+            f"data_{key}": value for key, value in pick.items()
+        }
     return tag("td", f"{n:,}", title=f"{100 * share:.1f} % of the row", **given)
 
 
@@ -337,7 +420,9 @@ def _article(error: Facts, words: Sequence[str] | None, hues: Mapping[str, int])
         shown = tag("span", _place(span))
         if words is not None:
             shown = marked_words(
-                words, [Span(span["start"], span["end"], _named(span["type"]), span["probability"])], hues
+                words,
+                [Span(span["start"], span["end"], _named(span["type"]), span["probability"])],
+                hues,
             )
         lines.append(tag("div", tag("small", side), shown, class_="side"))
     about = tag("p", f"sentence {error['sentence']} ", tag("b", error["kind"]))
@@ -359,13 +444,17 @@ PROGRAM = """
 const PAGE = 100;  // errors that are shown at first, and with each "show more"
 for (const form of document.forms) {
   const layer = form.closest(".layer"), fields = form.elements, box = form.nextElementSibling;
-  const more = layer.querySelector(".more"), all = [...layer.querySelector("template").content.children];
+  const more = layer.querySelector(".more");
+  const all = [...layer.querySelector("template").content.children];
   const texts = new Map(all.map(error => [error, [error.dataset.text,
-    ...[...error.querySelectorAll(".side > span")].map(line => line.textContent)].join(" ").toLowerCase()]));
+    ...[...error.querySelectorAll(".side > span")].map(line => line.textContent)
+  ].join(" ").toLowerCase()]));
   let shown = PAGE;
-  const fits = (error, name) => !fields[name] || !fields[name].value || error.dataset[name] === fields[name].value;
+  const fits = (error, name) =>
+    !fields[name] || !fields[name].value || error.dataset[name] === fields[name].value;
   const draw = () => {
-    const text = fields.text.value.trim().toLowerCase(), order = ["", "certain", "close"][fields.order.selectedIndex];
+    const text = fields.text.value.trim().toLowerCase();
+    const order = ["", "certain", "close"][fields.order.selectedIndex];
     const rows = all.filter(error => texts.get(error).includes(text)
       && ["kind", "gold", "predicted", "unseen"].every(name => fits(error, name)));
     if (order) rows.sort((a, b) => a.dataset[order] - b.dataset[order]);

@@ -1,7 +1,8 @@
 """Further scores of one prediction: partial matches, and every document by itself.
 
-Chunks are paired as `errors` pairs them: each with one at most, first those with the same boundaries, then those of the
-same type, then those that share the most tokens.  The kinds of errors are all that partial scores need:
+Chunks are paired as `errors` pairs them: each with one at most, first those with the same
+boundaries, then those of the same type, then those that share the most tokens.  The kinds of errors
+are all that partial scores need:
 
               correct            incorrect             partial             missed   spurious
     strict    correct            all other pairs                           missed   invented
@@ -21,7 +22,8 @@ from labelwright.wording import align
 
 
 class PartialScore(NamedTuple):
-    """Precision, recall and F1 of chunks, some of which are half right, as in MUC and SemEval 2013 (task 9.1)."""
+    """Precision, recall and F1 of chunks, some of which are half right, as in MUC and SemEval 2013
+    (task 9.1)."""
 
     precision: float  #: (correct + partial / 2) / all predicted chunks
     recall: float  #: (correct + partial / 2) / all gold chunks
@@ -44,9 +46,12 @@ class DocumentScore(NamedTuple):
 
 
 def partial_scores(analysis: ErrorAnalysis) -> dict[str, PartialScore]:
-    """The scores strict, exact (boundaries alone), partial (other boundaries count half) and type (any overlap)."""
+    """The scores strict, exact (boundaries alone), partial (other boundaries count half) and type
+    (any overlap)."""
     if analysis.unit != "chunk":
-        raise OptionError("partial: the labels are no chunk labels such as B-NP, and no token is partly right")
+        raise OptionError(
+            "partial: the labels are no chunk labels such as B-NP, and no token is partly right"
+        )
     kinds, right = analysis.kinds, analysis.total.correct
     apart = kinds["boundary"] + kinds["type+boundary"]
     pairs = {  # correct, incorrect, partial
@@ -58,18 +63,23 @@ def partial_scores(analysis: ErrorAnalysis) -> dict[str, PartialScore]:
     scores = {}
     for name, (correct, incorrect, partial) in pairs.items():
         # in halves, so that what is counted is whole
-        score = score_of(2 * analysis.total.gold, 2 * analysis.total.predicted, 2 * correct + partial)
+        score = score_of(
+            2 * analysis.total.gold, 2 * analysis.total.predicted, 2 * correct + partial
+        )
         counts = correct, incorrect, partial, kinds["missed"], kinds["invented"]
         scores[name] = PartialScore(*score[:3], *counts)
     return scores
 
 
 def document_scores(tokens: Tokens, rules: Rules, documents: Sequence[int]) -> list[DocumentScore]:
-    """The scores of documents that begin with these sentences; what is before the first is a document, too."""
+    """The scores of documents that begin with these sentences; what is before the first is a
+    document, too."""
     counts, n = count_system(tokens, rules, 1), len(tokens.offsets) - 1
     begins = sorted({0, *map(int, documents)})
     if begins[0] < 0 or begins[-1] >= n:
-        raise OptionError(f"documents: expected numbers of sentences from 0 to {n - 1}, got {begins[-1]}")
+        raise OptionError(
+            f"documents: expected numbers of sentences from 0 to {n - 1}, got {begins[-1]}"
+        )
     by_sentence, scores = counts.by_sentence(), []
     for a, b in pairwise([*begins, n]):
         n_tokens = int(counts.tokens[a:b].sum())
@@ -81,7 +91,9 @@ def document_scores(tokens: Tokens, rules: Rules, documents: Sequence[int]) -> l
 
 def document_lines(scores: Sequence[DocumentScore]) -> list[str]:
     """A table of documents; the number of a document counts from 1."""
-    rows: list[tuple[str, ...]] = [("document", "precision", "recall", "f1", "token accuracy", "sentences", "tokens")]
+    rows: list[tuple[str, ...]] = [
+        ("document", "precision", "recall", "f1", "token accuracy", "sentences", "tokens")
+    ]
     for number, score in enumerate(scores, 1):
         shares = [*(score.chunks[:3] if score.chunks else ("", "", "")), score.token_accuracy]
         shown = [share if isinstance(share, str) else f"{100 * share:.2f}" for share in shares]

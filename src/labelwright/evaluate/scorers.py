@@ -1,4 +1,5 @@
-"""Scorers for `scoring=` of `score`, scikit-learn's tools and ProgressiveSearch: scorer(tagger, X, y) is a number.
+"""Scorers for `scoring=` of `score`, scikit-learn's tools and ProgressiveSearch: scorer(tagger, X,
+y) is a number.
 
 tagger.score(X, y, scoring=macro_f1)
 GridSearchCV(CRF(), {"l2": [0.1, 1.0]}, scoring=chunk_f1)
@@ -29,7 +30,9 @@ class Scorer:
         check_known(gold, self.name)
         score = attrgetter(self.measure)(evaluate(gold, predicted))
         if score is None:
-            raise OptionError(f"{self.name}: the labels are no chunk labels such as B-NP; use token_accuracy")
+            raise OptionError(
+                f"{self.name}: the labels are no chunk labels such as B-NP; use token_accuracy"
+            )
         return float(score)
 
     def of_layer(self, layer: str) -> "Scorer":
@@ -48,7 +51,9 @@ class Scorer:
             return gold, predicted
         layer = next(reversed(predicted)) if self.layer is None else self.layer
         if layer not in predicted:
-            raise OptionError(f"{self.name}: no layer {layer!r}, expected one of {', '.join(predicted)}")
+            raise OptionError(
+                f"{self.name}: no layer {layer!r}, expected one of {', '.join(predicted)}"
+            )
         gold = X.column(layer) if y is None else labels_by_layer(y, list(predicted))[layer]
         return gold, predicted[layer]
 
@@ -63,8 +68,11 @@ NAMED = {"f1": chunk_f1, "accuracy": token_accuracy, "sentence": sentence_accura
 
 
 def scorer_of(scoring: Scoring) -> Callable[[Any, Any, Any], float]:
-    """The scorer that a name stands for; a callable is one, and None is F1 where labels make chunks, else accuracy."""
+    """The scorer that a name stands for; a callable is one, and None is F1 where labels make
+    chunks, else accuracy."""
     scorer = NAMED.get(scoring) if isinstance(scoring, str) else scoring or Scorer("score", "score")
     if not callable(scorer):
-        raise OptionError(f"scoring: expected one of {', '.join(NAMED)}, or a callable, got {scoring!r}")
+        raise OptionError(
+            f"scoring: expected one of {', '.join(NAMED)}, or a callable, got {scoring!r}"
+        )
     return scorer

@@ -29,12 +29,14 @@ DIGITS = 12  # to which differences of scores are equal: those after them are ro
 
 
 class McNemar(NamedTuple):
-    """How often exactly one of two systems is right, and how probable so uneven a split is if they are equally good."""
+    """How often exactly one of two systems is right, and how probable so uneven a split is if they
+    are equally good."""
 
     unit: str  #: "token", "sentence" or "chunk" (gold chunks found or not)
     only_a: int  #: a right, b wrong
     only_b: int  #: b right, a wrong
-    statistic: float  #: the smaller of the two when exact, else chi-square with continuity correction
+    #: the smaller of the two when exact, else chi-square with continuity correction
+    statistic: float
     p_value: float  #: two-sided
     exact: bool  #: binomial test, not its chi-square approximation
 
@@ -44,8 +46,10 @@ class Bootstrap(NamedTuple):
 
     metric: str  #: "f1", "accuracy" or "sentence"
     delta: float  #: score of b minus score of a
-    interval: tuple[float, float]  #: 95 % interval around delta; without 0 exactly where p_value is below 0.05
-    p_value: float  #: two-sided: how often chance alone shifts the difference as far as it is from 0
+    #: 95 % interval around delta; without 0 exactly where p_value is below 0.05
+    interval: tuple[float, float]
+    #: two-sided: how often chance alone shifts the difference as far as it is from 0
+    p_value: float
     samples: int  #: how many samples of sentences were drawn
 
 
@@ -61,7 +65,11 @@ class Comparison:
 
     def as_dict(self) -> dict[str, Any]:
         """Return both reports and both tests as plain dicts, numbers and strings."""
-        return {"names": list(self.names)} | dict(plain(self)) | {"a": self.a.as_dict(), "b": self.b.as_dict()}
+        return (
+            {"names": list(self.names)}
+            | dict(plain(self))
+            | {"a": self.a.as_dict(), "b": self.b.as_dict()}
+        )
 
     def __str__(self) -> str:
         """Return the scores of both, their differences, and the results of the tests."""
@@ -69,7 +77,9 @@ class Comparison:
         for name in ("precision", "recall", "f1", "token_accuracy", "sentence_accuracy"):
             left, right = getattr(self.a, name), getattr(self.b, name)
             if left is not None:
-                rows.append((name.replace("_", " "), percent(left), percent(right), _signed(right - left)))
+                rows.append(
+                    (name.replace("_", " "), percent(left), percent(right), _signed(right - left))
+                )
         test, drawn = self.mcnemar, self.bootstrap
         low, high = map(_signed, drawn.interval)
         way = "exact binomial" if test.exact else f"chi-square {test.statistic:.2f}"
@@ -77,21 +87,28 @@ class Comparison:
             [
                 *align(rows),
                 "",
-                f"McNemar ({test.unit}s): right only in {self.names[0]} {test.only_a}, only in {self.names[1]} "
-                f"{test.only_b}; p = {_probability(test.p_value)} ({way})",
-                f"bootstrap ({drawn.metric}): difference {_signed(drawn.delta)}, 95 % interval {low} to {high}; "
-                f"p = {_probability(drawn.p_value)} ({drawn.samples} samples)",
+                f"McNemar ({test.unit}s): right only in {self.names[0]} {test.only_a}, only in "
+                f"{self.names[1]} {test.only_b}; p = {_probability(test.p_value)} ({way})",
+                f"bootstrap ({drawn.metric}): difference {_signed(drawn.delta)}, 95 % interval "
+                f"{low} to {high}; p = {_probability(drawn.p_value)} ({drawn.samples} samples)",
                 self.a.signature,
             ]
         )
 
 
 def mcnemar(
-    gold: Labels, a: Labels, b: Labels, unit: str = "token", reading: str = "conlleval", scheme: str | None = None
+    gold: Labels,
+    a: Labels,
+    b: Labels,
+    unit: str = "token",
+    reading: str = "conlleval",
+    scheme: str | None = None,
 ) -> McNemar:
-    """Test whether a and b are right equally often (McNemar 1947): n units only one gets right, k of them a alone.
+    """Test whether a and b are right equally often (McNemar 1947): n units only one gets right, k
+    of them a alone.
 
-    Exact: p = 2 sum_{i <= min(k, n-k)} C(n, i) / 2^n.   Else (n large): chi2 = (|n - 2k| - 1)^2 / n with one degree.
+    Exact: p = 2 sum_{i <= min(k, n-k)} C(n, i) / 2^n.
+    Else (n large): chi2 = (|n - 2k| - 1)^2 / n with one degree.
 
     gold : true labels, a list for each sentence
     a, b : labels that two systems predict
@@ -116,12 +133,14 @@ def paired_bootstrap(
     reading: str = "conlleval",
     scheme: str | None = None,
 ) -> Bootstrap:
-    """Resample the sentences with replacement, the same for both systems, and observe the difference.
+    """Resample the sentences with replacement, the same for both systems, and observe the
+    difference.
 
-    The p-value is that of the shifted distribution (Riezler and Maxwell 2005): the share of samples, the observed one
-    included, whose difference lies as far from the observed difference as that lies from 0.  The interval is what this
-    test does not reject: the observed difference plus and minus the distance that fewer than 5 % of the samples exceed.
-    `metric` is "f1" (of chunks), "accuracy" (of tokens) or "sentence"; by default f1 where there are chunks.
+    The p-value is that of the shifted distribution (Riezler and Maxwell 2005): the share of
+    samples, the observed one included, whose difference lies as far from the observed difference as
+    that lies from 0.  The interval is what this test does not reject: the observed difference plus
+    and minus the distance that fewer than 5 % of the samples exceed. `metric` is "f1" (of chunks),
+    "accuracy" (of tokens) or "sentence"; by default f1 where there are chunks.
 
     gold : true labels, a list for each sentence
     a, b : labels that two systems predict
@@ -157,10 +176,14 @@ def compare(
     """
     tokens, rules, one, other = _read(gold, a, b, reading, scheme)
     bootstrap = bootstrap_of(one, other, None, samples, random_state)
-    return Comparison(report_of(one), report_of(other), mcnemar_of(tokens, rules, "token"), bootstrap, names)
+    return Comparison(
+        report_of(one), report_of(other), mcnemar_of(tokens, rules, "token"), bootstrap, names
+    )
 
 
-def _read(gold: Labels, a: Labels, b: Labels, reading: str, scheme: str | None) -> tuple[Tokens, Rules, Counts, Counts]:
+def _read(
+    gold: Labels, a: Labels, b: Labels, reading: str, scheme: str | None
+) -> tuple[Tokens, Rules, Counts, Counts]:
     tokens = intern(gold, a=a, b=b)
     rules = rules_for(tokens, reading, scheme)
     return tokens, rules, count_system(tokens, rules, 1), count_system(tokens, rules, 2)
@@ -175,14 +198,17 @@ def mcnemar_of(tokens: Tokens, rules: Rules, unit: str) -> McNemar:
         p_value = min(1.0, 2 * sum(math.comb(n, i) for i in range(fewer + 1)) / 2**n)
         return McNemar(unit, only_a, only_b, float(fewer), p_value, exact=True)
     statistic = max(abs(only_a - only_b) - 1, 0) ** 2 / n
-    return McNemar(unit, only_a, only_b, statistic, math.erfc(math.sqrt(statistic / 2)), exact=False)
+    return McNemar(
+        unit, only_a, only_b, statistic, math.erfc(math.sqrt(statistic / 2)), exact=False
+    )
 
 
 def intervals(
     counts: Counts, samples: int = 1000, random_state: int | np.random.Generator | None = 0
 ) -> dict[str, Any]:
-    """95 % confidence intervals of all scores of a prediction, by the names that `Report.as_dict` has for the scores:
-    the range of 95 % of the samples when sentences are drawn with replacement (percentile bootstrap).
+    """95 % confidence intervals of all scores of a prediction, by the names that `Report.as_dict`
+    has for the scores: the range of 95 % of the samples when sentences are drawn with replacement
+    (percentile bootstrap).
 
     counts : as `count` returns them
     samples : how many are drawn
@@ -195,22 +221,37 @@ def intervals(
     """
     C, n = len(counts.types), len(counts.tokens)
     sums = np.zeros((samples, C + 1, 3))  # gold, predicted, correct; the last row is of all types
-    of_tokens = np.stack([counts.correct_tokens, counts.tokens, counts.correct_tokens == counts.tokens], axis=1)
-    accuracies, of_type = np.zeros((samples, 3)), [np.flatnonzero(counts.type == c) for c in range(C)]
+    of_tokens = np.stack(
+        [counts.correct_tokens, counts.tokens, counts.correct_tokens == counts.tokens], axis=1
+    )
+    accuracies, of_type = (
+        np.zeros((samples, 3)),
+        [np.flatnonzero(counts.type == c) for c in range(C)],
+    )
     for rows, weights in _resampled(n, samples, random_state) if n else ():
         for c, pairs in enumerate(of_type):
             sums[rows, c] = weights[:, counts.sentence[pairs]] @ counts.chunks[pairs]
         accuracies[rows] = weights @ of_tokens
     sums[:, C] = sums.sum(axis=1)
     gold, predicted, right = np.moveaxis(sums, 2, 0)
-    shares = [_quantiles(right, predicted), _quantiles(right, gold), _quantiles(2 * right, gold + predicted)]
+    shares = [
+        _quantiles(right, predicted),
+        _quantiles(right, gold),
+        _quantiles(2 * right, gold + predicted),
+    ]
     names = "precision", "recall", "f1"
-    *types, whole = [dict(zip(names, row, strict=True)) for row in np.stack(shares, axis=1).tolist()]
+    *types, whole = [
+        dict(zip(names, row, strict=True)) for row in np.stack(shares, axis=1).tolist()
+    ]
     return {
         "chunks": None if counts.reading == "token" else whole,
-        "per_label" if counts.reading == "token" else "per_type": dict(zip(counts.types, types, strict=True)),
+        "per_label" if counts.reading == "token" else "per_type": dict(
+            zip(counts.types, types, strict=True)
+        ),
         "token_accuracy": _quantiles(accuracies[:, :1], accuracies[:, 1:2])[0].tolist(),
-        "sentence_accuracy": _quantiles(accuracies[:, 2:], np.full((samples, 1), max(1, n)))[0].tolist(),
+        "sentence_accuracy": _quantiles(accuracies[:, 2:], np.full((samples, 1), max(1, n)))[
+            0
+        ].tolist(),
     }
 
 
@@ -221,7 +262,11 @@ def _quantiles(top: np.ndarray, bottom: np.ndarray) -> np.ndarray:
 
 
 def bootstrap_of(
-    a: Counts, b: Counts, metric: str | None, samples: int, random_state: int | np.random.Generator | None
+    a: Counts,
+    b: Counts,
+    metric: str | None,
+    samples: int,
+    random_state: int | np.random.Generator | None,
 ) -> Bootstrap:
     """Resample the per-sentence counts of two systems."""
     chunked = a.reading != "token"
@@ -229,19 +274,25 @@ def bootstrap_of(
     if metric not in STATISTICS:
         raise OptionError(f"metric: got {metric!r}, expected one of {', '.join(STATISTICS)}")
     if metric == "f1" and not chunked:
-        raise OptionError("metric: 'f1' needs chunk labels such as B-NP; use 'accuracy' or 'sentence'")
+        raise OptionError(
+            "metric: 'f1' needs chunk labels such as B-NP; use 'accuracy' or 'sentence'"
+        )
     if samples < 1:
         raise OptionError(f"samples: got {samples}, expected at least 1")
-    # Every metric is (numerator / denominator) of sums over sentences, so a sample is its weights times these columns.
-    columns = np.stack([*STATISTICS[metric](a), *STATISTICS[metric](b)], axis=1).astype(np.float64)  # [N, 4]
+    # Every metric is (numerator / denominator) of sums over sentences, so a sample is its weights
+    # times these columns.
+    # [N, 4]
+    columns = np.stack([*STATISTICS[metric](a), *STATISTICS[metric](b)], axis=1).astype(np.float64)
     delta = float(np.round(_difference(columns.sum(axis=0)[None])[0], DIGITS))
     deltas = np.empty(samples)
     for rows, weights in _resampled(len(columns), samples, random_state):
         deltas[rows] = _difference(weights @ columns)
-    # Interval and p-value come from the same distances [samples + 1]; the last is that of the observed sample from 0.
+    # Interval and p-value come from the same distances [samples + 1]; the last is that of the
+    # observed sample from 0.
     distances = np.sort(np.abs(np.append(np.round(deltas - delta, DIGITS), delta)))
     p_value = np.count_nonzero(distances >= abs(delta)) / (samples + 1)
-    reach = float(distances[samples - samples // 20])  # at least abs(delta) unless fewer than 5 % are
+    # at least abs(delta) unless fewer than 5 % are
+    reach = float(distances[samples - samples // 20])
     return Bootstrap(metric, delta, (delta - reach, delta + reach), p_value, samples)
 
 
@@ -259,7 +310,8 @@ def _resampled(
 
 
 def _difference(sums: np.ndarray) -> np.ndarray:
-    """Return [B] score of b minus score of a from [B, 4] numerators and denominators; 0 / 0 counts as 0."""
+    """Return [B] score of b minus score of a from [B, 4] numerators and denominators; 0 / 0 counts
+    as 0."""
     top, bottom = sums[:, 0::2], sums[:, 1::2]
     scores = np.divide(top, bottom, out=np.zeros_like(top), where=bottom > 0)
     return np.asarray(scores[:, 1] - scores[:, 0])
@@ -284,7 +336,9 @@ def _right_sentences(tokens: Tokens, rules: Rules, system: int) -> np.ndarray:
 def _gold_chunks_found(tokens: Tokens, rules: Rules, system: int) -> np.ndarray:
     """Return for every gold chunk, in order, whether the prediction has it."""
     if rules.roles is None:
-        raise OptionError("unit: 'chunk' needs chunk labels such as B-NP; use 'token' or 'sentence'")
+        raise OptionError(
+            "unit: 'chunk' needs chunk labels such as B-NP; use 'token' or 'sentence'"
+        )
     return matched(units_of(tokens, rules, 0), units_of(tokens, rules, system))
 
 

@@ -1,1 +1,2 @@
-"""Features: templates compiled to a plan over interned columns, feature dicts, and arrays of numbers."""
+"""Features: templates compiled to a plan over interned columns, feature dicts, and arrays of
+numbers."""

@@ -1,11 +1,13 @@
-"""The features of a token as attributes with values: what dicts, lists of strings and their nestings mean.
+"""The features of a token as attributes with values: what dicts, lists of strings and their
+nestings mean.
 
     {"word": "dog", "length": 3, "title": True}      word=dog: 1, length: 3, title: 1
     ["noun", "animal"]                               noun: 1, animal: 1
     {"next": {"word": "barks"}, "tags": ["n", "v"]}  next:word=barks: 1, tags:n: 1, tags:v: 1
     {"vector": [0.5, 2.0]}                           vector:0: 0.5, vector:1: 2
 
-CRFsuite's Python interface joins a name and its value by ":", and gives False the value 0: `separator=":"` does so.
+CRFsuite's Python interface joins a name and its value by ":", and gives False the value 0:
+`separator=":"` does so.
 """
 
 import itertools
@@ -20,7 +22,12 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from labelwright.corpus.attribute_lines import LARGEST, VALUE_RANGE, AttributeLines, parse_attribute_lines
+from labelwright.corpus.attribute_lines import (
+    LARGEST,
+    VALUE_RANGE,
+    AttributeLines,
+    parse_attribute_lines,
+)
 from labelwright.corpus.compressed import Source, first_line_of, name_of, read_bytes
 from labelwright.corpus.limits import LONGEST_VALUE, too_long
 from labelwright.corpus.offsets import offsets_from
@@ -56,20 +63,31 @@ class AttributeList(list[tuple[str, float]]):
     """The attributes of a token, already converted."""
 
 
-def attributes_of(item: Any, separator: str = SEPARATOR, strings: dict[str, None] | None = None) -> AttributeList:
-    """The attributes of a token; TypeError or ValueError where it cannot be read as one.  `strings` collects the names
-    that have strings as values."""
+def attributes_of(
+    item: Any, separator: str = SEPARATOR, strings: dict[str, None] | None = None
+) -> AttributeList:
+    """The attributes of a token; TypeError or ValueError where it cannot be read as one.  `strings`
+    collects the names that have strings as values."""
     attributes = AttributeList()
     if isinstance(item, str | bytes):
-        raise ValueError(f"expected a dict of features or a list of attributes, got the string {shown(item)}")
+        raise ValueError(
+            f"expected a dict of features or a list of attributes, got the string {shown(item)}"
+        )
     if not isinstance(item, Iterable):
-        raise TypeError(f"expected a dict of features or a list of attributes, got {type(item).__name__}")
+        raise TypeError(
+            f"expected a dict of features or a list of attributes, got {type(item).__name__}"
+        )
     _add(attributes, item, "", separator, strings, 0)
     return attributes
 
 
 def _add(
-    out: AttributeList, item: Any, prefix: str, separator: str, strings: dict[str, None] | None, level: int
+    out: AttributeList,
+    item: Any,
+    prefix: str,
+    separator: str,
+    strings: dict[str, None] | None,
+    level: int,
 ) -> None:
     """Append what a dict or a collection of strings holds."""
     if level > MOST_LEVELS:
@@ -95,7 +113,10 @@ def _add(
             numbers = np.asarray(value, np.float64).reshape(-1).tolist()
             out.extend((f"{name}:{d}", x) for d, x in enumerate(numbers))
         elif isinstance(value, AbstractSet) and any(isinstance(x, Real | np.bool_) for x in value):
-            raise TypeError(f"feature {name!r}: expected a list or an array of numbers, got a set, which has no order")
+            raise TypeError(
+                f"feature {name!r}: expected a list or an array of numbers, got a set, which has "
+                "no order"
+            )
         elif isinstance(value, Mapping | list | tuple | AbstractSet | np.ndarray):
             _add(out, value, f"{name}:", separator, strings, level + 1)
         else:
@@ -103,15 +124,19 @@ def _add(
                 out.append((name, float(value)))
             except (TypeError, ValueError, OverflowError):
                 raise TypeError(
-                    f"feature {name!r}: expected a string, number, boolean, or a dict or list of them, got "
-                    f"{kind.__name__}"
+                    f"feature {name!r}: expected a string, number, boolean, or a dict or list of "
+                    f"them, got {kind.__name__}"
                 ) from None
 
 
 def _is_numbers(value: Any) -> bool:
     if isinstance(value, np.ndarray):
         return value.dtype.kind in "fiub"
-    return isinstance(value, list | tuple) and len(value) > 0 and all(isinstance(x, Real | np.bool_) for x in value)
+    return (
+        isinstance(value, list | tuple)
+        and len(value) > 0
+        and all(isinstance(x, Real | np.bool_) for x in value)
+    )
 
 
 def _text(name: Any, where: str) -> str:
@@ -121,10 +146,13 @@ def _text(name: Any, where: str) -> str:
     if isinstance(name, bytes):
         return name.decode("utf-8")
     inside = f" in {where.rstrip(':')!r}" if where else ""
-    raise TypeError(f"expected the name of an attribute{inside}, a string, got {type(name).__name__} {shown(name)}")
+    raise TypeError(
+        f"expected the name of an attribute{inside}, a string, got {type(name).__name__} "
+        f"{shown(name)}"
+    )
 
 
-# -- numbers of attributes --------------------------------------------------------------------------------------------
+# -- numbers of attributes -------------------------------------------------------------------------
 
 
 class Numbers(defaultdict[str, int]):
@@ -140,16 +168,19 @@ class Numbers(defaultdict[str, int]):
 
 
 class _Remembered(dict[tuple[Any, Any], int]):
-    """The numbers of features by their names and values, as far as these were asked for: the text of a feature is put
-    together only where it is new.
+    """The numbers of features by their names and values, as far as these were asked for: the text
+    of a feature is put together only where it is new.
 
-    True and numbers of one are equal, and so are False and numbers of zero, which add nothing to a score: once an
-    attribute was False, a zero of it has no feature either."""
+    True and numbers of one are equal, and so are False and numbers of zero, which add nothing to a
+    score: once an attribute was False, a zero of it has no feature either."""
 
-    def __init__(self, names: dict[str, int], separator: str, strings: dict[str, None] | None = None):
+    def __init__(
+        self, names: dict[str, int], separator: str, strings: dict[str, None] | None = None
+    ):
         self.names, self.separator, self.strings, self.left = names, separator, strings, REMEMBERED
         self.learns = isinstance(names, Numbers)
-        self.amounts: dict[int, tuple[int, float]] = {}  # number and value of features whose value is not one
+        # number and value of features whose value is not one
+        self.amounts: dict[int, tuple[int, float]] = {}
         self._codes = itertools.count(-AMOUNT)  # several threads may ask at once
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -181,7 +212,8 @@ class _Remembered(dict[tuple[Any, Any], int]):
         else:
             return REFUSED
         self.left -= 1
-        is_zero = number != NONE and value == 0 and self.separator == SEPARATOR  # where False has no feature
+        # where False has no feature
+        is_zero = number != NONE and value == 0 and self.separator == SEPARATOR
         return number if is_zero else self.setdefault(item, number)
 
 
@@ -194,13 +226,16 @@ class _Rows(NamedTuple):
 
 
 def _codes_of(tokens: list[Any], known: _Remembered) -> Ints | None:
-    """The numbers of the features of plain dicts of strings and numbers; None for all else, and what is to be refused.
+    """The numbers of the features of plain dicts of strings and numbers; None for all else, and
+    what is to be refused.
 
     There is no loop in Python, which takes a seventh of the time of `attributes_of`."""
     if not set(map(type, tokens)) <= {dict}:
         return None
     try:
-        codes = np.fromiter(map(known.__getitem__, chain.from_iterable(map(dict.items, tokens))), np.int32)
+        codes = np.fromiter(
+            map(known.__getitem__, chain.from_iterable(map(dict.items, tokens))), np.int32
+        )
     except TypeError:  # a value that cannot be looked up, such as a list
         return None
     return None if len(codes) and codes.min() == REFUSED else codes
@@ -215,7 +250,10 @@ def _rows_of(feature: Ints, sizes: Any, known: _Remembered) -> _Rows:
         value, places = np.ones(len(feature)), np.flatnonzero(feature <= AMOUNT)
         codes, place = np.unique(feature[places], return_inverse=True)
         numbers, amounts = zip(*(known.amounts[code] for code in codes.tolist()), strict=True)
-        feature[places], value[places] = np.array(numbers, np.int32)[place], np.array(amounts)[place]
+        feature[places], value[places] = (
+            np.array(numbers, np.int32)[place],
+            np.array(amounts)[place],
+        )
     if lowest < 0:
         kept = feature >= 0
         ends = offsets_from(kept)[ends]
@@ -224,24 +262,30 @@ def _rows_of(feature: Ints, sizes: Any, known: _Remembered) -> _Rows:
 
 
 class Collected:
-    """The attributes of sentences as numbers, collected one sentence at a time: feature dicts need not be in memory
-    together.
+    """The attributes of sentences as numbers, collected one sentence at a time: feature dicts need
+    not be in memory together.
 
     separator : stands between a name and its value, where that is a string
-    index : the numbers of known attributes; others are left out.  Without it every attribute gets a number
+    index : the numbers of known attributes; others are left out.  Without it every attribute gets a
+        number
     """
 
     def __init__(self, separator: str = SEPARATOR, index: dict[str, int] | None = None):
         self.separator = separator
         self.names: dict[str, int] = Numbers() if index is None else index
-        self.string_names: dict[str, None] | None = {} if index is None and separator == SEPARATOR else None
+        self.string_names: dict[str, None] | None = (
+            {} if index is None and separator == SEPARATOR else None
+        )
         self._known = _Remembered(self.names, separator, self.string_names)
         self._feature, self._ends, self._offsets = array("i"), array("q", [0]), array("q", [0])
         self._value: array[float] | None = None  # once one of them is not 1
-        self._codes, self._sizes = list[Ints](), array("q")  # of plain dicts whose features are still to be added
+        # of plain dicts whose features are still to be added
+        self._codes, self._sizes = list[Ints](), array("q")
 
     @classmethod
-    def of(cls, X: Iterable[Any], separator: str = SEPARATOR, index: dict[str, int] | None = None) -> "Collected":
+    def of(
+        cls, X: Iterable[Any], separator: str = SEPARATOR, index: dict[str, int] | None = None
+    ) -> "Collected":
         """The attributes of all sentences."""
         if not isinstance(X, Iterable):
             raise CorpusError(f"X: expected a list of sentences, got {type(X).__name__}")
@@ -249,7 +293,8 @@ class Collected:
         for sentence in X:
             collected.append(sentence)
         collected._settle()
-        collected._known = _Remembered(collected.names, separator, collected.string_names)  # nothing is remembered
+        # nothing is remembered
+        collected._known = _Remembered(collected.names, separator, collected.string_names)
         return collected
 
     @classmethod
@@ -263,10 +308,12 @@ class Collected:
         return collected
 
     def append(self, sentence: Iterable[Any]) -> None:
-        """Add a sentence: dicts, or collections of strings, for its tokens; or attributes that are converted already.
-        A sentence that cannot be read is not added."""
+        """Add a sentence: dicts, or collections of strings, for its tokens; or attributes that are
+        converted already. A sentence that cannot be read is not added."""
         if isinstance(sentence, str | bytes) or not isinstance(sentence, Iterable):
-            raise CorpusError(f"X: sentence {len(self)}: expected a list of tokens, got {type(sentence).__name__}")
+            raise CorpusError(
+                f"X: sentence {len(self)}: expected a list of tokens, got {type(sentence).__name__}"
+            )
         before = len(self.names), len(self.string_names or ())
         try:
             tokens = sentence if isinstance(sentence, list) else list(sentence)
@@ -309,7 +356,9 @@ class Collected:
         if len(rows.value) and self._value is None:
             self._value = array("d", [1.0]) * len(self._feature)
         if self._value is not None:
-            self._value.frombytes((rows.value if len(rows.value) else np.ones(len(rows.feature))).tobytes())
+            self._value.frombytes(
+                (rows.value if len(rows.value) else np.ones(len(rows.feature))).tobytes()
+            )
         self._ends.frombytes((rows.ends[1:] + len(self._feature)).tobytes())
         self._feature.frombytes(rows.feature.tobytes())
 
@@ -320,14 +369,20 @@ class Collected:
             place = f"X: sentence {len(self)}, token {t}"
             try:
                 is_read = type(token) is AttributeList
-                attributes = token if is_read else attributes_of(token, self.separator, self.string_names)
+                attributes = (
+                    token if is_read else attributes_of(token, self.separator, self.string_names)
+                )
             except (TypeError, ValueError) as error:
                 raise CorpusError(f"{place}: {error}") from None
             except OverflowError:  # of whole numbers
-                raise CorpusError(f"{place}: a number is too large; expected {VALUE_RANGE}") from None
+                raise CorpusError(
+                    f"{place}: a number is too large; expected {VALUE_RANGE}"
+                ) from None
             for name, amount in attributes:
                 if not abs(amount) <= LARGEST:
-                    raise CorpusError(f"{place}: feature {name!r} is {amount}; expected {VALUE_RANGE}")
+                    raise CorpusError(
+                        f"{place}: feature {name!r} is {amount}; expected {VALUE_RANGE}"
+                    )
                 number = self._known.number_of(name)
                 if number != NONE:
                     feature.append(number)
@@ -344,7 +399,10 @@ class Collected:
         return self.__dict__
 
     def __iter__(self) -> Iterator[Any]:
-        raise CorpusError("X: this tagger cannot read attributes, only columns or dicts; use a CRF or a perceptron")
+        raise CorpusError(
+            "X: this tagger cannot read attributes, only columns or dicts; use a CRF or a "
+            "perceptron"
+        )
 
     @property
     def n_tokens(self) -> int:
@@ -378,16 +436,16 @@ class Collected:
         return part
 
 
-# -- extractor ---------------------------------------------------------------------------------------------------------
+# -- extractor -------------------------------------------------------------------------------------
 
 
 class DictFeatures(Extractor):
-    """Features as sklearn-crfsuite takes them: {name: value}; a string makes the feature `name=value`, a number is the
-    value.
+    """Features as sklearn-crfsuite takes them: {name: value}; a string makes the feature
+    `name=value`, a number is the value.
 
     separator : stands between name and value; ":" in models of CRFsuite
-    string_names : the names whose values were strings, so that `joined_by` knows where name and value meet; None where
-        that is not known
+    string_names : the names whose values were strings, so that `joined_by` knows where name and
+        value meet; None where that is not known
     """
 
     kind: ClassVar[str] = "dicts"
@@ -399,7 +457,12 @@ class DictFeatures(Extractor):
         string_names: Iterable[str] | None = None,
         mark: str | None = None,
     ):
-        self.names, self.separator, self.mark, self.n_features = names, separator, mark or new_mark(), len(names)
+        self.names, self.separator, self.mark, self.n_features = (
+            names,
+            separator,
+            mark or new_mark(),
+            len(names),
+        )
         self.string_names = None if string_names is None else dict.fromkeys(map(str, string_names))
         self._index = {name: i for i, name in enumerate(names)}
         self._known = _Remembered(self._index, separator)
@@ -417,14 +480,22 @@ class DictFeatures(Extractor):
         if min_count > 1:
             kept = np.bincount(incidence.token_feature, minlength=len(names)) >= min_count
             if not kept.any() and not may_be_empty:
-                raise CorpusError(f"no feature occurs {min_count} times in the training data; lower min_count")
+                raise CorpusError(
+                    f"no feature occurs {min_count} times in the training data; lower min_count"
+                )
             incidence = _renumbered(incidence, np.where(kept, np.cumsum(kept) - 1, -1))
             names = [name for name, keep in zip(names, kept.tolist(), strict=True) if keep]
-        return cls(names, collected.separator, collected.string_names), {"state": incidence}, collected.offsets
+        return (
+            cls(names, collected.separator, collected.string_names),
+            {"state": incidence},
+            collected.offsets,
+        )
 
     def encode(self, X: Any) -> tuple[dict[str, Incidence], Longs]:
         if isinstance(X, Collected):
-            names = DictFeatures(list(X.names), X.separator, X.string_names).joined_by(self.separator)
+            names = DictFeatures(list(X.names), X.separator, X.string_names).joined_by(
+                self.separator
+            )
             number = np.array([self._index.get(name, -1) for name in names], np.int64)
             return {"state": _renumbered(X.incidence, number)}, X.offsets
         if type(X) is list and all(type(sentence) is list for sentence in X):
@@ -449,10 +520,13 @@ class DictFeatures(Extractor):
             if not heads or not text.startswith(heads[-1]):
                 heads.append(text)
         names = []
-        for name in self.names:  # only the last head up to the name can be that which it begins with
+        # only the last head up to the name can be that which it begins with
+        for name in self.names:
             head = heads[bisect_right(heads, name) - 1]
             rest = name.removeprefix(head)
-            names.append(name if rest == name else head.removesuffix(self.separator) + separator + rest)
+            names.append(
+                name if rest == name else head.removesuffix(self.separator) + separator + rest
+            )
         return names
 
     def merged(self, new: Extractor) -> "DictFeatures":
@@ -471,7 +545,11 @@ class DictFeatures(Extractor):
         return self.names[feature]
 
     def tensors(self) -> Tensors:
-        strings = {} if self.string_names is None else packed_strings("string_names", list(self.string_names))
+        strings = (
+            {}
+            if self.string_names is None
+            else packed_strings("string_names", list(self.string_names))
+        )
         return packed_strings("names", self.names) | strings
 
     def header(self) -> dict[str, Any]:
@@ -480,8 +558,11 @@ class DictFeatures(Extractor):
     @classmethod
     def restore(cls, tensors: TensorReader, header: HeaderReader) -> "DictFeatures":
         names = distinct_strings(tensors, "names")
-        string_names = read_strings(tensors, "string_names") if "string_names.text" in tensors else None
-        separator = header.text("separator") if "separator" in header else SEPARATOR  # files of 0.1.0 have none
+        string_names = (
+            read_strings(tensors, "string_names") if "string_names.text" in tensors else None
+        )
+        # files of 0.1.0 have none
+        separator = header.text("separator") if "separator" in header else SEPARATOR
         if not separator:
             raise header.refuse("separator", "one character or more")
         return cls(names, separator, string_names)
@@ -495,18 +576,20 @@ def _renumbered(incidence: Incidence, number: Longs) -> Incidence:
     return on_tokens(offsets_from(kept)[incidence.token_ptr], feature[kept], value)
 
 
-# -- files -------------------------------------------------------------------------------------------------------------
+# -- files -----------------------------------------------------------------------------------------
 
 
 class AttributeData(NamedTuple):
-    """Sentences as attributes with values, and their labels: what `fit` takes, and development data."""
+    """Sentences as attributes with values, and their labels: what `fit` takes, and development
+    data."""
 
     X: Collected
     y: list[list[str]]
 
 
 def read_crfsuite(path: Source) -> AttributeData:
-    """Read a data file of CRFsuite's: in each line a label and the attributes of a token, separated by tabs.
+    """Read a data file of CRFsuite's: in each line a label and the attributes of a token, separated
+    by tabs.
 
     path : a path, plain or compressed, or a binary file object
 

@@ -35,7 +35,8 @@ class Expression(NamedTuple):
     """A regular expression in the words of Python's."""
 
     anchored: bool  # it begins at the beginning of the text
-    items: tuple[tuple[str, str], ...]  # the Python form of each letter or class, and the sign behind it: ?, * or none
+    # the Python form of each letter or class, and the sign behind it: ?, * or none
+    items: tuple[tuple[str, str], ...]
 
     @property
     def pattern(self) -> str:
@@ -45,14 +46,16 @@ class Expression(NamedTuple):
 
     @property
     def n_classes(self) -> int:
-        """How many items are classes of letters, which take long to compile where there are many letters."""
+        """How many items are classes of letters, which take long to compile where there are many
+        letters."""
         return sum(atom.startswith(("[", NOTHING)) for atom, _ in self.items)
 
 
 def translate(regex: str, alphabet: str, ascii_only: bool = False) -> Expression:
     r"""Return the Python form of one of Wapiti's regular expressions, for texts over this alphabet.
 
-    Python's `re` has no class for upper case; listing the letters at hand spares the 1.1 million code points.
+    Python's `re` has no class for upper case; listing the letters at hand spares the 1.1 million
+    code points.
 
     ascii_only : only ASCII has letters, digits and case
 
@@ -74,7 +77,9 @@ def _atom(regex: str, at: int, alphabet: str, ascii_only: bool) -> tuple[str, in
     """Return the Python form of the one letter or class at this place, and the place after it."""
     letter = regex[at]
     if letter in "*?":
-        raise RegexError(f"nothing before {letter} to repeat; write \\{letter} for the character itself", at)
+        raise RegexError(
+            f"nothing before {letter} to repeat; write \\{letter} for the character itself", at
+        )
     if letter == ".":
         return ".", at + 1
     if letter == "$" and at + 1 == len(regex):
@@ -84,12 +89,15 @@ def _atom(regex: str, at: int, alphabet: str, ascii_only: bool) -> tuple[str, in
     if at + 1 == len(regex):
         raise RegexError("ends in a lone backslash; write \\\\ for the character itself", at)
     escaped = regex[at + 1]
-    return (_class(escaped, alphabet, ascii_only) if escaped.lower() in CLASSES else re.escape(escaped)), at + 2
+    return (
+        _class(escaped, alphabet, ascii_only) if escaped.lower() in CLASSES else re.escape(escaped)
+    ), at + 2
 
 
 @lru_cache(maxsize=256)
 def _class(name: str, alphabet: str, ascii_only: bool) -> str:
-    """The Python form of a class of letters; the capital is the complement.  Made once for all expressions."""
+    """The Python form of a class of letters; the capital is the complement.  Made once for all
+    expressions."""
     import numpy as np  # the help of commands does without
 
     belongs = CLASSES[name.lower()]
@@ -103,21 +111,27 @@ def _class(name: str, alphabet: str, ascii_only: bool) -> str:
         return NOTHING
     gaps = np.flatnonzero(np.diff(members) > 1)
     first, last = members[np.append(0, gaps + 1)].tolist(), members[np.append(gaps, -1)].tolist()
-    runs = ["-".join(re.escape(chr(code)) for code in sorted(set(run))) for run in zip(first, last, strict=True)]
+    runs = [
+        "-".join(re.escape(chr(code)) for code in sorted(set(run)))
+        for run in zip(first, last, strict=True)
+    ]
     return f"[{''.join(runs)}]"
 
 
-# -- searching in bounded time ----------------------------------------------------------------------------------------
+# -- searching in bounded time ---------------------------------------------------------------------
 
-# An expression is a sequence of letters and classes, each once, optional (x?, longest first) or repeated (x*, shortest
-# first).  Python's `re` finds the same match, but tries every way to cut a text: k stars on a text of n letters take
-# n^k steps, and k optional letters 2^k.  Where that may be many, the search here remembers which place in the text was
-# tried with which item of the expression, and takes at most n times k steps.
+# An expression is a sequence of letters and classes, each once, optional (x?, longest first) or
+# repeated (x*, shortest first).  Python's `re` finds the same match, but tries every way to cut a
+# text: k stars on a text of n letters take n^k steps, and k optional letters 2^k.  Where that may
+# be many, the search here remembers which place in the text was tried with which item of the
+# expression, and takes at most n times k steps.
 
-LENGTHS = (4, 8, 16, 24, 32, 64, 128, 256, 512, 1024)  # of texts that are left to Python's search, where that is fast
+# of texts that are left to Python's search, where that is fast
+LENGTHS = (4, 8, 16, 24, 32, 64, 128, 256, 512, 1024)
 MOST_CLASSES = 16  # in an expression that is left to it: each is compiled anew, all letters of it
 MOST_PLACES = 1 << 26  # pairs of an item and a place in a text, each of which takes a byte
-STEPS = 256  # of Python's search, for each letter and item: it is that much faster than the search here
+# of Python's search, for each letter and item: it is that much faster than the search here
+STEPS = 256
 
 
 class BoundedSearch:
@@ -136,7 +150,8 @@ class BoundedSearch:
         if expression.n_classes > MOST_CLASSES:
             self._longest = 0
         self._compiled = re.compile(expression.pattern, re.DOTALL) if self._longest else None
-        self._items: list[tuple[Any, str]] = []  # what matches one letter, None for the end of the text, and the sign
+        # what matches one letter, None for the end of the text, and the sign
+        self._items: list[tuple[Any, str]] = []
 
     def __call__(self, text: str) -> str | None:
         """What matched, or None."""
@@ -146,21 +161,28 @@ class BoundedSearch:
         return self._search(text)
 
     def _steps(self, n: int) -> float:
-        """An upper bound on what Python's search tries in a text of n letters, for each letter and item."""
+        """An upper bound on what Python's search tries in a text of n letters, for each letter and
+        item."""
         signs = [sign for _, sign in self._expression.items]
         starts, optional = 0 if self._expression.anchored else 1, signs.count("?")
-        ways = float(n + 1) ** min(starts + signs.count("*"), 20) * min(2.0**optional, (optional + 1.0) ** min(n, 60))
+        ways = float(n + 1) ** min(starts + signs.count("*"), 20) * min(
+            2.0**optional, (optional + 1.0) ** min(n, 60)
+        )
         return ways / ((n + 1) * (len(signs) + 1))
 
     def _search(self, text: str) -> str | None:
-        """The first match, as a search that goes back finds it: what failed once is not tried again."""
+        """The first match, as a search that goes back finds it: what failed once is not tried
+        again."""
         if not self._items:
             atoms = self._expression.items
-            self._items = [(None if x == END else re.compile(x, re.DOTALL).match, sign) for x, sign in atoms]
+            self._items = [
+                (None if x == END else re.compile(x, re.DOTALL).match, sign) for x, sign in atoms
+            ]
         if len(self._items) * (len(text) + 1) > MOST_PLACES:
             raise CorpusError(
-                f"a value of {len(text):,} characters is too long for a regular expression of {len(self._items)} items;"
-                f" expected at most {MOST_PLACES // len(self._items) - 1:,}"
+                f"a value of {len(text):,} characters is too long for a regular expression of "
+                f"{len(self._items)} items; expected at most "
+                f"{MOST_PLACES // len(self._items) - 1:,}"
             )
         failed = bytearray(len(self._items) * (len(text) + 1))
         for start in range(1 if self._expression.anchored else len(text) + 1):
@@ -170,7 +192,8 @@ class BoundedSearch:
         return None
 
     def _match(self, text: str, start: int, failed: bytearray) -> int | None:
-        """Where the match that begins at `start` ends; `failed` marks pairs of item and place that lead to none."""
+        """Where the match that begins at `start` ends; `failed` marks pairs of item and place that
+        lead to none."""
         width = len(text) + 1
         waiting = [(0, start)]  # items and places to be tried, the next one last
         while waiting:

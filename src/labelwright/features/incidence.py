@@ -1,5 +1,5 @@
-"""Which features each token has, as integer arrays, the transpose of that for gradients, and what makes them: an
-extractor, composed of parts."""
+"""Which features each token has, as integer arrays, the transpose of that for gradients, and what
+makes them: an extractor, composed of parts."""
 
 import mmap
 import os
@@ -28,8 +28,8 @@ NO_VALUES = np.empty(0, np.float32)
 class Incidence(NamedTuple):
     """The features of tokens on states, on pairs or on triples.
 
-    Templates that read the same few values share a *key* (a word type, a tag trigram): the key has the features, the
-    token has the key.  Features too varied to share belong to the token itself.
+    Templates that read the same few values share a *key* (a word type, a tag trigram): the key has
+    the features, the token has the key.  Features too varied to share belong to the token itself.
     """
 
     keys: Ints  # [T, G]  key of each token in each group (-1 at the end, where it has fewer)
@@ -45,8 +45,9 @@ class Incidence(NamedTuple):
 
 
 def with_frequent_keys(incidence: Incidence, least: int, value_of_key: int = 1) -> Incidence:
-    """The same features without the keys that fewer than `least` tokens have, whose features move to the tokens, with
-    this value: where rows of scores are wide, a row for every key costs more than it saves."""
+    """The same features without the keys that fewer than `least` tokens have, whose features move
+    to the tokens, with this value: where rows of scores are wide, a row for every key costs more
+    than it saves."""
     keys, key_ptr, key_feature, token_ptr, token_feature, token_value = incidence
     n_features = np.diff(key_ptr)
     kept = (np.bincount(keys.reshape(-1), minlength=incidence.n_keys) >= least) & (n_features > 0)
@@ -57,7 +58,9 @@ def with_frequent_keys(incidence: Incidence, least: int, value_of_key: int = 1) 
     value = np.full(len(feature) if len(token_value) else 0, value_of_key, token_value.dtype)
     new_keys = np.full_like(keys, -1)
     on_tokens = token_ptr, token_feature, token_value
-    tables.move_features(keys, number, key_ptr, key_feature, *on_tokens, new_keys, ptr, feature, value)
+    tables.move_features(
+        keys, number, key_ptr, key_feature, *on_tokens, new_keys, ptr, feature, value
+    )
     key_feature = key_feature[np.repeat(kept, n_features)]
     key_ptr = offsets_from(n_features[kept])
     return Incidence(new_keys, key_ptr, key_feature, ptr, feature, value)
@@ -82,7 +85,8 @@ def invert(ptr: Longs, items: Ints, n_items: int) -> tuple[Longs, Ints, Ints]:
 
 
 class Transposer:
-    """Transposes pieces of an incidence, one after the other; memory for all items is allocated once."""
+    """Transposes pieces of an incidence, one after the other; memory for all items is allocated
+    once."""
 
     def __init__(self, n_items: int):
         self._slot_of = np.empty(n_items, np.int32)
@@ -97,8 +101,11 @@ class Transposer:
         return Transposed(item, starts, owners, value[places] if len(value) else value)
 
 
-def tokens_of_keys(incidence: Incidence, transposer: Transposer, begin: int, end: int) -> Transposed:
-    """The tokens begin..end of each key, counted from `begin`; in a file where the incidence is in one."""
+def tokens_of_keys(
+    incidence: Incidence, transposer: Transposer, begin: int, end: int
+) -> Transposed:
+    """The tokens begin..end of each key, counted from `begin`; in a file where the incidence is in
+    one."""
     keys = incidence.keys[begin:end]
     present = keys >= 0
     tokens = transposer.transpose(offsets_from(present.sum(axis=1)), keys[present])
@@ -106,7 +113,9 @@ def tokens_of_keys(incidence: Incidence, transposer: Transposer, begin: int, end
     return tokens if folder is None else folder.mapped(tokens)
 
 
-def _distinct(ptr: Longs, owners: Ints, item_ptr: Longs, items: Ints, n_codes: int) -> tuple[Longs, Ints]:
+def _distinct(
+    ptr: Longs, owners: Ints, item_ptr: Longs, items: Ints, n_codes: int
+) -> tuple[Longs, Ints]:
     """For each k, the sorted distinct items of all its owners, as a sparse row."""
     out_ptr = np.zeros(len(ptr), np.int64)
     sizes = np.diff(item_ptr)
@@ -116,23 +125,35 @@ def _distinct(ptr: Longs, owners: Ints, item_ptr: Longs, items: Ints, n_codes: i
     return out_ptr, out[:n].copy()
 
 
-def observed_cells(incidence: Incidence, n_features: int, gold: Ints, n_codes: int) -> tuple[Longs, Ints]:
-    """Per feature the sorted gold codes (labels, pairs, triples) it is seen with; negative codes do not count."""
+def observed_cells(
+    incidence: Incidence, n_features: int, gold: Ints, n_codes: int
+) -> tuple[Longs, Ints]:
+    """Per feature the sorted gold codes (labels, pairs, triples) it is seen with; negative codes do
+    not count."""
     each = np.arange(len(gold) + 1, dtype=np.int64)
     n_groups = incidence.keys.shape[1]
     key_codes = _distinct(
-        *invert(each * n_groups, incidence.keys.reshape(-1), incidence.n_keys)[:2], each, gold, n_codes
+        *invert(each * n_groups, incidence.keys.reshape(-1), incidence.n_keys)[:2],
+        each,
+        gold,
+        n_codes,
     )
-    through_keys = _distinct(*invert(incidence.key_ptr, incidence.key_feature, n_features)[:2], *key_codes, n_codes)
-    on_tokens = _distinct(*invert(incidence.token_ptr, incidence.token_feature, n_features)[:2], each, gold, n_codes)
+    through_keys = _distinct(
+        *invert(incidence.key_ptr, incidence.key_feature, n_features)[:2], *key_codes, n_codes
+    )
+    on_tokens = _distinct(
+        *invert(incidence.token_ptr, incidence.token_feature, n_features)[:2], each, gold, n_codes
+    )
     # A feature may occur both ways: its two lists are the items of two owners, 2f and 2f + 1.
     pairs = np.arange(0, 2 * n_features + 1, 2, dtype=np.int64)
     owners = np.arange(2 * n_features, dtype=np.int32).reshape(2, -1).T.reshape(-1)
     item_ptr = np.concatenate([through_keys[0], through_keys[0][-1] + on_tokens[0][1:]])
-    return _distinct(pairs, owners.copy(), item_ptr, np.concatenate([through_keys[1], on_tokens[1]]), n_codes)
+    return _distinct(
+        pairs, owners.copy(), item_ptr, np.concatenate([through_keys[1], on_tokens[1]]), n_codes
+    )
 
 
-# -- extractors --------------------------------------------------------------------------------------------------------
+# -- extractors ------------------------------------------------------------------------------------
 
 Tensors = dict[str, np.ndarray]
 Bools = NDArray[np.bool_]
@@ -140,7 +161,8 @@ Bools = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Encoded:
-    """A corpus as features of one model: encoded once, used often.  Its length is the number of sentences."""
+    """A corpus as features of one model: encoded once, used often.  Its length is the number of
+    sentences."""
 
     incidences: dict[str, Incidence]
     offsets: Longs  # [N+1]
@@ -156,11 +178,12 @@ def new_mark() -> str:
 
 
 class Part:
-    """Some of the features of a model, which count from 0.  As it is, a part is no vocabulary: nothing is added to its
-    features, and none is left out."""
+    """Some of the features of a model, which count from 0.  As it is, a part is no vocabulary:
+    nothing is added to its features, and none is left out."""
 
     n_features: int = 0
-    cell_kinds: tuple[str, ...] = ("state",)  # what features are attached to: states, pairs, triples, segments
+    # what features are attached to: states, pairs, triples, segments
+    cell_kinds: tuple[str, ...] = ("state",)
 
     def name(self, feature: int) -> str:
         raise IndexError(feature)
@@ -189,7 +212,8 @@ class Part:
 class Slots(NamedTuple):
     """Where the values of token features come from."""
 
-    places: dict[str, Longs]  # state, edge, triple -> a place among the values for each; -1: it is 1
+    # state, edge, triple -> a place among the values for each; -1: it is 1
+    places: dict[str, Longs]
     values: FeatureValues
 
 
@@ -205,7 +229,8 @@ class Extractor(Part):
         return incidences, offsets
 
     def encode_with_slots(self, X: Any) -> tuple[dict[str, Incidence], Slots, Longs]:
-        """The features of tokens, and where their values come from: no slots if no layer below is read."""
+        """The features of tokens, and where their values come from: no slots if no layer below is
+        read."""
         incidences, offsets = self.encode(X)
         return incidences, Slots({}, NOTHING_BELOW), offsets
 
@@ -213,7 +238,8 @@ class Extractor(Part):
 class Composed(Extractor):
     """Features of several parts, one behind the other."""
 
-    stored: ClassVar[dict[str, str]]  # name of each part -> what the names of its tensors begin with
+    # name of each part -> what the names of its tensors begin with
+    stored: ClassVar[dict[str, str]]
 
     @property
     def parts(self) -> list[Part]:
@@ -241,7 +267,9 @@ class Composed(Extractor):
     def merged(self, new: Any) -> Any:
         if type(new) is not type(self):
             raise other_kind(self, new)
-        return self._of([mine.merged(other) for mine, other in zip(self.parts, new.parts, strict=True)])
+        return self._of(
+            [mine.merged(other) for mine, other in zip(self.parts, new.parts, strict=True)]
+        )
 
     def numbers_in(self, merged: Any) -> Longs:
         numbers, first = [np.empty(0, np.int64)], 0
@@ -253,12 +281,21 @@ class Composed(Extractor):
 
     def reduced(self, used: Bools) -> tuple[Any, Bools]:
         ends = np.cumsum([part.n_features for part in self.parts])
-        reduced = [part.reduced(each) for part, each in zip(self.parts, np.split(used, ends[:-1]), strict=True)]
-        return self._of([part for part, _ in reduced]), np.concatenate([left for _, left in reduced])
+        reduced = [
+            part.reduced(each)
+            for part, each in zip(self.parts, np.split(used, ends[:-1]), strict=True)
+        ]
+        return self._of([part for part, _ in reduced]), np.concatenate(
+            [left for _, left in reduced]
+        )
 
     def tensors(self) -> Tensors:
         stored = zip(self.stored.values(), self.parts, strict=True)
-        return {prefix + name: tensor for prefix, part in stored for name, tensor in part.tensors().items()}
+        return {
+            prefix + name: tensor
+            for prefix, part in stored
+            for name, tensor in part.tensors().items()
+        }
 
     def header(self) -> dict[str, Any]:
         return {name: value for part in self.parts for name, value in part.header().items()}
@@ -281,12 +318,16 @@ def paired_strings(tensors: TensorReader, keys: str, values: str) -> dict[str, s
     """Distinct strings, and the one that was stored for each."""
     known, texts = distinct_strings(tensors, keys), read_strings(tensors, values)
     if len(known) != len(texts):
-        raise ModelFileError(f"tensor {tensors.prefix}{values}: expected {len(known)} strings, got {len(texts)}")
+        raise ModelFileError(
+            f"tensor {tensors.prefix}{values}: expected {len(known)} strings, got {len(texts)}"
+        )
     return dict(zip(known, texts, strict=True))
 
 
 def other_kind(old: Any, new: Any) -> OptionError:
-    return OptionError(f"X: the model was trained on {old.kind}, got {new.kind}; give the same kind, or fit again")
+    return OptionError(
+        f"X: the model was trained on {old.kind}, got {new.kind}; give the same kind, or fit again"
+    )
 
 
 def on_tokens(token_ptr: Any, feature: Any, value: Floats) -> Incidence:
@@ -294,14 +335,16 @@ def on_tokens(token_ptr: Any, feature: Any, value: Floats) -> Incidence:
     ptr = np.asarray(token_ptr, np.int64)
     nothing: Ints = np.empty(0, np.int32)
     keys: Ints = np.empty((len(ptr) - 1, 0), np.int32)
-    return Incidence(keys, np.zeros(1, np.int64), nothing, ptr, np.asarray(feature, np.int32), value)
+    return Incidence(
+        keys, np.zeros(1, np.int64), nothing, ptr, np.asarray(feature, np.int32), value
+    )
 
 
-# -- files in memory --------------------------------------------------------------------------------------------------
+# -- files in memory -------------------------------------------------------------------------------
 
-# Encoded data may lie in temporary files that are mapped into memory: the system may take their pages back when memory
-# is short, and read them again.  The files have no name, or lose it when they are closed: nothing is left of them when
-# the last array is gone.
+# Encoded data may lie in temporary files that are mapped into memory: the system may take their
+# pages back when memory is short, and read them again.  The files have no name, or lose it when
+# they are closed: nothing is left of them when the last array is gone.
 
 Array = NDArray[Any]
 Arrays = TypeVar("Arrays")  # a NamedTuple of arrays
@@ -315,7 +358,9 @@ class Folder:
     def __init__(self, path: str | os.PathLike[str]):
         self.path = Path(path)
         if not self.path.is_dir():
-            raise OptionError(f"memory_map: {path}: no such folder; name one on a disk with enough space")
+            raise OptionError(
+                f"memory_map: {path}: no such folder; name one on a disk with enough space"
+            )
 
     def mapped(self, arrays: Arrays) -> Arrays:
         """The same arrays, the large ones in files."""
@@ -330,7 +375,9 @@ class Folder:
                 file.flush()
                 mapping = _Mapping(file.fileno(), array.nbytes)
         except OSError as error:
-            raise OptionError(f"memory_map: {self.path}: {(error.strerror or str(error)).lower()}") from None
+            raise OptionError(
+                f"memory_map: {self.path}: {(error.strerror or str(error)).lower()}"
+            ) from None
         mapping.folder = self
         return np.frombuffer(mapping, array.dtype).reshape(array.shape)
 

@@ -1,12 +1,14 @@
-"""Features of an upper layer of a cascade: those of its input, and those of the labels of lower layers.
+"""Features of an upper layer of a cascade: those of its input, and those of the labels of lower
+layers.
 
-A template line with `%y[row]` reads the label of the layer directly below, one with `%y[row,NAME]` that of any lower
-layer.  Where that layer passes several candidates, the line gives one feature for each, whose value is the candidate's
-probability; with several cells, `%y[-1]/%y[0]`, one for each combination.  `%log_y` has the log of the probability.  A
-certain label has the value one, so a layer that is certain gives only the features of its labels.
+A template line with `%y[row]` reads the label of the layer directly below, one with `%y[row,NAME]`
+that of any lower layer.  Where that layer passes several candidates, the line gives one feature for
+each, whose value is the candidate's probability; with several cells, `%y[-1]/%y[0]`, one for each
+combination.  `%log_y` has the log of the probability.  A certain label has the value one, so a
+layer that is certain gives only the features of its labels.
 
-The probability of a combination is a product of *factors*: two neighbours of one layer have the exact probability of
-the pair, all other labels are taken for independent.
+The probability of a combination is a product of *factors*: two neighbours of one layer have the
+exact probability of the pair, all other labels are taken for independent.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,7 +35,15 @@ from labelwright.features.incidence import (
     on_tokens,
 )
 from labelwright.features.sources import NOTHING, Given
-from labelwright.features.template import BELOW, Cell, Pattern, Reader, Template, apply, parse_template
+from labelwright.features.template import (
+    BELOW,
+    Cell,
+    Pattern,
+    Reader,
+    Template,
+    apply,
+    parse_template,
+)
 from labelwright.features.vocabulary import Columns, Table, Vocabulary, patterns_of, table_of
 from labelwright.kernels import tables
 from labelwright.kernels import tables as kernels
@@ -50,19 +60,27 @@ def reads_labels(cell: Cell) -> bool:
     return cell.reader.column == BELOW
 
 
-def layers_read(template: Template, lower: Sequence[str], others: Sequence[str] = ()) -> tuple[str, ...]:
-    """The lower layers, of these names, whose labels a template reads, the lowest first; `others` are this layer and
-    higher ones."""
+def layers_read(
+    template: Template, lower: Sequence[str], others: Sequence[str] = ()
+) -> tuple[str, ...]:
+    """The lower layers, of these names, whose labels a template reads, the lowest first; `others`
+    are this layer and higher ones."""
     names = set()
     for pattern in template.patterns:
         for cell in filter(reads_labels, pattern.cells):
             name = layer_of(cell, lower)
             if name not in lower:
-                place = f"{template.name}:{pattern.line}: {pattern.text} reads the labels of {name!r}"
+                place = (
+                    f"{template.name}:{pattern.line}: {pattern.text} reads the labels of {name!r}"
+                )
                 known = ", ".join(lower)
                 if name in others:
-                    raise TemplateError(f"{place}, which is not below this layer; expected one of {known}")
-                raise TemplateError(f"{place}, expected a lower layer, one of {known}{did_you_mean(name, lower)}")
+                    raise TemplateError(
+                        f"{place}, which is not below this layer; expected one of {known}"
+                    )
+                raise TemplateError(
+                    f"{place}, expected a lower layer, one of {known}{did_you_mean(name, lower)}"
+                )
             names.add(name)
     return tuple(name for name in lower if name in names)
 
@@ -73,19 +91,26 @@ def layer_of(cell: Cell, lower: Sequence[str]) -> str:
 
 
 def check_labels(pattern: Pattern, name: str, lower: Sequence[str] = ("",)) -> None:
-    """Refuse a line that reads too many labels, one of them twice, or some as probabilities and others as logs."""
+    """Refuse a line that reads too many labels, one of them twice, or some as probabilities and
+    others as logs."""
     cells = [cell for cell in pattern.cells if reads_labels(cell)]
     place = f"{name}:{pattern.line}: {pattern.text} reads"
     if len(cells) > MOST_LABELS:
-        raise TemplateError(f"{place} {len(cells)} labels; expected at most {MOST_LABELS} of them in a line")
+        raise TemplateError(
+            f"{place} {len(cells)} labels; expected at most {MOST_LABELS} of them in a line"
+        )
     if len({cell.reader.function for cell in cells}) > 1:
-        raise TemplateError(f"{place} some labels by %y, others by %log_y; write %log_y for all of them, or two lines")
+        raise TemplateError(
+            f"{place} some labels by %y, others by %log_y; write %log_y for all of them, or two "
+            "lines"
+        )
     if len({(layer_of(cell, lower), cell.row) for cell in cells}) < len(cells):
         raise TemplateError(f"{place} the same label twice; leave one of them out")
 
 
 class Alternatives(NamedTuple):
-    """What a line, or a factor of it, reads: the candidates of every token, or combinations of candidates."""
+    """What a line, or a factor of it, reads: the candidates of every token, or combinations of
+    candidates."""
 
     sizes: Longs  # [T]
     labels: dict[int, Ints]  # number of a cell -> value numbers [n]
@@ -101,7 +126,8 @@ class LabelReading:
         self.layers = layers_read(template, tuple(passed))
         for pattern in template.patterns:
             check_labels(pattern, template.name, tuple(passed))
-        self.first, self.n_values = dict[str, int](), 0  # where the slots of each layer begin, and how many values
+        # where the slots of each layer begin, and how many values
+        self.first, self.n_values = dict[str, int](), 0
         for name in self.layers:
             self.first[name] = self.n_values
             self.n_values += passed[name].candidates.n_slots
@@ -119,18 +145,30 @@ class LabelReading:
         if not self._products:
             return NO_PRODUCTS
         width = max(slots.shape[1] for slots, _ in self._products)
-        padded = [np.pad(s, ((0, 0), (0, width - s.shape[1])), constant_values=-1) for s, _ in self._products]
-        return Products(np.concatenate(padded), np.concatenate([np.full(len(s), log) for s, log in self._products]))
+        padded = [
+            np.pad(s, ((0, 0), (0, width - s.shape[1])), constant_values=-1)
+            for s, _ in self._products
+        ]
+        return Products(
+            np.concatenate(padded),
+            np.concatenate([np.full(len(s), log) for s, log in self._products]),
+        )
 
     def alternatives(self, pattern: Pattern) -> Alternatives:
-        """The labels that a line reads at every token, for every combination of candidates: factors of one label each,
-        or of two neighbours of a layer that passes pairs."""
+        """The labels that a line reads at every token, for every combination of candidates: factors
+        of one label each, or of two neighbours of a layer that passes pairs."""
         lower = tuple(self.all_passed)
-        read = [(lower.index(layer_of(c, lower)), c.row, i) for i, c in enumerate(pattern.cells) if reads_labels(c)]
+        read = [
+            (lower.index(layer_of(c, lower)), c.row, i)
+            for i, c in enumerate(pattern.cells)
+            if reads_labels(c)
+        ]
         factors = list[tuple[str, int, tuple[int, ...]]]()  # layer, row, and the cells that read it
         for number, row, i in sorted(read):
             layer, (name, before, cells) = lower[number], factors[-1] if factors else ("", 0, ())
-            if (name, before, len(cells)) == (layer, row - 1, 1) and self.all_passed[layer].candidates.has_pairs:
+            if (name, before, len(cells)) == (layer, row - 1, 1) and self.all_passed[
+                layer
+            ].candidates.has_pairs:
                 factors[-1] = layer, before, (*cells, i)
             else:
                 factors.append((layer, row, (i,)))
@@ -146,8 +184,8 @@ class LabelReading:
         return np.stack(cells, axis=1).astype(np.int32)
 
     def places(self, pattern: Pattern, slots: Longs) -> Longs:
-        """Where the values [n] of the features of a line stand among all values, by its slots [n, factors]; -1: it
-        is 1."""
+        """Where the values [n] of the features of a line stand among all values, by its slots [n,
+        factors]; -1: it is 1."""
         log = any(cell.reader.function == "log_below" for cell in pattern.cells)
         if slots.shape[1] == 1 and not log:
             return slots[:, 0]
@@ -158,11 +196,15 @@ class LabelReading:
             self._places[pattern] = np.arange(first, self.n_values)
         return self._places[pattern]
 
-    def _of_factor(self, pattern: Pattern, layer: str, row: int, cells: tuple[int, ...]) -> Alternatives:
+    def _of_factor(
+        self, pattern: Pattern, layer: str, row: int, cells: tuple[int, ...]
+    ) -> Alternatives:
         """The candidates, or pairs of candidates, of one layer."""
         passed, reach, pair = self.all_passed[layer], self.vocabulary.reach, len(cells) == 2
         slots, known = passed.candidates, self.vocabulary.known(pattern.cells[cells[0]].reader)
-        numbers: Ints = np.array([known.get(label, -1 - 2 * reach) + 2 * reach for label in passed.labels], np.int32)
+        numbers: Ints = np.array(
+            [known.get(label, -1 - 2 * reach) + 2 * reach for label in passed.labels], np.int32
+        )
         sizes = np.empty(int(slots.offsets[-1]), np.int64)
         kernels.count_alternatives(slots.offsets, slots.ptr, row, pair, reach, sizes)
         n = int(sizes.sum())
@@ -185,7 +227,7 @@ def _crossed(one: Alternatives, other: Alternatives) -> Alternatives:
     return Alternatives(sizes, labels, np.concatenate([one.slots[i], other.slots[j]], axis=1))
 
 
-# -- the features of a layer ------------------------------------------------------------------------------------------
+# -- the features of a layer -----------------------------------------------------------------------
 
 LINES = [f"Uy[{row}]:%y[{row}]" for row in range(-2, 3)]
 PAIRS = ["Uy[-1..0]:%y[-1]/%y[0]", "Uy[0..1]:%y[0]/%y[1]"]
@@ -203,7 +245,12 @@ class LayeredFeatures(Composed):
 
     @classmethod
     def learn(
-        cls, X: Layered, template: str | Template, min_count: int, may_be_empty: bool = False, given: Given = NOTHING
+        cls,
+        X: Layered,
+        template: str | Template,
+        min_count: int,
+        may_be_empty: bool = False,
+        given: Given = NOTHING,
     ) -> tuple["LayeredFeatures", dict[str, Incidence], Longs]:
         pairs = list(X.passed.values())[-1].candidates.has_pairs
         plain, lines = _split(template, X.X, LINES + PAIRS if pairs else LINES)
@@ -212,13 +259,16 @@ class LayeredFeatures(Composed):
         extractor = cls(base, above)
         incidences, _, _ = extractor._with_labels_below(X, on_input, offsets)
         if extractor.n_features == 0 and not may_be_empty:
-            raise CorpusError(f"no feature occurs {min_count} times in the training data; lower min_count")
+            raise CorpusError(
+                f"no feature occurs {min_count} times in the training data; lower min_count"
+            )
         return extractor, incidences, offsets
 
     def encode_with_slots(self, X: Layered) -> tuple[dict[str, Incidence], Slots, Longs]:
         if not isinstance(X, Layered):
             raise OptionError(
-                "X: this model is an upper layer of a cascade and reads the labels below; use the cascade"
+                "X: this model is an upper layer of a cascade and reads the labels below; use the "
+                "cascade"
             )
         return self._with_labels_below(X, *self.base.encode(X.X))
 
@@ -230,11 +280,16 @@ class LayeredFeatures(Composed):
             raise CorpusError("X: the labels below belong to other sentences")
         incidences, places = {}, {}
         lines, constants = patterns_of(self.above.template), list[np.ndarray]()
-        reads_input = not all(reads_labels(cell) for line in self.above.template.patterns for cell in line.cells)
+        reads_input = not all(
+            reads_labels(cell) for line in self.above.template.patterns for cell in line.cells
+        )
         columns = _columns_of(X.X if reads_input else [])
         reading = LabelReading(X.passed, self.above, columns)
         of_kind = {name: lines.get(name, ()) for name in [*base, *lines]}
-        made = {patterns: self._rows_below(patterns, reading, offsets) for patterns in set(of_kind.values())}
+        made = {
+            patterns: self._rows_below(patterns, reading, offsets)
+            for patterns in set(of_kind.values())
+        }
         first = reading.n_values
         for name, patterns in of_kind.items():
             incidence = base.get(name) or on_tokens(np.zeros(int(offsets[-1]) + 1), [], NO_VALUES)
@@ -243,20 +298,33 @@ class LayeredFeatures(Composed):
             moved = np.where(feature >= 0, feature + self.base.n_features, -1).astype(np.int32)
             ptr, merged = np.zeros_like(incidence.token_ptr), np.empty(n, np.int32)
             places[name] = np.empty(n, np.int64)
-            rows = incidence.token_ptr, incidence.token_feature, row_ptr, moved, place, first if n_valued else -1
+            rows = (
+                incidence.token_ptr,
+                incidence.token_feature,
+                row_ptr,
+                moved,
+                place,
+                first if n_valued else -1,
+            )
             kernels.merge_features(*rows, ptr, merged, places[name])
             incidences[name] = incidence._replace(token_ptr=ptr, token_feature=merged)
             constants.append(incidence.token_value)
             first += n_valued
-        values = FeatureValues(reading.layers, reading.products, np.concatenate([*constants, np.ones(1)]))
+        values = FeatureValues(
+            reading.layers, reading.products, np.concatenate([*constants, np.ones(1)])
+        )
         all_values = values.forward(reading.probabilities)[0].astype(np.float32)
         incidences = {
-            name: incidence._replace(token_value=all_values[places[name]]) for name, incidence in incidences.items()
+            name: incidence._replace(token_value=all_values[places[name]])
+            for name, incidence in incidences.items()
         }
         return incidences, Slots(places, values), offsets
 
-    def _rows_below(self, lines: Sequence[Pattern], reading: LabelReading, offsets: Longs) -> tuple[Longs, Ints, Longs]:
-        """Sparse rows: the features that these lines give each token, line by line, and the places of their values."""
+    def _rows_below(
+        self, lines: Sequence[Pattern], reading: LabelReading, offsets: Longs
+    ) -> tuple[Longs, Ints, Longs]:
+        """Sparse rows: the features that these lines give each token, line by line, and the places
+        of their values."""
         n_tokens = int(offsets[-1])
         sizes, token = np.zeros(n_tokens, np.int64), [np.empty(0, np.int64)]
         feature, place = [np.empty(0, np.int32)], [np.empty(0, np.int64)]
@@ -296,8 +364,11 @@ BASES = tuple(EXTRACTORS)  # what a layer may read besides the labels below
 EXTRACTORS[LayeredFeatures.kind] = LayeredFeatures
 
 
-def check_layers_read(template: str | Template, lower: Sequence[str], others: Sequence[str]) -> None:
-    """Refuse a template of a layer over these lower ones that reads others: itself, higher ones, unknown ones."""
+def check_layers_read(
+    template: str | Template, lower: Sequence[str], others: Sequence[str]
+) -> None:
+    """Refuse a template of a layer over these lower ones that reads others: itself, higher ones,
+    unknown ones."""
     layers_read(find_template(template, 1, check=False), lower, others)
 
 
@@ -307,8 +378,8 @@ def refuse_labels(template: str | Template, reader: str) -> None:
     for pattern in parsed.patterns:
         if any(map(reads_labels, pattern.cells)):
             raise TemplateError(
-                f"{parsed.name}:{pattern.line}: {pattern.text}: a {reader} reads the labels of lower layers as further "
-                f"columns, behind those of the input; write %x[row,COLUMN]"
+                f"{parsed.name}:{pattern.line}: {pattern.text}: a {reader} reads the labels of "
+                "lower layers as further columns, behind those of the input; write %x[row,COLUMN]"
             )
 
 
@@ -319,13 +390,17 @@ def lower_layers_read(extractor: Extractor, lower: Sequence[str]) -> tuple[str, 
 
 
 def _split(template: str | Template, X: Any, usual: list[str]) -> tuple[Template | str, Template]:
-    """The lines that read only the input, and those that read the labels below; where a template has none of these,
-    the usual ones."""
+    """The lines that read only the input, and those that read the labels below; where a template
+    has none of these, the usual ones."""
     if kind_of(X) != "columns":
-        parsed = parse_template("B") if template == "default" else find_template(template, 0, below=True)
+        parsed = (
+            parse_template("B") if template == "default" else find_template(template, 0, below=True)
+        )
         below = [p.text for p in parsed.patterns if p.cells]  # they can only read the labels below
         return "default", parse_template("\n".join(below or usual), parsed.name)
-    n_columns = len(X.input_names) if isinstance(X, Corpus) else len(Corpus.from_sequences(X).input_names)
+    n_columns = (
+        len(X.input_names) if isinstance(X, Corpus) else len(Corpus.from_sequences(X).input_names)
+    )
     parsed = find_template(template, n_columns, below=True)
     plain = [p.text for p in parsed.patterns if not any(map(reads_labels, p.cells))]
     lines = [p.text for p in parsed.patterns if any(map(reads_labels, p.cells))] or usual + WORDS
@@ -341,14 +416,19 @@ def _columns_of(X: Any) -> Columns:
     return columns_of(X if isinstance(X, Corpus) else Corpus.from_sequences(X))
 
 
-def _learn(template: Template, columns: Columns, passed: Mapping[str, Passed], min_count: int) -> Vocabulary:
-    """The features that lines on the labels below make; a feature counts as often as its probabilities add up to."""
+def _learn(
+    template: Template, columns: Columns, passed: Mapping[str, Passed], min_count: int
+) -> Vocabulary:
+    """The features that lines on the labels below make; a feature counts as often as its
+    probabilities add up to."""
     values: dict[Reader, list[str]] = {}
     for cell in (cell for pattern in template.patterns for cell in pattern.cells):
         if reads_labels(cell):
             values[cell.reader] = list(passed[layer_of(cell, tuple(passed))].labels)
         elif cell.reader not in values:
-            values[cell.reader] = list(dict.fromkeys(apply(cell.reader, columns.values[cell.reader.column])))
+            values[cell.reader] = list(
+                dict.fromkeys(apply(cell.reader, columns.values[cell.reader.column]))
+            )
     reading = LabelReading(passed, Vocabulary(template, values, {}), columns)
     asked: dict[Table, list[tuple[Pattern, Alternatives]]] = {}
     for pattern in template.patterns:

@@ -1,6 +1,8 @@
-"""The features of a few tokens: what the readers see of a value is remembered, and one kernel finds all features.
+"""The features of a few tokens: what the readers see of a value is remembered, and one kernel finds
+all features.
 
-For long input it is faster to look each key up once (features.vocabulary); a few tokens share too little for that.
+For long input it is faster to look each key up once (features.vocabulary); a few tokens share too
+little for that.
 """
 
 import itertools
@@ -25,7 +27,8 @@ _adding = renewed_lock()
 
 
 def seen_parts(reader: Reader, values: list[str]) -> list[list[str | None]]:
-    """What a reader sees of each value: one string, or one for each part of it; None where there are fewer."""
+    """What a reader sees of each value: one string, or one for each part of it; None where there
+    are fewer."""
     strings = apply(reader, values)
     if reader.function != "each":
         return [list(strings)]
@@ -36,11 +39,13 @@ def seen_parts(reader: Reader, values: list[str]) -> list[list[str | None]]:
 
 
 def check_parts(n_parts: int, n_numbers: int) -> None:
-    """Refuse values that have so many parts that as many numbers for each part would take gigabytes."""
+    """Refuse values that have so many parts that as many numbers for each part would take
+    gigabytes."""
     if n_parts > 1 and n_parts * n_numbers > MOST_READ:
         raise CorpusError(
             f"%each: a value has {n_parts:,} parts a|b|c, which for all values of the data makes "
-            f"{n_parts * n_numbers:,} numbers, more than {MOST_READ:,}; give it fewer parts, or leave %each out"
+            f"{n_parts * n_numbers:,} numbers, more than {MOST_READ:,}; give it fewer parts, or "
+            "leave %each out"
         )
 
 
@@ -70,7 +75,8 @@ class _Cell(NamedTuple):
 class _Column:
     """One column: what its readers see, and the lines with one cell on it.
 
-    Of a value is remembered, in a row: the number that each reader sees, then the feature of each of these lines."""
+    Of a value is remembered, in a row: the number that each reader sees, then the feature of each
+    of these lines."""
 
     def __init__(self, number: int, readers: Mapping[Reader, Mapping[str, int]], parts: int):
         self.number, self.known = number, readers
@@ -79,7 +85,8 @@ class _Column:
         ends = itertools.accumulate(self.size.values(), initial=0)
         self.place = dict(zip(readers, ends, strict=False))
         self.n_places = sum(self.size.values())
-        self.alone: dict[tuple[int, int], int] = {}  # table and place of what it reads -> place, of lines with one cell
+        # table and place of what it reads -> place, of lines with one cell
+        self.alone: dict[tuple[int, int], int] = {}
 
     @property
     def width(self) -> int:
@@ -135,22 +142,28 @@ class Lookup:
                 cells = [self._cell(cell, part) for cell in pattern.cells]
                 if len(cells) == 1:  # it has the place of the line's feature
                     column = self.columns[cells[0].column]
-                    of_line = column.alone.setdefault((table[pattern], cells[0].place), column.width)
+                    of_line = column.alone.setdefault(
+                        (table[pattern], cells[0].place), column.width
+                    )
                     alone.append(cells[0]._replace(place=of_line))
                     number_alone.append(table[pattern])
                 else:
                     others += cells
                     number.append(table[pattern])
                     ends.append(len(others))
-        row, absolute, columns, place, marked = np.array([*alone, *others], np.int64).reshape(-1, 5).T.copy()
+        row, absolute, columns, place, marked = (
+            np.array([*alone, *others], np.int64).reshape(-1, 5).T.copy()
+        )
         ptr = len(alone) + np.array(ends, np.int64)
         several, single = np.array(number, np.int64), np.array(number_alone, np.int64)
         outside = self._outside(single)
-        return tables.Lines(several, ptr, single, outside, row, absolute > 0, columns, place, marked > 0)
+        return tables.Lines(
+            several, ptr, single, outside, row, absolute > 0, columns, place, marked > 0
+        )
 
     def _outside(self, table: Longs) -> Ints:
-        """The features of lines with one cell at boundary marks [marks + 1, lines], the last row of none; no rows where
-        lines reach far, and have too many marks for that."""
+        """The features of lines with one cell at boundary marks [marks + 1, lines], the last row of
+        none; no rows where lines reach far, and have too many marks for that."""
         n_marks = 2 * self.reach if self.reach <= NEAR else -1
         rows = np.full((n_marks + 1, 1 + len(table)), -1, np.int32)
         rows[:-1, 0] = np.arange(max(0, n_marks))
@@ -160,7 +173,9 @@ class Lookup:
     def _cell(self, cell: Cell, part: int) -> "_Cell":
         i = self._column_of[cell.reader.column]
         part = part if cell.reader.function == "each" else 0
-        return _Cell(cell.row, cell.absolute, i, self.columns[i].place[cell.reader] + part, part == 0)
+        return _Cell(
+            cell.row, cell.absolute, i, self.columns[i].place[cell.reader] + part, part == 0
+        )
 
     @property
     def is_full(self) -> bool:
@@ -174,7 +189,9 @@ class Lookup:
             return [begin_of[value] for value in values]
         except KeyError:
             with _adding:
-                self._add(column, [value for value in dict.fromkeys(values) if value not in begin_of])
+                self._add(
+                    column, [value for value in dict.fromkeys(values) if value not in begin_of]
+                )
             return [begin_of[value] for value in values]
 
     def _add(self, column: _Column, values: list[str]) -> None:
@@ -192,7 +209,9 @@ class Lookup:
 
     def encode(self, columns: Sequence[Sequence[str]], offsets: Longs) -> dict[str, Incidence]:
         """The features of tokens, given by the values of all columns [columns][T]."""
-        entry = np.array([self.begins(column, columns[column.number]) for column in self.columns], np.int32)
+        entry = np.array(
+            [self.begins(column, columns[column.number]) for column in self.columns], np.int32
+        )
         entry = entry.reshape(len(self.columns), int(offsets[-1]))
         return {name: self._find(lines, entry, offsets) for name, lines in self.kinds.items()}
 
@@ -200,5 +219,7 @@ class Lookup:
         n_tokens = entry.shape[1]
         ptr = np.zeros(n_tokens + 1, np.int64)
         feature = np.empty(n_tokens * int(lines.ptr[0] + len(lines.table)), np.int32)
-        n = tables.find_features(entry, self._remembered, offsets, self.reach, lines, self.index, ptr, feature)
+        n = tables.find_features(
+            entry, self._remembered, offsets, self.reach, lines, self.index, ptr, feature
+        )
         return on_tokens(ptr, feature[:n], NO_VALUES)

@@ -1,10 +1,14 @@
-"""Numbers beside symbols: number columns, word vectors and arrays, standardised on the training data.
+"""Numbers beside symbols: number columns, word vectors and arrays, standardised on the training
+data.
 
-    %n[row,col]    the number in a column      %v[row]    the vector of the word      %a[row]    the row of an array
+    %n[row,col]    the number in a column
+    %v[row]        the vector of the word
+    %a[row]        the row of an array
 
-Each makes one feature for each number, whose value is (x - mean) / standard deviation, cut at +-10,000; mean and
-deviation are those of the tokens of the training data.  What is missing (no number, a word without a vector, a place
-outside the sentence) is 0, the mean; a word without a vector has a feature of its own, whose value is 1.
+Each makes one feature for each number, whose value is (x - mean) / standard deviation, cut at
++-10,000; mean and deviation are those of the tokens of the training data.  What is missing (no
+number, a word without a vector, a place outside the sentence) is 0, the mean; a word without a
+vector has a feature of its own, whose value is 1.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,7 +27,8 @@ from labelwright.modelfile import LARGEST_WEIGHT, HeaderReader, TensorReader
 from labelwright.parallel import computed_once
 
 Array = NDArray[Any]
-MISSING = {"", "_", "-", "?", "*", "NA", "nan", "NaN", "None"}  # values of a number column that are no number
+# values of a number column that are no number
+MISSING = {"", "_", "-", "?", "*", "NA", "nan", "NaN", "None"}
 FARTHEST = 1e4  # deviations from the mean: float16 holds them, and scores stay finite
 ROWS_AT_ONCE = 2048  # tokens whose numbers are computed in one step: what that needs stays small
 
@@ -52,7 +57,9 @@ class Vectors:
     def places(self, words: Sequence[str]) -> Array:
         """The row of each word, -1 where it has none."""
         number = self._number
-        return np.array([number.get(word, number.get(word.lower(), -1)) for word in words], np.int64)
+        return np.array(
+            [number.get(word, number.get(word.lower(), -1)) for word in words], np.int64
+        )
 
     def of(self, places: Array) -> Array:
         """The vectors at these rows, then 1 where there is none."""
@@ -63,25 +70,36 @@ class Vectors:
         return values
 
     def standardised(self, places: Array) -> "Vectors":
-        """The vectors, standardised on the tokens with these rows; of 16 bits, as files have them."""
+        """The vectors, standardised on the tokens with these rows; of 16 bits, as files have
+        them."""
         if not (places >= 0).any():
-            raise OptionError(f"vectors: {self.source} has none of the words of the training data; check the language")
-        mean, deviation = scale_of(self.rows, np.bincount(places[places >= 0], minlength=len(self.words)))
+            raise OptionError(
+                f"vectors: {self.source} has none of the words of the training data; check the "
+                "language"
+            )
+        mean, deviation = scale_of(
+            self.rows, np.bincount(places[places >= 0], minlength=len(self.words))
+        )
         with np.errstate(over="ignore"):  # they are cut
             rows = self.rows - mean.astype(np.float32)
             rows /= deviation.astype(np.float32)
-        return Vectors(self.words, np.clip(rows, -FARTHEST, FARTHEST, out=rows).astype(np.float16), self.source)
+        return Vectors(
+            self.words, np.clip(rows, -FARTHEST, FARTHEST, out=rows).astype(np.float16), self.source
+        )
 
 
 def read_vectors(path: Any) -> Vectors:
-    """Word vectors in the text format of word2vec and GloVe: a word and its numbers on each line; a first line with the
-    numbers of words and dimensions may come before.  Of two lines for one word, the first counts."""
+    """Word vectors in the text format of word2vec and GloVe: a word and its numbers on each line; a
+    first line with the numbers of words and dimensions may come before.  Of two lines for one word,
+    the first counts."""
     words: dict[str, None] = {}
     rows: list[Array] = []
     width = 0
     for number, line in enumerate(read_bytes(path).decode("utf-8", "replace").split("\n"), start=1):
         fields = line.rstrip().split(" ") if "\t" not in line else line.rstrip().split("\t")
-        if len(fields) < 2 or (number == 1 and len(fields) == 2 and all(field.isdecimal() for field in fields)):
+        if len(fields) < 2 or (
+            number == 1 and len(fields) == 2 and all(field.isdecimal() for field in fields)
+        ):
             continue
         width = width or len(fields) - 1
         word = " ".join(fields[:-width])
@@ -90,7 +108,9 @@ def read_vectors(path: Any) -> Vectors:
         except ValueError:
             row = np.empty(0, np.float32)
         if len(fields) <= width or not len(row) or not np.isfinite(row).all():
-            raise CorpusError(f"{path}:{number}: expected a word and {width} numbers, got {line!r:.40}")
+            raise CorpusError(
+                f"{path}:{number}: expected a word and {width} numbers, got {line!r:.40}"
+            )
         if word not in words:
             words[word] = None
             rows.append(row)
@@ -100,7 +120,8 @@ def read_vectors(path: Any) -> Vectors:
 
 
 def write_vectors(vectors: Vectors, path: Source) -> None:
-    """Write word vectors in the text format of word2vec, to a path (compressed by its suffix) or `-`."""
+    """Write word vectors in the text format of word2vec, to a path (compressed by its suffix) or
+    `-`."""
     with written(path) as write:
         write(f"{len(vectors.words)} {vectors.width}\n".encode())
         for word, row in zip(vectors.words, vectors.rows.tolist(), strict=True):
@@ -117,14 +138,21 @@ def vectors_of(given: Any) -> Vectors:
         rows = np.array([np.asarray(row, np.float32) for row in given.values()], np.float32)
     except (ValueError, TypeError, OverflowError):
         rows = np.empty(0, np.float32)
-    if rows.ndim != 2 or not rows.size or not np.isfinite(rows).all() or not all(isinstance(w, str) for w in given):
-        raise OptionError("vectors: expected a file, or {word: numbers} with as many numbers for each word")
+    if (
+        rows.ndim != 2
+        or not rows.size
+        or not np.isfinite(rows).all()
+        or not all(isinstance(w, str) for w in given)
+    ):
+        raise OptionError(
+            "vectors: expected a file, or {word: numbers} with as many numbers for each word"
+        )
     return Vectors(list(given), rows)
 
 
 def scale_of(rows: Array, count: Array | None = None) -> tuple[Array, Array]:
-    """Mean and standard deviation [D] of rows [n, D], each as often as it counts, without what is no number; 1 where
-    all are equal."""
+    """Mean and standard deviation [D] of rows [n, D], each as often as it counts, without what is
+    no number; 1 where all are equal."""
 
     def mean_of(power: int, centre: Array) -> Array:
         """The mean of this power of the distances from the centre."""
@@ -158,7 +186,11 @@ class Line(NamedTuple):
 
 def lines_of(template: Template) -> list[Line]:
     """The lines of a template that read numbers."""
-    cells = [(p.name, p.cells[0]) for p in template.patterns if p.cells and p.cells[0].reader.function in NUMBERS]
+    cells = [
+        (p.name, p.cells[0])
+        for p in template.patterns
+        if p.cells and p.cells[0].reader.function in NUMBERS
+    ]
     return [Line(name, cell.row, cell.reader.function, cell.reader.column) for name, cell in cells]
 
 
@@ -170,15 +202,23 @@ class Table(NamedTuple):
 
 
 class Numbers(Part):
-    """The features of lines that read numbers: for each line as many as what it reads has numbers."""
+    """The features of lines that read numbers: for each line as many as what it reads has
+    numbers."""
 
-    def __init__(self, lines: Sequence[Line], scales: Mapping[str, tuple[Array, Array]], vectors: Vectors | None):
+    def __init__(
+        self,
+        lines: Sequence[Line],
+        scales: Mapping[str, tuple[Array, Array]],
+        vectors: Vectors | None,
+    ):
         self.lines, self.scales, self.vectors = list(lines), dict(scales), vectors
         self.first = offsets_from([self._width(line) for line in self.lines])  # [lines+1]
         self.n_features = int(self.first[-1])
 
     @classmethod
-    def learn(cls, template: Template, columns: Columns, arrays: Array | None, vectors: Any) -> "Numbers":
+    def learn(
+        cls, template: Template, columns: Columns, arrays: Array | None, vectors: Any
+    ) -> "Numbers":
         """The numbers that a template reads, standardised on training data."""
         lines, scales = lines_of(template), {}
         kinds = {line.kind for line in lines}
@@ -189,7 +229,9 @@ class Numbers(Part):
             words = words.standardised(words.places(columns.values[0])[columns.codes[0]])
         for column in {line.column for line in lines if line.kind == "number"}:
             numbers = numbers_in(columns.values[column], column)[:, None]
-            scales[str(column)] = scale_of(numbers, np.bincount(columns.codes[column], minlength=len(numbers)))
+            scales[str(column)] = scale_of(
+                numbers, np.bincount(columns.codes[column], minlength=len(numbers))
+            )
         if "array" in kinds:
             scales["array"] = scale_of(_given(arrays))
         return cls(lines, scales, words)
@@ -199,9 +241,11 @@ class Numbers(Part):
             return self.vectors.width + 1 if self.vectors is not None else 0
         return len(self.scales[line.scale][0])
 
-    def added(self, incidences: dict[str, Incidence], columns: Columns, arrays: Array | None, first: int) -> None:
-        """Add the features of these tokens, where their values are not 0, to those on states; they count from
-        `first`."""
+    def added(
+        self, incidences: dict[str, Incidence], columns: Columns, arrays: Array | None, first: int
+    ) -> None:
+        """Add the features of these tokens, where their values are not 0, to those on states; they
+        count from `first`."""
         if not self.lines:
             return
         tables, read = list[Table](), dict[tuple[str, int], Table]()
@@ -209,7 +253,9 @@ class Numbers(Part):
             key = line.kind, line.column
             if key not in read:
                 read[key] = self._read(line, columns, arrays)
-            tables.append(read[key]._replace(row_of=_shifted(read[key].row_of, columns.offsets, line.row)))
+            tables.append(
+                read[key]._replace(row_of=_shifted(read[key].row_of, columns.offsets, line.row))
+            )
         old_ptr, old_feature, old_value = incidences["state"][3:]
         n_new = sum(np.count_nonzero(rows, axis=1)[row_of] for rows, row_of in tables)
         ptr = offsets_from(np.diff(old_ptr) + n_new)
@@ -222,9 +268,17 @@ class Numbers(Part):
             is_old = within < np.repeat(np.diff(old_ptr[a : b + 1]), sizes)
             values = np.concatenate([rows[row_of[a:b]] for rows, row_of in tables], axis=1)
             filled = values != 0
-            feature[here][is_old], feature[here][~is_old] = old_feature[there], first + np.nonzero(filled)[1]
-            value[here][is_old], value[here][~is_old] = old_value[there] if len(old_value) else 1, values[filled]
-        incidences["state"] = incidences["state"]._replace(token_ptr=ptr, token_feature=feature, token_value=value)
+            feature[here][is_old], feature[here][~is_old] = (
+                old_feature[there],
+                first + np.nonzero(filled)[1],
+            )
+            value[here][is_old], value[here][~is_old] = (
+                old_value[there] if len(old_value) else 1,
+                values[filled],
+            )
+        incidences["state"] = incidences["state"]._replace(
+            token_ptr=ptr, token_feature=feature, token_value=value
+        )
 
     def _read(self, line: Line, columns: Columns, arrays: Array | None) -> Table:
         """What a line reads at every token, before it is shifted."""
@@ -235,7 +289,10 @@ class Numbers(Part):
         if line.kind == "array":
             rows = _given(arrays)
             if rows.shape[1] != len(mean):
-                raise CorpusError(f"arrays: the model reads rows of {len(mean)} numbers, got rows of {rows.shape[1]}")
+                raise CorpusError(
+                    f"arrays: the model reads rows of {len(mean)} numbers, got rows of "
+                    f"{rows.shape[1]}"
+                )
             return _table(rows, np.arange(len(rows)), mean, deviation)
         raw = numbers_in(columns.values[line.column], line.column)[:, None]
         return _table(raw, columns.codes[line.column], mean, deviation)
@@ -253,16 +310,21 @@ class Numbers(Part):
         return self.lines == other.lines and self.first.tolist() == other.first.tolist()
 
     def tensors(self) -> dict[str, Array]:
-        """numbers.*: mean and deviation of what is read; vectors: their words and rows [W, D] of 16 bits."""
+        """numbers.*: mean and deviation of what is read; vectors: their words and rows [W, D] of 16
+        bits."""
         stored: dict[str, Array] = {}
         for name, (mean, deviation) in self.scales.items():
             stored |= {f"numbers.{name}.mean": mean, f"numbers.{name}.deviation": deviation}
         if self.vectors is not None:
-            stored |= {"vectors.rows": self.vectors.rows} | packed_strings("vectors.words", self.vectors.words)
+            stored |= {"vectors.rows": self.vectors.rows} | packed_strings(
+                "vectors.words", self.vectors.words
+            )
         return stored
 
     @classmethod
-    def restore(cls, template: Template, tensors: TensorReader, header: HeaderReader, n_columns: int) -> "Numbers":
+    def restore(
+        cls, template: Template, tensors: TensorReader, header: HeaderReader, n_columns: int
+    ) -> "Numbers":
         lines, scales, vectors = lines_of(template), {}, None
         if not lines:
             return NO_NUMBERS
@@ -272,9 +334,13 @@ class Numbers(Part):
         for name in {line.scale for line in lines if line.kind != "vector"}:
             mean = tensors.weights(f"numbers.{name}.mean", np.float64, None)
             limits = {"least": 1e-12, "most": LARGEST_WEIGHT}
-            deviation = tensors.numbers(f"numbers.{name}.deviation", np.float64, len(mean), **limits)
+            deviation = tensors.numbers(
+                f"numbers.{name}.deviation", np.float64, len(mean), **limits
+            )
             if name != "array" and len(mean) != 1:
-                raise ModelFileError(f"tensor {tensors.prefix}numbers.{name}.mean: expected one number")
+                raise ModelFileError(
+                    f"tensor {tensors.prefix}numbers.{name}.mean: expected one number"
+                )
             scales[name] = mean, deviation
         if any(line.kind == "vector" for line in lines):
             words = distinct_strings(tensors, "vectors.words")
@@ -293,10 +359,13 @@ def numbers_in(values: Sequence[str], column: int) -> Array:
             numbers[i] = float(value) if value not in MISSING else np.nan
         except ValueError:
             raise CorpusError(
-                f"%n reads column {column} as numbers, got {value!r:.40}; use %x for symbols, or _ for a missing number"
+                f"%n reads column {column} as numbers, got {value!r:.40}; use %x for symbols, or _ "
+                "for a missing number"
             ) from None
         if np.isinf(numbers[i]) or abs(numbers[i]) > LARGEST_WEIGHT:
-            raise CorpusError(f"%n reads column {column} as numbers, got {value!r:.40}; expected finite numbers")
+            raise CorpusError(
+                f"%n reads column {column} as numbers, got {value!r:.40}; expected finite numbers"
+            )
     return numbers
 
 

@@ -14,12 +14,14 @@ from labelwright.modelfile import TensorReader, check_distinct, pack_strings, un
 from labelwright.parallel import computed_once
 
 Array = NDArray[Any]
-MOST_WORDS = 1 << 20, 64  # of all phrases in a file: so many, and so many for each node of their tree
+# of all phrases in a file: so many, and so many for each node of their tree
+MOST_WORDS = 1 << 20, 64
 
 
 @dataclass(frozen=True, eq=False)
 class Phrases:
-    """Phrases as a tree of words: node 0 is the beginning, node i + 1 is reached from parent[i] by word[i]."""
+    """Phrases as a tree of words: node 0 is the beginning, node i + 1 is reached from parent[i] by
+    word[i]."""
 
     words: list[str]  # [W]
     parent: Array  # [nodes - 1]
@@ -32,7 +34,9 @@ class Phrases:
         """What finds the phrases in sentences."""
         order = np.argsort(self.edges, kind="stable")
         number = {word: i for i, word in enumerate(self.words)}
-        return PhraseIndex(number, self.edges[order], (order + 1).astype(np.int32), np.diff(self.ptr) > 0)
+        return PhraseIndex(
+            number, self.edges[order], (order + 1).astype(np.int32), np.diff(self.ptr) > 0
+        )
 
     @property
     def edges(self) -> Array:
@@ -72,7 +76,9 @@ class Phrases:
         return lists
 
     def tensors(self) -> dict[str, Array]:
-        stored: dict[str, Array] = {name: getattr(self, name) for name in ("parent", "word", "ptr", "feature")}
+        stored: dict[str, Array] = {
+            name: getattr(self, name) for name in ("parent", "word", "ptr", "feature")
+        }
         stored["text"], stored["offsets"] = pack_strings(self.words)
         return stored
 
@@ -86,7 +92,8 @@ class PhraseIndex(NamedTuple):
     marked: Array  # [nodes]  does a phrase with features end here?
 
     def find(self, words: Array, offsets: Array, max_length: int, n_rows: int) -> Array:
-        """The node where the phrase of each row of segments ends [rows]; 0 where it is none.  words [T] are numbers."""
+        """The node where the phrase of each row of segments ends [rows]; 0 where it is none.  words
+        [T] are numbers."""
         ends = np.zeros(n_rows, np.int32)
         edges = self.edge, self.node, self.marked
         kernels.phrase_ends(words, offsets, max_length, max(len(self.number), 1), *edges, ends)
@@ -105,13 +112,15 @@ class PhraseIndex(NamedTuple):
 
 
 def rows_of(offsets: Array, max_length: int) -> Array:
-    """The first row of segments of each token [T], and the number of all rows: those that end at a token follow each
-    other, the token alone first."""
+    """The first row of segments of each token [T], and the number of all rows: those that end at a
+    token follow each other, the token alone first."""
     ends = np.arange(1, offsets[-1] + 1) - np.repeat(offsets[:-1], np.diff(offsets))
     return offsets_from(np.minimum(ends, max_length))
 
 
-def features_by_phrase(lists: Mapping[str, Iterable[tuple[str, ...]]]) -> dict[tuple[str, ...], list[int]]:
+def features_by_phrase(
+    lists: Mapping[str, Iterable[tuple[str, ...]]],
+) -> dict[tuple[str, ...], list[int]]:
     """The numbers of the dictionaries that hold each phrase."""
     features: dict[tuple[str, ...], list[int]] = {}
     for number, phrases in enumerate(lists.values()):
@@ -137,7 +146,9 @@ def make_phrases(features: Mapping[tuple[str, ...], list[int]]) -> Phrases:
     feature = [f for node in range(len(edges) + 1) for f in owned.get(node, ())]
     ends = np.array(list(edges), np.int32).reshape(-1, 2)
     ptr = offsets_from(sizes)
-    return Phrases(list(words), ends[:, 0].copy(), ends[:, 1].copy(), ptr, np.array(feature, np.int32))
+    return Phrases(
+        list(words), ends[:, 0].copy(), ends[:, 1].copy(), ptr, np.array(feature, np.int32)
+    )
 
 
 def read_phrases(tensors: TensorReader, n_dictionaries: int, n_texts: int) -> Phrases:
@@ -151,16 +162,21 @@ def read_phrases(tensors: TensorReader, n_dictionaries: int, n_texts: int) -> Ph
     ptr = tensors.pointers("ptr", n + 1, len(feature))
     texts = feature[feature >= n_dictionaries]
     if len(texts) != n_texts or (n_texts and np.bincount(texts - n_dictionaries).max() > 1):
-        raise ModelFileError(f"tensor {tensors.prefix}feature: expected each text of a segment once")
+        raise ModelFileError(
+            f"tensor {tensors.prefix}feature: expected each text of a segment once"
+        )
     phrases = Phrases(words, parent, word, ptr, feature)
     if ptr[1] > 0:
         raise ModelFileError(f"tensor {tensors.prefix}ptr: expected no phrase without words")
     if len(np.unique(phrases.edges)) < n:
-        raise ModelFileError(f"tensor {tensors.prefix}word: expected a tree in which the words after a node differ")
+        raise ModelFileError(
+            f"tensor {tensors.prefix}word: expected a tree in which the words after a node differ"
+        )
     n_words = int(np.diff(ptr) @ np.array(phrases.depths(), np.int64))
     if n_words > MOST_WORDS[0] + MOST_WORDS[1] * n:  # a chain of n nodes could spell out n * n / 2
         raise ModelFileError(
-            f"tensor {tensors.prefix}parent: the phrases have {n_words:,} words, too many for such a tree"
+            f"tensor {tensors.prefix}parent: the phrases have {n_words:,} words, too many for such "
+            "a tree"
         )
     return phrases
 
@@ -170,17 +186,26 @@ def checked_dictionaries(dictionaries: Any) -> dict[str, list[tuple[str, ...]]]:
     if dictionaries is None:
         return {}
     if not isinstance(dictionaries, Mapping):
-        raise OptionError(f"dictionaries: expected {{name: phrases}}, got {type(dictionaries).__name__}")
+        raise OptionError(
+            f"dictionaries: expected {{name: phrases}}, got {type(dictionaries).__name__}"
+        )
     checked: dict[str, list[tuple[str, ...]]] = {}
     for name, phrases in dictionaries.items():
         if isinstance(phrases, str | bytes) or not isinstance(phrases, Iterable):
-            raise OptionError(f"dictionaries: {name!r}: expected a list of phrases, got {type(phrases).__name__}")
+            raise OptionError(
+                f"dictionaries: {name!r}: expected a list of phrases, got {type(phrases).__name__}"
+            )
         checked[str(name)] = []
         for phrase in phrases:
             words = tuple(phrase.split()) if isinstance(phrase, str) else phrase
-            if not isinstance(words, tuple | list) or not all(isinstance(word, str) for word in words) or not words:
+            if (
+                not isinstance(words, tuple | list)
+                or not all(isinstance(word, str) for word in words)
+                or not words
+            ):
                 raise OptionError(
-                    f"dictionaries: {name!r}: expected phrases of words, as strings or lists, got {phrase!r:.40}"
+                    f"dictionaries: {name!r}: expected phrases of words, as strings or lists, got "
+                    f"{phrase!r:.40}"
                 )
             checked[str(name)].append(tuple(words))
     return checked

@@ -1,4 +1,5 @@
-"""Features of segments: their length, the dictionaries that contain them, and their text if seen in training."""
+"""Features of segments: their length, the dictionaries that contain them, and their text if seen in
+training."""
 
 from collections import Counter
 from collections.abc import Collection, Sequence
@@ -10,7 +11,17 @@ from labelwright.corpus.offsets import offsets_from, runs_of
 from labelwright.corpus.table import Corpus
 from labelwright.errors import OptionError
 from labelwright.features.extract import EXTRACTORS, ColumnFeatures, few_tokens, kind_of
-from labelwright.features.incidence import NO_VALUES, Bools, Composed, Extractor, Incidence, Longs, Part, Slots, Tensors
+from labelwright.features.incidence import (
+    NO_VALUES,
+    Bools,
+    Composed,
+    Extractor,
+    Incidence,
+    Longs,
+    Part,
+    Slots,
+    Tensors,
+)
 from labelwright.features.phrases import (
     Phrases,
     checked_dictionaries,
@@ -29,20 +40,27 @@ MOST_FEATURES = 1 << 31
 
 
 class SegmentTexts(Part):
-    """What segments are: of a length, in dictionaries, or of a text that was a segment in the training data.
+    """What segments are: of a length, in dictionaries, or of a text that was a segment in the
+    training data.
 
-    Features are lengths, then dictionaries, then texts; in `phrases` dictionaries and texts count from 0."""
+    Features are lengths, then dictionaries, then texts; in `phrases` dictionaries and texts count
+    from 0."""
 
     cell_kinds = ("segment",)
 
-    def __init__(self, max_length: int, dictionaries: Sequence[str], n_texts: int, phrases: Phrases):
+    def __init__(
+        self, max_length: int, dictionaries: Sequence[str], n_texts: int, phrases: Phrases
+    ):
         self.max_length, self.dictionaries = max_length, list(dictionaries)
         self.n_texts, self.phrases = n_texts, phrases
-        self.n_always = max_length + len(self.dictionaries)  # features that have a weight for every type, seen or not
+        # features that have a weight for every type, seen or not
+        self.n_always = max_length + len(self.dictionaries)
         self.n_features = self.n_always + n_texts
 
     @classmethod
-    def of(cls, max_length: int, lists: dict[str, list[Phrase]], texts: Collection[Phrase]) -> "SegmentTexts":
+    def of(
+        cls, max_length: int, lists: dict[str, list[Phrase]], texts: Collection[Phrase]
+    ) -> "SegmentTexts":
         """The phrases of dictionaries, and these texts."""
         features_of = features_by_phrase(lists)
         for number, text in enumerate(texts, len(lists)):
@@ -53,7 +71,11 @@ class SegmentTexts(Part):
     def names(self) -> list[tuple[str, Any]]:
         """What each feature is about: a length, a dictionary, or a text (its words)."""
         n = len(self.dictionaries)
-        texts = {feature: self.phrases.text(node) for node, feature in self.phrases.owned() if feature >= n}
+        texts = {
+            feature: self.phrases.text(node)
+            for node, feature in self.phrases.owned()
+            if feature >= n
+        }
         return [
             *(("length", number) for number in range(1, self.max_length + 1)),
             *(("dictionary", name) for name in self.dictionaries),
@@ -67,8 +89,13 @@ class SegmentTexts(Part):
     def merged(self, new: "SegmentTexts") -> "SegmentTexts":
         """These features, then the further texts of the new part; the dictionaries are the same."""
         if new.dictionaries != self.dictionaries:
-            raise OptionError("dictionaries: a trained SemiCRF keeps those of its training; fit again to change them")
-        texts = dict.fromkeys(text for each in (self, new) for kind, text in each.names if kind == "text")
+            raise OptionError(
+                "dictionaries: a trained SemiCRF keeps those of its training; fit again to change "
+                "them"
+            )
+        texts = dict.fromkeys(
+            text for each in (self, new) for kind, text in each.names if kind == "text"
+        )
         return SegmentTexts.of(max(self.max_length, new.max_length), self.lists(), texts)
 
     def numbers_in(self, other: "SegmentTexts") -> Longs:
@@ -76,20 +103,29 @@ class SegmentTexts(Part):
         return np.array([index.get(name, -1) for name in self.names], np.int64)
 
     def reduced(self, used: Bools) -> "tuple[SegmentTexts, Bools]":
-        """Without the texts that are not used, and which features are left: lengths and dictionaries stay."""
+        """Without the texts that are not used, and which features are left: lengths and
+        dictionaries stay."""
         left = np.concatenate([np.ones(self.n_always, np.bool_), used[self.n_always :]])
-        texts = [text for (kind, text), keep in zip(self.names, left.tolist(), strict=True) if keep and kind == "text"]
+        texts = [
+            text
+            for (kind, text), keep in zip(self.names, left.tolist(), strict=True)
+            if keep and kind == "text"
+        ]
         return SegmentTexts.of(self.max_length, self.lists(), texts), left
 
     def lists(self) -> dict[str, list[Phrase]]:
         """The dictionaries, as they were given."""
         return self.phrases.lists(self.dictionaries)
 
-    def incidence(self, words: Longs | None, offsets: Longs, first: int, held: HeldOut | None = None) -> Incidence:
-        """The features of all candidates, counted from `first`: the length is a key, the others are token features.
-        words [T] are numbers, -1 where they are unknown."""
+    def incidence(
+        self, words: Longs | None, offsets: Longs, first: int, held: HeldOut | None = None
+    ) -> Incidence:
+        """The features of all candidates, counted from `first`: the length is a key, the others are
+        token features. words [T] are numbers, -1 where they are unknown."""
         longest, rows = self.max_length, rows_of(offsets, self.max_length)
-        keys = np.arange(rows[-1], dtype=np.int32) - np.repeat(rows[:-1].astype(np.int32), np.diff(rows))
+        keys = np.arange(rows[-1], dtype=np.int32) - np.repeat(
+            rows[:-1].astype(np.int32), np.diff(rows)
+        )
         counts, feature = np.zeros(len(keys), np.int64), np.empty(0, np.int32)
         if words is not None:
             ends = self.phrases.index.find(words, offsets, longest, len(keys))
@@ -116,7 +152,11 @@ class SegmentTexts(Part):
         return {f"phrases.{name}": array for name, array in self.phrases.tensors().items()}
 
     def header(self) -> dict[str, Any]:
-        sizes = {"max_length": self.max_length, "dictionaries": self.dictionaries, "n_texts": self.n_texts}
+        sizes = {
+            "max_length": self.max_length,
+            "dictionaries": self.dictionaries,
+            "n_texts": self.n_texts,
+        }
         return {"segments": sizes}
 
 
@@ -131,14 +171,23 @@ class SegmentFeatures(Composed):
 
     @classmethod
     def learn(
-        cls, tokens: Extractor, X: Any, segments: Segments, space: SegmentSpace, min_count: int, dictionaries: Any
+        cls,
+        tokens: Extractor,
+        X: Any,
+        segments: Segments,
+        space: SegmentSpace,
+        min_count: int,
+        dictionaries: Any,
     ) -> "SegmentFeatures":
-        """Texts of the training segments that are seen often enough, and the phrases of dictionaries."""
+        """Texts of the training segments that are seen often enough, and the phrases of
+        dictionaries."""
         lists = checked_dictionaries(dictionaries)
         words = _words(X)
         if words is None:
             if lists:
-                raise OptionError(f"dictionaries: need words, but the sentences are {tokens.kind}; leave them out")
+                raise OptionError(
+                    f"dictionaries: need words, but the sentences are {tokens.kind}; leave them out"
+                )
             return cls(tokens, SegmentTexts.of(space.max_length, {}, ()))
         flat = words.tokens(words.input_names[0])
         chunks = segments.kind < space.n_long
@@ -174,7 +223,11 @@ class SegmentFeatures(Composed):
     def _word_numbers(self, X: Any) -> Longs | None:
         """The number of each word [T], -1 where it is unknown; None where there are no words."""
         number = self.texts.phrases.index.number
-        few = few_tokens(X, len(self.tokens.names)) if isinstance(self.tokens, ColumnFeatures) else None
+        few = (
+            few_tokens(X, len(self.tokens.names))
+            if isinstance(self.tokens, ColumnFeatures)
+            else None
+        )
         if few is not None:
             return np.array([number.get(word, -1) for word in few[0][0]], np.int64)
         words = _words(X)
@@ -192,7 +245,10 @@ class SegmentFeatures(Composed):
     def restore(cls, tensors: TensorReader, header: HeaderReader) -> "SegmentFeatures":
         sizes = header.part("segments")
         tokens = EXTRACTORS[sizes.one_of("tokens", tuple(EXTRACTORS))].restore(tensors, header)
-        dictionaries, n_texts = sizes.names("dictionaries"), sizes.whole("n_texts", 0, MOST_FEATURES)
+        dictionaries, n_texts = (
+            sizes.names("dictionaries"),
+            sizes.whole("n_texts", 0, MOST_FEATURES),
+        )
         phrases = read_phrases(tensors.part("phrases."), len(dictionaries), n_texts)
         longest = sizes.whole("max_length", 1, LONGEST_SEGMENT)
         return cls(tokens, SegmentTexts(longest, dictionaries, n_texts, phrases))

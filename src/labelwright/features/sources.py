@@ -1,17 +1,20 @@
-"""What a template reads beside the columns of the data: dictionaries and word clusters, each as one more column.
+"""What a template reads beside the columns of the data: dictionaries and word clusters, each as one
+more column.
 
     %d[NAME], %d[row,NAME]        the tag of a token in the matches of a dictionary: B I E S, or O
     %c[NAME], %c[row,NAME,n]      the cluster of the word, or the first n letters of its name
 
 Further columns come behind those of the data, in the order in which the template names them.
 
-A dictionary (gazetteer) marks its longest matches, from left to right: B, I and E are the first, inner and last word of
-a phrase, S is a phrase of one word, O is no match.  Words are compared without case.
+A dictionary (gazetteer) marks its longest matches, from left to right: B, I and E are the first,
+inner and last word of a phrase, S is a phrase of one word, O is no match.  Words are compared
+without case.
 
-A dictionary made from the training data is right about every entity there, and about few of a new text: a model would
-learn to trust it too much.  So where nearly all rare phrases of a type are in a dictionary, it is held out: in training
-a phrase counts only if it is also an entity in another part of the training data.  Where data are divided to test a
-model on one part, phrases that are entities in that part alone do not count at all.
+A dictionary made from the training data is right about every entity there, and about few of a new
+text: a model would learn to trust it too much.  So where nearly all rare phrases of a type are in a
+dictionary, it is held out: in training a phrase counts only if it is also an entity in another part
+of the training data.  Where data are divided to test a model on one part, phrases that are entities
+in that part alone do not count at all.
 """
 
 import re
@@ -64,11 +67,12 @@ SEVERAL = -1  # parts of the training data
 BLOCK_ROWS = 1 << 22  # segments that are looked up at once
 
 
-# -- the entities of training data ------------------------------------------------------------------------------------
+# -- the entities of training data -----------------------------------------------------------------
 
 
 class Entities(NamedTuple):
-    """The labelled phrases of training data: chunks, or single tokens where labels follow no scheme."""
+    """The labelled phrases of training data: chunks, or single tokens where labels follow no
+    scheme."""
 
     words: Sequence[str]  # [T]
     offsets: Array  # [N+1]
@@ -84,7 +88,9 @@ class Entities(NamedTuple):
         return np.repeat(middle, np.diff(self.offsets))
 
 
-def entities_of(words: Sequence[str], labels: Sequence[Any], codes: Array, offsets: Array) -> Entities:
+def entities_of(
+    words: Sequence[str], labels: Sequence[Any], codes: Array, offsets: Array
+) -> Entities:
     """The labelled phrases of sentences, given by label codes [T]."""
     scheme = detect_scheme(labels, pairs=pairs_of_codes(labels, codes, offsets))
     if scheme is None:
@@ -92,7 +98,9 @@ def entities_of(words: Sequence[str], labels: Sequence[Any], codes: Array, offse
         return Entities(words, offsets, labels, tokens, tokens + 1, np.asarray(codes))
     types, segments = read_segments(labels, codes, offsets, scheme)
     inside = segments.kind < len(types) - 1
-    return Entities(words, offsets, types, segments.start[inside], segments.end[inside], segments.kind[inside])
+    return Entities(
+        words, offsets, types, segments.start[inside], segments.end[inside], segments.kind[inside]
+    )
 
 
 class Seen(NamedTuple):
@@ -123,7 +131,8 @@ class DictionaryWarning(UserWarning):
 
 
 class Share(NamedTuple):
-    """How many of the rare phrases of each type, which are entities in one part of the data, a dictionary has."""
+    """How many of the rare phrases of each type, which are entities in one part of the data, a
+    dictionary has."""
 
     rare: Array  # [types]
     known: Array  # [types]
@@ -143,9 +152,17 @@ class Share(NamedTuple):
 
 def share_of(listed: Collection[Phrase], seen: Seen, n_types: int) -> Share:
     """How many of the rare phrases of each type are in a dictionary."""
-    rare = [(kind, phrase) for phrase, part in seen.part.items() if part != SEVERAL for kind in seen.kinds[phrase]]
+    rare = [
+        (kind, phrase)
+        for phrase, part in seen.part.items()
+        if part != SEVERAL
+        for kind in seen.kinds[phrase]
+    ]
     known = [kind for kind, phrase in rare if phrase in listed]
-    counts = [np.bincount(np.array(kinds, np.int64), minlength=n_types) for kinds in ([k for k, _ in rare], known)]
+    counts = [
+        np.bincount(np.array(kinds, np.int64), minlength=n_types)
+        for kinds in ([k for k, _ in rare], known)
+    ]
     return Share(*counts)
 
 
@@ -156,7 +173,8 @@ class HeldOut(NamedTuple):
     part_of_token: Array  # [T]
 
     def counts(self, number: int | Array, node: Array, token: Array) -> Array:
-        """Whether phrases (by their nodes) of dictionaries count where they begin or end with these tokens."""
+        """Whether phrases (by their nodes) of dictionaries count where they begin or end with these
+        tokens."""
         counted: Array = self.part[number, node] != self.part_of_token[token]
         return counted
 
@@ -164,11 +182,15 @@ class HeldOut(NamedTuple):
 def hold_out(
     lists: Mapping[str, Collection[Phrase]], index: PhraseIndex, entities: Entities, fold: bool
 ) -> HeldOut | None:
-    """What of these dictionaries does not count in training: phrases that are entities in one part of the data alone,
-    of types whose rare phrases are nearly all in the dictionary.  None where all counts."""
+    """What of these dictionaries does not count in training: phrases that are entities in one part
+    of the data alone, of types whose rare phrases are nearly all in the dictionary.  None where all
+    counts."""
     if not lists:
         return None
-    seen, part = seen_in(entities, fold), np.full((len(lists), len(index.marked)), SEVERAL, np.int64)
+    seen, part = (
+        seen_in(entities, fold),
+        np.full((len(lists), len(index.marked)), SEVERAL, np.int64),
+    )
     rule = "in training a phrase counts only if it is labelled in another part of the data, too"
     for number, (name, phrases) in enumerate(lists.items()):
         listed = set(phrases)
@@ -181,7 +203,7 @@ def hold_out(
     return HeldOut(part, entities.part_of_token) if (part != SEVERAL).any() else None
 
 
-# -- dictionaries -----------------------------------------------------------------------------------------------------
+# -- dictionaries ----------------------------------------------------------------------------------
 
 
 class Dictionaries:
@@ -200,20 +222,27 @@ class Dictionaries:
         """The phrases of each dictionary, in lower case."""
         return self.phrases.lists(self.names)
 
-    def tags(self, words: Sequence[str], codes: Array, offsets: Array, held: HeldOut | None = None) -> list[Array]:
-        """The tag [T] of each token for each dictionary, as numbers of TAGS; codes [T] are those of words."""
+    def tags(
+        self, words: Sequence[str], codes: Array, offsets: Array, held: HeldOut | None = None
+    ) -> list[Array]:
+        """The tag [T] of each token for each dictionary, as numbers of TAGS; codes [T] are those of
+        words."""
         tags = [np.zeros(int(offsets[-1]), np.int32) for _ in self.names]
         if not self.longest:
             return tags
         index = self.phrases.index
-        numbers = np.array([index.number.get(word.casefold(), -1) for word in words], np.int64)[codes]
+        numbers = np.array([index.number.get(word.casefold(), -1) for word in words], np.int64)[
+            codes
+        ]
         size = max(1, BLOCK_ROWS // self.longest)
         blocks = np.unique(np.searchsorted(offsets, np.arange(0, int(offsets[-1]), size))).tolist()
         for begin, end in pairwise([*blocks, len(offsets) - 1]):  # sentences
             first = int(offsets[begin])
             local = offsets[begin : end + 1] - first
             rows = rows_of(local, self.longest)
-            nodes = index.find(numbers[first : int(offsets[end])], local, self.longest, int(rows[-1]))
+            nodes = index.find(
+                numbers[first : int(offsets[end])], local, self.longest, int(rows[-1])
+            )
             row = np.flatnonzero(nodes)
             last = np.searchsorted(rows, row, side="right") - 1
             start = last - (row - rows[last]) + first
@@ -240,7 +269,10 @@ class Dictionaries:
 def folded(given: Any) -> dict[str, list[Phrase]]:
     """Dictionaries as a user gives them, in lower case."""
     lists = checked_dictionaries(given)
-    return {name: [tuple(word.casefold() for word in phrase) for phrase in lists[name]] for name in lists}
+    return {
+        name: [tuple(word.casefold() for word in phrase) for phrase in lists[name]]
+        for name in lists
+    }
 
 
 def _mark(start: Array, last: Array, tags: Array) -> None:
@@ -257,21 +289,25 @@ def _mark(start: Array, last: Array, tags: Array) -> None:
         free = b + 1
 
 
-# -- sources ----------------------------------------------------------------------------------------------------------
+# -- sources ---------------------------------------------------------------------------------------
 
 UNKNOWN = "?"  # the cluster of a word that has none
-SETTINGS = {"dictionary": ("dictionaries", "--dictionary"), "clusters": ("clusters", "--clusters")}  # which give it
+# which give it
+SETTINGS = {"dictionary": ("dictionaries", "--dictionary"), "clusters": ("clusters", "--clusters")}
 
 
 class Given(NamedTuple):
-    """What a tagger is given beside its training data: settings, and the labels, for what is held out in training."""
+    """What a tagger is given beside its training data: settings, and the labels, for what is held
+    out in training."""
 
     dictionaries: Any = None  # {name: phrases}
     clusters: Any = None  # {name: {word: cluster}}
     vectors: Any = None  # {word: numbers}, or a file
     labels: tuple[Sequence[Any], Array] | None = None  # distinct labels, and their codes [T]
-    numbers: Any = None  # features.numbers.Numbers of a model that learns more: they are standardised already
-    dictionary_lines: bool = True  # are lines added for dictionaries that the template does not read?
+    # features.numbers.Numbers of a model that learns more: they are standardised already
+    numbers: Any = None
+    # are lines added for dictionaries that the template does not read?
+    dictionary_lines: bool = True
 
     def names(self) -> list[Source]:
         """The sources that are given."""
@@ -281,15 +317,19 @@ class Given(NamedTuple):
 
 NOTHING = Given()
 
-Clusters = Mapping[str, str]  # word -> its cluster; a word that is missing is looked up in lower case
+# word -> its cluster; a word that is missing is looked up in lower case
+Clusters = Mapping[str, str]
 
 
 class Sources(Part):
-    """The dictionaries and clusters that a template reads: they make columns, and no features of their own."""
+    """The dictionaries and clusters that a template reads: they make columns, and no features of
+    their own."""
 
     cell_kinds = ()
 
-    def __init__(self, order: Sequence[Source], dictionaries: Dictionaries, clusters: Mapping[str, Clusters]):
+    def __init__(
+        self, order: Sequence[Source], dictionaries: Dictionaries, clusters: Mapping[str, Clusters]
+    ):
         self.order, self.dictionaries, self.clusters = tuple(order), dictionaries, dict(clusters)
 
     @classmethod
@@ -302,18 +342,25 @@ class Sources(Part):
                 among = f"; known: {', '.join(names)}" if names else ""
                 setting, option = SETTINGS[kind]
                 raise TemplateError(
-                    f"{template.name}: %{kind[0]}[{name}] reads {setting} that are not given{among}; give them by "
-                    f"{setting}={{{name!r}: ...}} ({option} {name}=FILE)"
+                    f"{template.name}: %{kind[0]}[{name}] reads {setting} that are not "
+                    f"given{among}; give them by {setting}={{{name!r}: ...}} ({option} {name}=FILE)"
                 )
             if kind == "clusters":
                 table = given.clusters[name]
                 if not isinstance(table, Mapping) or not all(
                     isinstance(s, str) for pair in table.items() for s in pair
                 ):
-                    raise OptionError(f"clusters: {name!r}: expected {{word: cluster}} of strings, got {table!r:.40}")
+                    raise OptionError(
+                        f"clusters: {name!r}: expected {{word: cluster}} of strings, got "
+                        f"{table!r:.40}"
+                    )
                 clusters[name] = dict(table)
         read = {source.name for source in template.sources if source.kind == "dictionary"}
-        lists = {name: phrases for name, phrases in (given.dictionaries or {}).items() if str(name) in read}
+        lists = {
+            name: phrases
+            for name, phrases in (given.dictionaries or {}).items()
+            if str(name) in read
+        }
         return cls(template.sources, Dictionaries.of(lists), clusters)
 
     def held_out(self, columns: Columns, given: Given) -> HeldOut | None:
@@ -322,7 +369,9 @@ class Sources(Part):
             return None
         words = np.array([*columns.values[0], None], object)[columns.codes[0]].tolist()
         entities = entities_of(words, *given.labels, columns.offsets)
-        return hold_out(self.dictionaries.lists(), self.dictionaries.phrases.index, entities, fold=True)
+        return hold_out(
+            self.dictionaries.lists(), self.dictionaries.phrases.index, entities, fold=True
+        )
 
     def extended(self, columns: Columns, held: HeldOut | None = None) -> Columns:
         """The columns of the data, then those of the sources."""
@@ -332,7 +381,9 @@ class Sources(Part):
         values, codes = zip(*made, strict=True)
         return Columns([*columns.values, *values], [*columns.codes, *codes], columns.offsets)
 
-    def extended_few(self, values: Sequence[Sequence[str]], offsets: Longs) -> Sequence[Sequence[str]]:
+    def extended_few(
+        self, values: Sequence[Sequence[str]], offsets: Longs
+    ) -> Sequence[Sequence[str]]:
         """The same of a few tokens, given by their values [columns][T]."""
         if not self.order:
             return values
@@ -343,28 +394,44 @@ class Sources(Part):
         self, words: Sequence[str], codes: Ints, offsets: Longs, held: HeldOut | None
     ) -> list[tuple[list[str], Ints]]:
         """The column of each source: its values, and their numbers [T]."""
-        tags = dict(zip(self.dictionaries.names, self.dictionaries.tags(words, codes, offsets, held), strict=True))
+        tags = dict(
+            zip(
+                self.dictionaries.names,
+                self.dictionaries.tags(words, codes, offsets, held),
+                strict=True,
+            )
+        )
         made = []
         for kind, name in self.order:
             if kind == "dictionary":
                 made.append((TAGS, tags[name]))
             else:
                 clusters = self.clusters[name]
-                made.append(([clusters.get(w) or clusters.get(w.lower(), UNKNOWN) for w in words], codes))
+                made.append(
+                    ([clusters.get(w) or clusters.get(w.lower(), UNKNOWN) for w in words], codes)
+                )
         return made
 
     def tensors(self) -> Tensors:
-        """dictionaries.*: the tree of all; clusters{i}.words, clusters{i}.names: words, and the cluster of each."""
+        """dictionaries.*: the tree of all; clusters{i}.words, clusters{i}.names: words, and the
+        cluster of each."""
         stored: Tensors = {}
         if self.dictionaries.names:
-            stored |= {f"dictionaries.{name}": array for name, array in self.dictionaries.phrases.tensors().items()}
+            stored |= {
+                f"dictionaries.{name}": array
+                for name, array in self.dictionaries.phrases.tensors().items()
+            }
         for i, clusters in enumerate(self.clusters.values()):
             stored |= packed_strings(f"clusters{i}.words", list(clusters))
             stored |= packed_strings(f"clusters{i}.names", list(clusters.values()))
         return stored
 
     def header(self) -> dict[str, Any]:
-        return {"dictionaries": self.dictionaries.names, "clusters": list(self.clusters)} if self.order else {}
+        return (
+            {"dictionaries": self.dictionaries.names, "clusters": list(self.clusters)}
+            if self.order
+            else {}
+        )
 
     @classmethod
     def restore(cls, template: Template, tensors: TensorReader, header: HeaderReader) -> "Sources":
@@ -372,10 +439,18 @@ class Sources(Part):
         if not template.sources:
             return NO_SOURCES
         names, of_clusters = header.names("dictionaries"), header.names("clusters")
-        wanted = sorted([Source("dictionary", n) for n in names] + [Source("clusters", n) for n in of_clusters])
+        wanted = sorted(
+            [Source("dictionary", n) for n in names] + [Source("clusters", n) for n in of_clusters]
+        )
         if wanted != sorted(template.sources):
-            raise ModelFileError(f"{header.place}: dictionaries, clusters: not those of the template")
-        phrases = read_phrases(tensors.part("dictionaries."), len(names), 0) if names else make_phrases({})
+            raise ModelFileError(
+                f"{header.place}: dictionaries, clusters: not those of the template"
+            )
+        phrases = (
+            read_phrases(tensors.part("dictionaries."), len(names), 0)
+            if names
+            else make_phrases({})
+        )
         clusters = {
             name: paired_strings(tensors, f"clusters{i}.words", f"clusters{i}.names")
             for i, name in enumerate(of_clusters)
@@ -384,7 +459,10 @@ class Sources(Part):
 
     def settings(self) -> dict[str, Any]:
         """The sources as settings of a tagger."""
-        return {"dictionaries": self.dictionaries.lists() or None, "clusters": self.clusters or None}
+        return {
+            "dictionaries": self.dictionaries.lists() or None,
+            "clusters": self.clusters or None,
+        }
 
 
 NO_SOURCES = Sources((), Dictionaries.of({}), {})
@@ -394,16 +472,25 @@ def with_usual_lines(template: Template, given: Given, has_arrays: bool = False)
     """The template, with lines for what is given and not read by it."""
     lines: list[str] = []
     for kind, name in given.names():
-        if Source(kind, name) in template.sources or (kind == "dictionary" and not given.dictionary_lines):
+        if Source(kind, name) in template.sources or (
+            kind == "dictionary" and not given.dictionary_lines
+        ):
             continue
         if not re.fullmatch(NAME, name):
-            raise OptionError(f"{SETTINGS[kind][0]}: expected a name of letters and digits, as in cities, got {name!r}")
+            raise OptionError(
+                f"{SETTINGS[kind][0]}: expected a name of letters and digits, as in cities, got "
+                f"{name!r}"
+            )
         if kind == "dictionary":
             lines += [f"Ud.{name}[{row}]:%d[{row},{name}]" for row in (-1, 0, 1)]
             lines += [f"Ud.{name}[-1..1]:%d[-1,{name}]/%d[0,{name}]/%d[1,{name}]"]
         else:
             lines += [f"Uc.{name}[{row}]:%c[{row},{name}]" for row in range(-2, 3)]
-            lines += [f"Uc{n}.{name}[{row}]:%c[{row},{name},{n}]" for n in (4, 6, 10) for row in (-1, 0, 1)]
+            lines += [
+                f"Uc{n}.{name}[{row}]:%c[{row},{name},{n}]"
+                for n in (4, 6, 10)
+                for row in (-1, 0, 1)
+            ]
     functions = {cell.reader.function for pattern in template.patterns for cell in pattern.cells}
     if given.vectors is not None and "vector" not in functions:
         lines += [f"Uv[{row}]:%v[{row}]" for row in (-1, 0, 1)]
@@ -414,7 +501,7 @@ def with_usual_lines(template: Template, given: Given, has_arrays: bool = False)
     return parse_template("\n".join([template.text.rstrip("\n"), *lines]), template.name)
 
 
-# -- lexicon: the labels that each word had in training, as a column which `%each` reads one by one -------------------
+# -- lexicon: the labels that each word had in training, as a column which `%each` reads one by one
 
 LEXICON = "lexicon"  # name of the column
 
@@ -427,8 +514,9 @@ class Lexicon:
 
     @classmethod
     def learn(cls, corpus: Corpus, gold: Sequence[Sequence[str]]) -> tuple["Lexicon", Corpus]:
-        """The lexicon, and the training corpus with a column of the labels that each word has at *other* tokens: with
-        the label of the token itself, the model would learn to trust the lexicon too much."""
+        """The lexicon, and the training corpus with a column of the labels that each word has at
+        *other* tokens: with the label of the token itself, the model would learn to trust the
+        lexicon too much."""
         labels = known_labels([label for sentence in gold for label in sentence])
         order = {label: i for i, label in enumerate(dict.fromkeys(labels))}
         words = corpus.tokens(corpus.names[0])
@@ -452,17 +540,26 @@ class Lexicon:
 
 def read_lexicon(tensors: TensorReader) -> Lexicon:
     words = distinct_strings(tensors, "lexicon")
-    had = unpack_strings(tensors["lexicon.had"], tensors["lexicon.had.offsets"], f"{tensors.prefix}lexicon.had")
+    had = unpack_strings(
+        tensors["lexicon.had"], tensors["lexicon.had.offsets"], f"{tensors.prefix}lexicon.had"
+    )
     if len(had) != len(words):
-        raise ModelFileError(f"tensor {tensors.prefix}lexicon.had: expected {len(words)} strings, got {len(had)}")
+        raise ModelFileError(
+            f"tensor {tensors.prefix}lexicon.had: expected {len(words)} strings, got {len(had)}"
+        )
     return Lexicon(dict(zip(words, had, strict=True)))
 
 
 def _had(counts: Mapping[str, int], order: Mapping[str, int]) -> str:
-    return "|".join(sorted((label for label, n in counts.items() if n > 0), key=order.__getitem__)) or "?"
+    return (
+        "|".join(sorted((label for label, n in counts.items() if n > 0), key=order.__getitem__))
+        or "?"
+    )
 
 
 def _with_column(corpus: Corpus, tokens: list[str]) -> Corpus:
     index = {value: i for i, value in enumerate(dict.fromkeys(tokens))}
     column = Column(list(index), np.array([index[value] for value in tokens], np.int32))
-    return replace(corpus, names=(*corpus.names, LEXICON), columns=(*corpus.columns, column), raw=None)
+    return replace(
+        corpus, names=(*corpus.names, LEXICON), columns=(*corpus.columns, column), raw=None
+    )

@@ -1,8 +1,10 @@
-"""Why a token has its label: the best labelling against the best one with another label there, feature by feature.
+"""Why a token has its label: the best labelling against the best one with another label there,
+feature by feature.
 
-The *log-odds* of two labellings is the difference of their scores: log P(one) / P(other) of a model with probabilities.
-It is the sum of the *contributions*: what each feature, transition or constraint adds to the one score and not to the
-other.  docs/explanations.md says what that is for each kind of tagger.
+The *log-odds* of two labellings is the difference of their scores: log P(one) / P(other) of a model
+with probabilities. It is the sum of the *contributions*: what each feature, transition or
+constraint adds to the one score and not to the other.  docs/explanations.md says what that is for
+each kind of tagger.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -14,7 +16,8 @@ from labelwright.wording import align, in_context, percent, plain
 
 ALIGNED = 32  # letters of a name up to which places stand below each other
 SHOWN_WORDS = 4  # around a neighbour in its sentence
-TOTALS = {"margin": "margin of scores", "weight": "weight of constraints"}  # measures in other words
+# measures in other words
+TOTALS = {"margin": "margin of scores", "weight": "weight of constraints"}
 Facts = dict[str, Any]
 TRANSITION = "transition"  # the kind of contributions that are shown as net ones
 
@@ -22,9 +25,13 @@ TRANSITION = "transition"  # the kind of contributions that are shown as net one
 class Contribution(NamedTuple):
     """What one feature, transition or constraint adds to the log-odds."""
 
-    name: str  #: pos[0]=NNS; of the transitions into a token those of both labellings: B-NP → I-NP, not O → O
-    kind: str  #: state, edge, triple, segment (by what a feature is attached to), transition, entropy, bias, constraint
-    token: int | None  #: the token, or the first of the tokens, that it is about; None: the whole sentence
+    #: pos[0]=NNS; of the transitions into a token those of both labellings: B-NP → I-NP, not O → O
+    name: str
+    #: state, edge, triple, segment (by what a feature is attached to), transition, entropy, bias,
+    #: constraint
+    kind: str
+    #: the token, or the first of the tokens, that it is about; None: the whole sentence
+    token: int | None
     end: int | None  #: the token after the last
     value: float  #: what it adds to the log-odds: the difference of the next two
     for_label: float  #: what it adds to the score of the labelling,
@@ -33,7 +40,8 @@ class Contribution(NamedTuple):
 
 
 class Flip(NamedTuple):
-    """A feature without which the token has another label: the sentence was scored again without it."""
+    """A feature without which the token has another label: the sentence was scored again without
+    it."""
 
     name: str  #: the feature, as pos[0]=NNS
     kind: str  #: what the feature is attached to: state, edge, triple, segment
@@ -47,19 +55,28 @@ class Explanation(NamedTuple):
     token: int  #: its number in the sentence, from 0
     word: str | None  #: None where tokens are dicts or arrays
     label: str  #: the label that it has
-    runner_up: str | None  #: the label there of the best labelling with another label (or the one that was asked for)
-    measure: str  #: what contributions add up to: log-odds, margin (of scores), weight (of constraints), votes, share
-    log_odds: float | None  #: of the labelling against that of the runner-up; None where no other label is possible
-    probability: float | None  #: of the label at this token; None where a tagger has neither this nor a confidence
+    #: the label there of the best labelling with another label (or the one that was asked for)
+    runner_up: str | None
+    #: what contributions add up to: log-odds, margin (of scores), weight (of constraints), votes,
+    #: share
+    measure: str
+    #: of the labelling against that of the runner-up; None where no other label is possible
+    log_odds: float | None
+    #: of the label at this token; None where a tagger has neither this nor a confidence
+    probability: float | None
     runner_up_probability: float | None  #: of the runner-up at this token
     labels: list[str]  #: the best labelling,
     runner_up_labels: list[str] | None  #: and the best one with the runner-up
     contributions: list[Contribution]  #: the largest first; their values add up to log_odds
-    flips: list[Flip] | None = None  #: features whose removal changes the label; None: not asked for
-    details: dict[str, Any] | None = None  #: n-gram taggers: proposals; memory-based ones: neighbours
+    #: features whose removal changes the label; None: not asked for
+    flips: list[Flip] | None = None
+    #: n-gram taggers: proposals; memory-based ones: neighbours
+    details: dict[str, Any] | None = None
 
     def __repr__(self) -> str:
-        token = f"token {self.token}" if self.word is None else f"{self.word!r} (token {self.token})"
+        token = (
+            f"token {self.token}" if self.word is None else f"{self.word!r} (token {self.token})"
+        )
         if self.runner_up is None or self.log_odds is None:
             return f"<Explanation of {token}: {self.label}, no other label>"
         odds = f"{self.measure} {self.log_odds:.4f} from {len(self.contributions)} contributions"
@@ -75,7 +92,7 @@ class Explanation(NamedTuple):
         return dict(plain(self))
 
 
-# -- one way for all taggers ------------------------------------------------------------------------------------------
+# -- one way for all taggers -----------------------------------------------------------------------
 
 
 class Asked(NamedTuple):
@@ -88,7 +105,13 @@ class Asked(NamedTuple):
 
 
 def contribution(
-    name: str, kind: str, token: int | None, end: int | None, one: float, other: float, below: bool = False
+    name: str,
+    kind: str,
+    token: int | None,
+    end: int | None,
+    one: float,
+    other: float,
+    below: bool = False,
 ) -> Contribution:
     """What adds so much to the one labelling, and so much to the other."""
     return Contribution(name, kind, token, end, one - other, one, other, below)
@@ -104,7 +127,8 @@ class Alternative(NamedTuple):
 
 
 class Evidence:
-    """One sentence, its best labelling, and what speaks for it: a subclass for each way to score labellings."""
+    """One sentence, its best labelling, and what speaks for it: a subclass for each way to score
+    labellings."""
 
     measure: str  # what contributions add up to
     labels: list[Any]  # of the best labelling
@@ -114,9 +138,11 @@ class Evidence:
         """For each token the best labelling with another label there; None where there is none."""
         raise NotImplementedError
 
-    def without_each(self, made: Sequence[Explanation]) -> Iterable[tuple[tuple[str, str, int], Sequence[Any]]]:
-        """Each feature (name, kind, token) whose removal may change one of the labels that are explained, and all
-        labels without it."""
+    def without_each(
+        self, made: Sequence[Explanation]
+    ) -> Iterable[tuple[tuple[str, str, int], Sequence[Any]]]:
+        """Each feature (name, kind, token) whose removal may change one of the labels that are
+        explained, and all labels without it."""
         raise NotImplementedError
 
     def probability(self, t: int, label: Any) -> float | None:
@@ -129,12 +155,17 @@ class Evidence:
 
 
 def explained(
-    evidence: Callable[[], Evidence], classes: Sequence[Any], words: Sequence[str | None], asked: Asked
+    evidence: Callable[[], Evidence],
+    classes: Sequence[Any],
+    words: Sequence[str | None],
+    asked: Asked,
 ) -> list[Explanation]:
     """Explain the tokens of one sentence that are asked about."""
     if asked.against is not None and asked.against not in classes:
         known = ", ".join(map(str, classes))
-        raise OptionError(f"against: no label {asked.against!r} in this model, expected one of {known}")
+        raise OptionError(
+            f"against: no label {asked.against!r} in this model, expected one of {known}"
+        )
     tokens = range(len(words)) if asked.tokens is None else asked.tokens
     for token in tokens:
         if not isinstance(token, int) or isinstance(token, bool) or not 0 <= token < len(words):
@@ -157,7 +188,9 @@ def explained(
             runner_up_probability=None if other is None else sentence.probability(t, found.label),
             labels=sentence.labels,
             runner_up_labels=found.labels,
-            contributions=sorted((c for c in found.contributions if c.value != 0.0), key=lambda c: -abs(c.value)),
+            contributions=sorted(
+                (c for c in found.contributions if c.value != 0.0), key=lambda c: -abs(c.value)
+            ),
             details=sentence.details(t),
         )
         made.append(one)
@@ -171,12 +204,13 @@ def explained(
     return [each._replace(flips=changes) for each, changes in zip(made, flips, strict=True)]
 
 
-# -- as it is shown ---------------------------------------------------------------------------------------------------
+# -- as it is shown --------------------------------------------------------------------------------
 
 
 def in_view(token: dict[str, Any]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """The contributions of an explained token as they are shown: features, the largest first, and then transitions as
-    one net contribution each of those into the token, out of it, and elsewhere."""
+    """The contributions of an explained token as they are shown: features, the largest first, and
+    then transitions as one net contribution each of those into the token, out of it, and
+    elsewhere."""
     features, nets = [], dict[str, dict[str, Any]]()
     for row in token["contributions"]:
         if row["kind"] != TRANSITION:
@@ -184,14 +218,18 @@ def in_view(token: dict[str, Any]) -> tuple[list[dict[str, Any]], list[dict[str,
             continue
         where = {1: "in", 2: "out"}.get(row["end"] - token["token"], "elsewhere")
         names = {"in": f"into it: {row['name']}", "out": f"out of it: {row['name']}"}
-        net = nets.setdefault(where, {"where": where, "name": names.get(where, "transitions elsewhere"), "value": 0.0})
+        net = nets.setdefault(
+            where, {"where": where, "name": names.get(where, "transitions elsewhere"), "value": 0.0}
+        )
         net["value"] += row["value"]
     return features, [nets[where] for where in ("in", "out", "elsewhere") if where in nets]
 
 
 def is_wrong(label: Any, gold: Any) -> bool:
     """Is a label not the gold one, or none of a set?  None: the gold label is unknown."""
-    return gold is not None and (label not in gold if isinstance(gold, frozenset) else label != gold)
+    return gold is not None and (
+        label not in gold if isinstance(gold, frozenset) else label != gold
+    )
 
 
 def sentence_facts(
@@ -203,8 +241,8 @@ def sentence_facts(
     constraints: Any = None,
     gold: Mapping[str, Sequence[Any]] | None = None,
 ) -> dict[str, Any]:
-    """The explanation of one sentence of a corpus, ready for JSON: its tokens by layer (of a cascade), with gold labels
-    where some layers have them."""
+    """The explanation of one sentence of a corpus, ready for JSON: its tokens by layer (of a
+    cascade), with gold labels where some layers have them."""
     one = corpus.take(slice(number, number + 1))
     answer = model.explain(one, token, against=against, constraints=constraints)
     explained = answer if isinstance(answer, dict) else {"": answer}
@@ -223,7 +261,8 @@ class Row(NamedTuple):
 
     text: str
     number: str = ""
-    bar: float | None = None  # its length, as a share of the longest; to the left where it is negative
+    # its length, as a share of the longest; to the left where it is negative
+    bar: float | None = None
 
 
 class Part(NamedTuple):
@@ -231,7 +270,8 @@ class Part(NamedTuple):
 
     title: str
     rows: list[Row]  # none: the title says all
-    bars: str = ""  # "axis": numbers, bars to both sides of an axis, texts; "share": bars from the left; else texts
+    # "axis": numbers, bars to both sides of an axis, texts; "share": bars from the left; else texts
+    bars: str = ""
 
 
 def parts_of(token: Facts, words: Sequence[str], top: int) -> Iterator[Part]:
@@ -245,9 +285,14 @@ def parts_of(token: Facts, words: Sequence[str], top: int) -> Iterator[Part]:
         yield Part("the two labellings that are compared, where they differ", compared)
     if token["runner_up"] is not None:
         measure = str(TOTALS.get(token["measure"], token["measure"]))
-        yield Part(f"contributions to the {measure}", _contributions(token, words, top, measure), "axis")
+        yield Part(
+            f"contributions to the {measure}", _contributions(token, words, top, measure), "axis"
+        )
     if token["flips"]:
-        flips = [f"{row['label']:<10} without {row['name']}  at {words[row['token']]!r}" for row in token["flips"]]
+        flips = [
+            f"{row['label']:<10} without {row['name']}  at {words[row['token']]!r}"
+            for row in token["flips"]
+        ]
         yield Part("without one of these the label would be another", list(map(Row, flips)))
     elif token["flips"] == []:
         yield Part("no single feature decides: without any one of them the label is the same", [])
@@ -255,19 +300,32 @@ def parts_of(token: Facts, words: Sequence[str], top: int) -> Iterator[Part]:
     if not details:
         return
     proposals = [
-        [str(row["token"]), row["word"] or "", gram_text(row["labels"]), f"confidence {row['confidence']:.3f}"]
+        [
+            str(row["token"]),
+            row["word"] or "",
+            gram_text(row["labels"]),
+            f"confidence {row['confidence']:.3f}",
+        ]
         for row in details["proposals"]
     ]
     title = f"predictions that cover it (inference {details['inference']})"
     yield Part(title, list(map(Row, align(proposals, {1, 2, 3}))))
     votes = [
-        Row(gram_text(row["labels"]), f"{percent(row['share']):>8}", row["share"]) for row in details["classes"][:top]
+        Row(gram_text(row["labels"]), f"{percent(row['share']):>8}", row["share"])
+        for row in details["classes"][:top]
     ]
     yield Part("votes of its own prediction", votes, "share")
     if details.get("neighbours"):
-        yield Part("nearest neighbours in the training data", list(map(Row, _neighbours(details["neighbours"], top))))
+        yield Part(
+            "nearest neighbours in the training data",
+            list(map(Row, _neighbours(details["neighbours"], top))),
+        )
     elif "neighbours" in details:
-        yield Part("no neighbours: an igtree answers by classes, not by instances; train with --algorithm ib1", [])
+        yield Part(
+            "no neighbours: an igtree answers by classes, not by instances; train with --algorithm "
+            "ib1",
+            [],
+        )
 
 
 def _contributions(token: Facts, words: Sequence[str], top: int, measure: str) -> list[Row]:
@@ -280,7 +338,11 @@ def _contributions(token: Facts, words: Sequence[str], top: int, measure: str) -
     rows += [(rest, f"{len(rest):,} more", False)] if rest else []
     rows += [([row], row["name"], True) for row in transitions]
     rows.append((token["contributions"], f"sum: the {measure}", False))
-    rows += [(below, "of it from the labels of lower layers (--below explains these)", False)] if below else []
+    rows += (
+        [(below, "of it from the labels of lower layers (--below explains these)", False)]
+        if below
+        else []
+    )
     sums = [sum(row["value"] for row in summed) for summed, _, _ in rows]
     return [
         Row(text, f"{value:+9.4f}", value / largest if drawn else None)
@@ -299,7 +361,11 @@ def _neighbours(rows: Sequence[Facts], top: int) -> Iterator[str]:
         yield f"distance {row['distance']:.4f}  {gram_text(row['labels'])}{alike}"
         for place in row["places"]:
             t, words = place["token"], place["words"]
-            where = f"sentence {place['sentence']:,}, token {t}" if place["sentence"] is not None else None
+            where = (
+                f"sentence {place['sentence']:,}, token {t}"
+                if place["sentence"] is not None
+                else None
+            )
             marked = [] if words is None else [*words[:t], f"[{words[t]}]", *words[t + 1 :]]
             around = f": {in_context(marked, t, t + 1, SHOWN_WORDS)}" if marked else ""
             yield f"  {where}{around}" if where else "  its sentence is not known"

@@ -1,5 +1,6 @@
-"""What a model has learnt, as one dict for each kind of tagger: weights, a memory, layers, or settings alone; and
-weights as tables, in the spirit of sklearn-crfsuite's attributes of the same names."""
+"""What a model has learnt, as one dict for each kind of tagger: weights, a memory, layers, or
+settings alone; and weights as tables, in the spirit of sklearn-crfsuite's attributes of the same
+names."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -18,14 +19,15 @@ ARROW = " → "
 PLAIN = "transitions", "triples"  # that need no feature
 
 
-# -- weights as tables ------------------------------------------------------------------------------------------------
+# -- weights as tables -----------------------------------------------------------------------------
 
 
 class StateFeature(NamedTuple):
     """The weight of a feature on a label."""
 
     feature: str  #: its name, as pos[0]=NNS
-    label: str  #: or a latent state, B-NP#2; of a SemiCRF the place in a segment, or the type of a segment
+    #: or a latent state, B-NP#2; of a SemiCRF the place in a segment, or the type of a segment
+    label: str
     weight: float  #: in the unit of scores
 
 
@@ -42,13 +44,17 @@ def state_features(trained: Trained) -> list[StateFeature]:
     """Features on states and segments, the largest weights first."""
     rows = []
     for kind in ("state", "segment"):
-        rows += [StateFeature(feature, str(names[0]), w) for feature, names, w in _named(trained, kind)]
+        rows += [
+            StateFeature(feature, str(names[0]), w) for feature, names, w in _named(trained, kind)
+        ]
     return sorted(rows, key=lambda row: -abs(row.weight))
 
 
 def transition_features(trained: Trained) -> list[TransitionFeature]:
     """Plain transitions and triples, and features on them, the largest weights first."""
-    plain = [(None, *row) for part in PLAIN for row in _transitions(trained, part, trained.total_weights)]
+    plain = [
+        (None, *row) for part in PLAIN for row in _transitions(trained, part, trained.total_weights)
+    ]
     named = [row for kind in ("edge", "triple") for row in _named(trained, kind)]
     rows = [
         TransitionFeature(ARROW.join(map(str, before)), str(after), weight, feature)
@@ -58,24 +64,32 @@ def transition_features(trained: Trained) -> list[TransitionFeature]:
 
 
 def _states(trained: Trained, kind: str, codes: Sequence[int] | Array) -> list[list[str]]:
-    """What columns of a kind stand for: a state, or the states of a pair or triple; in segments the place of a token, a
-    type, or two types."""
+    """What columns of a kind stand for: a state, or the states of a pair or triple; in segments the
+    place of a token, a type, or two types."""
     names: list[str] = state_names(trained.space)
     if trained.segments is not None:
         types = list(trained.segments.types)
-        names = {"state": list(trained.segments.roles), "segment": types}.get(kind, [*types, OUTSIDE])
+        names = {"state": list(trained.segments.roles), "segment": types}.get(
+            kind, [*types, OUTSIDE]
+        )
     shape = (len(names),) * {"edge": 2, "transitions": 2, "triple": 3, "triples": 3}.get(kind, 1)
     numbers = np.stack(np.unravel_index(np.asarray(codes, np.int64), shape), axis=1)
     return [[names[state] for state in row] for row in numbers.tolist()]
 
 
-def _transitions(trained: Trained, part: str, weights: Array, top: int | None = None) -> list[tuple[list[str], float]]:
+def _transitions(
+    trained: Trained, part: str, weights: Array, top: int | None = None
+) -> list[tuple[list[str], float]]:
     """Plain transitions, or triples: those whose weights are not 0, or the `top` largest."""
     parameters = trained.parameters
     if part not in parameters.slices:
         return []
     of_part = weights[parameters.slices[part]]
-    chosen = np.flatnonzero(of_part) if top is None else np.argsort(-np.abs(of_part), kind="stable")[:top]
+    chosen = (
+        np.flatnonzero(of_part)
+        if top is None
+        else np.argsort(-np.abs(of_part), kind="stable")[:top]
+    )
     states = _states(trained, part, parameters.codes_of(part, chosen))
     return list(zip(states, of_part[chosen].tolist(), strict=True))
 
@@ -95,10 +109,12 @@ def _named(trained: Trained, kind: str) -> list[tuple[str, list[str], float]]:
     used, name = np.flatnonzero(weight), feature_names(trained.extractor)
     known = {f: name(f) for f in np.unique(feature[used]).tolist()}
     features = [known[f] for f in feature[used].tolist()]
-    return list(zip(features, _states(trained, kind, column[used]), weight[used].tolist(), strict=True))
+    return list(
+        zip(features, _states(trained, kind, column[used]), weight[used].tolist(), strict=True)
+    )
 
 
-# -- facts ------------------------------------------------------------------------------------------------------------
+# -- facts -----------------------------------------------------------------------------------------
 
 
 def _facts(model: Any, view: str, labels: Sequence[Any]) -> dict[str, Any]:
@@ -124,15 +140,21 @@ def weighted(model: Any, top: int) -> dict[str, Any]:
     trained, header, weights = model._trained, model._extractor.header(), model.weights_
     transitions, triples = (_transitions(trained, part, weights, top) for part in PLAIN)
     facts = _facts(model, "linear", trained.space.labels) | {
-        "states": state_names(trained.space) if trained.segments is None else list(trained.segments.roles),
+        "states": state_names(trained.space)
+        if trained.segments is None
+        else list(trained.segments.roles),
         "columns": list(header.get("columns", [])),
         "template": header.get("template"),
         **sizes(model),
         "probabilistic": model._probabilistic,
         "transitions": [{"from": a, "to": b, "weight": weight} for (a, b), weight in transitions],
-        "triples": [{"first": a, "second": b, "third": c, "weight": weight} for (a, b, c), weight in triples],
+        "triples": [
+            {"first": a, "second": b, "third": c, "weight": weight} for (a, b, c), weight in triples
+        ],
         "features": {
-            kind: _strongest(trained, kind, top) for kind, cells in trained.parameters.cells.items() if len(cells.ptr)
+            kind: _strongest(trained, kind, top)
+            for kind, cells in trained.parameters.cells.items()
+            if len(cells.ptr)
         },
         "history": model.history_,
     }
@@ -153,12 +175,18 @@ def sizes(model: Any) -> dict[str, int]:
 
 
 def _strongest(trained: Trained, kind: str, top: int) -> dict[str, list[dict[str, Any]]]:
-    """The features with the largest positive weights, for each state or type, or the strongest pairs or triples."""
-    (feature, column, weight), name = _cells(trained, kind, trained.total_weights), feature_names(trained.extractor)
+    """The features with the largest positive weights, for each state or type, or the strongest
+    pairs or triples."""
+    (feature, column, weight), name = (
+        _cells(trained, kind, trained.total_weights),
+        feature_names(trained.extractor),
+    )
     if kind == "segment":
         codes = np.arange(trained.segments.n_types if trained.segments else 0)
     elif kind == "state":
-        codes = np.arange(trained.space.n_states if trained.segments is None else len(trained.segments.roles))
+        codes = np.arange(
+            trained.space.n_states if trained.segments is None else len(trained.segments.roles)
+        )
     else:
         codes, which = np.unique(column, return_inverse=True)
         best_of = np.full(len(codes), -np.inf)
@@ -174,7 +202,8 @@ def _strongest(trained: Trained, kind: str, top: int) -> dict[str, list[dict[str
 
 
 def _segments(trained: Trained, top: int) -> dict[str, Any]:
-    """The weights of segments by type: of every length, dictionary and transition, and of the strongest texts."""
+    """The weights of segments by type: of every length, dictionary and transition, and of the
+    strongest texts."""
     assert trained.segments is not None
     types, features = list(trained.segments.types), trained.extractor
     feature, column, weight = _cells(trained, "segment", trained.weights)
@@ -183,13 +212,17 @@ def _segments(trained: Trained, top: int) -> dict[str, Any]:
     always = feature < last
     table[feature[always] - first, column[always]] = weight[always]
     rows = [dict(zip(types, row, strict=True)) for row in table.tolist()]
-    arcs = trained.weights[trained.parameters.slices["transitions"]].reshape(len(types) + 1, len(types) + 1)
+    arcs = trained.weights[trained.parameters.slices["transitions"]].reshape(
+        len(types) + 1, len(types) + 1
+    )
     into = [dict(zip(types, row, strict=True)) for row in arcs[:, :-1].tolist()]
     texts = {}
     for code, name in enumerate(types):  # the largest weights, whatever their sign
         mine = np.flatnonzero((column == code) & ~always & (weight != 0))
         best = mine[np.argsort(-np.abs(weight[mine]), kind="stable")[:top]].tolist()
-        named = [(features.name(int(feature[k])).removeprefix("text="), float(weight[k])) for k in best]
+        named = [
+            (features.name(int(feature[k])).removeprefix("text="), float(weight[k])) for k in best
+        ]
         texts[name] = [{"text": text, "weight": weight} for text, weight in named]
     longest = features.texts.max_length  # type: ignore[attr-defined]
     return {
@@ -201,9 +234,14 @@ def _segments(trained: Trained, top: int) -> dict[str, Any]:
 
 
 def remembered(
-    model: Any, labels: Sequence[Any], n_classes: int, weights: Mapping[str, float], windows: Any = None
+    model: Any,
+    labels: Sequence[Any],
+    n_classes: int,
+    weights: Mapping[str, float],
+    windows: Any = None,
 ) -> dict[str, Any]:
-    """All that the file of a memory shows: of a tagger, or of a classifier, which reads no sentences."""
+    """All that the file of a memory shows: of a tagger, or of a classifier, which reads no
+    sentences."""
     header = {} if windows is None else windows.header()
     return _facts(model, "memory", labels) | {
         "labels_sentences": windows is not None,
@@ -216,7 +254,8 @@ def remembered(
 
 
 def layered(model: Any, signatures: Mapping[str, str]) -> dict[str, Any]:
-    """All that a cascade's file shows: its layers (`signatures` are theirs), what they pass, and how training went."""
+    """All that a cascade's file shows: its layers (`signatures` are theirs), what they pass, and
+    how training went."""
     parts = [f"{name}:{line}" for name, line in signatures.items()]
     layers = {}
     for name, layer in model.layers_.items():  # beside the others; its own `describe` shows all
@@ -234,9 +273,13 @@ def layered(model: Any, signatures: Mapping[str, str]) -> dict[str, Any]:
         "view": "cascade",
         "kind": type(model).__name__,
         "passing": model.passing,
-        "parameters": {name: value for name, value in model.get_params(deep=False).items() if name != "layers"},
+        "parameters": {
+            name: value for name, value in model.get_params(deep=False).items() if name != "layers"
+        },
         "columns": list(model.inputs_),
-        "lexicon": None if model.lexicon_ is None else {"layer": model.lexicon, "words": len(model.lexicon_.words)},
+        "lexicon": None
+        if model.lexicon_ is None
+        else {"layer": model.lexicon, "words": len(model.lexicon_.words)},
         "layers": layers,
         "training": model.training_,
         "history": model.history_,

@@ -1,8 +1,9 @@
 """Why taggers with weights label a token as they do: two labellings, weight by weight.
 
-A labelling is worth the weights of the states, pairs and triples of states (or segments) that it uses, times the values
-of the features there.  It uses each of them once or not at all; with latent states, as often as its paths q are
-expected to, and its score is the expected score plus the entropy of the paths:
+A labelling is worth the weights of the states, pairs and triples of states (or segments) that it
+uses, times the values of the features there.  It uses each of them once or not at all; with latent
+states, as often as its paths q are expected to, and its score is the expected score plus the
+entropy of the paths:
 
     log sum_q exp score(q)  =  E[score(q)] + H(q)
 """
@@ -35,11 +36,12 @@ SLACK = 1e-9  # a bound that is so close still counts
 COPIED = 1 << 21  # features of copies of a sentence that are scored together
 
 
-# -- the features of a sentence ---------------------------------------------------------------------------------------
+# -- the features of a sentence --------------------------------------------------------------------
 
 
 class Occurrences(NamedTuple):
-    """All features of one kind that a sentence has, row by row (rows are tokens or, of segments, candidates)."""
+    """All features of one kind that a sentence has, row by row (rows are tokens or, of segments,
+    candidates)."""
 
     ptr: Array  # [rows+1]
     row: Array  # [n]
@@ -56,7 +58,11 @@ def occurrences(data: Encoded) -> dict[str, Occurrences]:
 def _listed(incidence: Incidence) -> Occurrences:
     """The features of keys and of the rows themselves, together."""
     keys, key_ptr, key_feature, ptr, feature, value = incidence
-    features, values, sizes = list[Array]([np.empty(0, np.int32)]), list[Array]([np.empty(0)]), list[int]()
+    features, values, sizes = (
+        list[Array]([np.empty(0, np.int32)]),
+        list[Array]([np.empty(0)]),
+        list[int](),
+    )
     for row, (begin, end) in enumerate(zip(ptr[:-1].tolist(), ptr[1:].tolist(), strict=True)):
         parts = [key_feature[key_ptr[k] : key_ptr[k + 1]] for k in keys[row].tolist() if k >= 0]
         shared = sum(map(len, parts))
@@ -65,11 +71,16 @@ def _listed(incidence: Incidence) -> Occurrences:
         sizes.append(shared + end - begin)
     rows = np.repeat(np.arange(len(sizes)), sizes)
     together = np.concatenate(values).astype(np.float64)
-    return Occurrences(offsets_from(sizes), rows, np.concatenate(features), together, len(value) > 0)
+    return Occurrences(
+        offsets_from(sizes), rows, np.concatenate(features), together, len(value) > 0
+    )
 
 
-def without(data: Encoded, listed: dict[str, Occurrences], removed: Sequence[tuple[str, int] | None]) -> Encoded:
-    """One sentence as often as there are entries in `removed`, each without this occurrence (its kind and place)."""
+def without(
+    data: Encoded, listed: dict[str, Occurrences], removed: Sequence[tuple[str, int] | None]
+) -> Encoded:
+    """One sentence as often as there are entries in `removed`, each without this occurrence (its
+    kind and place)."""
     n, length = len(removed), int(data.offsets[-1])
     incidences = {}
     for kind, features in listed.items():
@@ -81,21 +92,27 @@ def without(data: Encoded, listed: dict[str, Occurrences], removed: Sequence[tup
         copy, place = np.nonzero(~kept)
         np.subtract.at(sizes, (copy, features.row[place]), 1)
         flat = kept.reshape(-1)
-        value = np.tile(features.value, n)[flat].astype(np.float32) if features.valued else NO_VALUES
-        incidences[kind] = on_tokens(offsets_from(sizes.reshape(-1)), np.tile(features.feature, n)[flat], value)
+        value = (
+            np.tile(features.value, n)[flat].astype(np.float32) if features.valued else NO_VALUES
+        )
+        incidences[kind] = on_tokens(
+            offsets_from(sizes.reshape(-1)), np.tile(features.feature, n)[flat], value
+        )
     return Encoded(incidences, np.arange(n + 1, dtype=np.int64) * length, data.owner)
 
 
 def segment_rows(length: int, longest: int) -> list[tuple[int, int]]:
-    """The first token and the end of each row of candidate segments, in the order of kernels.segments."""
+    """The first token and the end of each row of candidate segments, in the order of
+    kernels.segments."""
     return [(end - d, end) for end in range(1, length + 1) for d in range(1, min(end, longest) + 1)]
 
 
-# -- what a labelling uses --------------------------------------------------------------------------------------------
+# -- what a labelling uses -------------------------------------------------------------------------
 
 
 class Uses(NamedTuple):
-    """How often each column (state, pair, triple, type) is used at each row (token or segment), where it is."""
+    """How often each column (state, pair, triple, type) is used at each row (token or segment),
+    where it is."""
 
     row: Array
     column: Array
@@ -122,11 +139,14 @@ def path_counts(states: Array, n_states: int, order: int) -> LabelCounts:
     for reach in range(1, order + 1):
         codes.append(codes[-1][:-1] * n_states + states[reach:])
     kinds = zip(("state", "edge", "triple"), codes, strict=False)
-    return _of_chain(**{kind: Uses(t[len(t) - len(code) :], code, np.ones(len(code))) for kind, code in kinds})
+    return _of_chain(
+        **{kind: Uses(t[len(t) - len(code) :], code, np.ones(len(code))) for kind, code in kinds}
+    )
 
 
 def latent_counts(lattice: Lattice, labels: Array, by_paths: bool) -> LabelCounts:
-    """What the paths of a labelling [T] are expected to use; with `by_paths` what its best path does."""
+    """What the paths of a labelling [T] are expected to use; with `by_paths` what its best path
+    does."""
     node, arc, graph = lattice
     clamped = Lattice(np.where(graph.label_of_node == labels[:, None], node, -np.inf), arc, graph)
     if by_paths:
@@ -144,7 +164,8 @@ def latent_counts(lattice: Lattice, labels: Array, by_paths: bool) -> LabelCount
     if graph.order == 1:
         pairs = Uses(t, source[a].astype(np.int64) * S + target[a], through)
         return _of_chain(state=states, edge=pairs)._replace(entropy=entropy)
-    pair = graph.previous.astype(np.int64) * S + graph.state  # [Q]  a node is a pair of states, but at the first token
+    # [Q]  a node is a pair of states, but at the first token
+    pair = graph.previous.astype(np.int64) * S + graph.state
     inner, whole = graph.previous[q] >= 0, graph.previous[source[a]] >= 0
     pairs = Uses(token[inner], pair[q][inner], nodes[inner])
     triples = Uses(t[whole], (pair[source[a]] * S + graph.state[target[a]])[whole], through[whole])
@@ -152,7 +173,8 @@ def latent_counts(lattice: Lattice, labels: Array, by_paths: bool) -> LabelCount
 
 
 def segment_counts(space: SegmentSpace, labels: list[str]) -> LabelCounts:
-    """What the segmentation that labels write down uses: roles of tokens, types of segments, transitions."""
+    """What the segmentation that labels write down uses: roles of tokens, types of segments,
+    transitions."""
     T, n, L = len(labels), space.n_long, space.n_types
     bounds = np.array([0, T])
     segments = segments_in(space, labels, np.arange(T), bounds)
@@ -170,7 +192,7 @@ def segment_counts(space: SegmentSpace, labels: list[str]) -> LabelCounts:
     )
 
 
-# -- the sentence -----------------------------------------------------------------------------------------------------
+# -- the sentence ----------------------------------------------------------------------------------
 
 
 class Expanded(NamedTuple):
@@ -202,14 +224,25 @@ class WeighedSentence(Evidence):
         self.length = int(data.offsets[-1])
         self.listed = occurrences(data)
         self.weights, self.parts = self.trained.total_weights, self.trained.parameters.slices
-        self.expanded = {kind: self._expand(kind, features) for kind, features in self.listed.items()}
-        self.name, self._below = feature_names(self.trained.extractor), features_below(self.trained.extractor)
+        self.expanded = {
+            kind: self._expand(kind, features) for kind, features in self.listed.items()
+        }
+        self.name, self._below = (
+            feature_names(self.trained.extractor),
+            features_below(self.trained.extractor),
+        )
         segments = self.trained.segments
         self._segments = [] if segments is None else segment_rows(self.length, segments.max_length)
         self.best = self._decoded(data)[0]
         self.labels = self.best.labels
-        self._lattice = self._asked(lambda batch: [s.lattice for s in batch]) if self.trained.space.latent else None
-        self.marginals = self._asked(lambda batch: batch.sure.marginals()) if model._is_sure else None
+        self._lattice = (
+            self._asked(lambda batch: [s.lattice for s in batch])
+            if self.trained.space.latent
+            else None
+        )
+        self.marginals = (
+            self._asked(lambda batch: batch.sure.marginals()) if model._is_sure else None
+        )
         self.counts = self._counts(self.labels)
         self.scores = self._scores(self.counts)
 
@@ -218,7 +251,9 @@ class WeighedSentence(Evidence):
 
     def _decoded(self, data: Encoded, forced: Any = None) -> list[Any]:
         constraints = self.asked.constraints
-        decoded: list[Any] = self.model.decode(data, forced=forced, constraints=constraints, probabilities=False)
+        decoded: list[Any] = self.model.decode(
+            data, forced=forced, constraints=constraints, probabilities=False
+        )
         return decoded
 
     def _expand(self, kind: str, features: Occurrences) -> Expanded:
@@ -228,7 +263,12 @@ class WeighedSentence(Evidence):
         cell = np.arange(len(occurrence)) + np.repeat(begin - (np.cumsum(size) - size), size)
         width = int(column.max(initial=0)) + 1
         key = features.row[occurrence].astype(np.int64) * width + column[cell]
-        return Expanded(occurrence, key, self.weights[self.parts[kind]][cell] * features.value[occurrence], width)
+        return Expanded(
+            occurrence,
+            key,
+            self.weights[self.parts[kind]][cell] * features.value[occurrence],
+            width,
+        )
 
     def _counts(self, labels: list[Any]) -> LabelCounts:
         trained = self.trained
@@ -254,16 +294,22 @@ class WeighedSentence(Evidence):
     def probability(self, t: int, label: Any) -> float | None:
         return None if self.marginals is None else float(self.marginals[t][label])
 
-    # -- the runner-up ------------------------------------------------------------------------------------------------
+    # -- the runner-up -----------------------------------------------------------------------------
 
     def alternatives(self, tokens: Sequence[int]) -> list[Alternative | None]:
         forced = []  # known labels that leave each token the others, or the one that is asked for
         for t in tokens:
             label, against = self.labels[t], self.asked.against
-            others = [against] if against not in (None, label) else [y for y in self.model.classes_ if y != label]
+            others = (
+                [against]
+                if against not in (None, label)
+                else [y for y in self.model.classes_ if y != label]
+            )
             forced.append([others if s == t else None for s in range(self.length)])
         try:
-            decoded: list[Any] = self._decoded(without(self.data, self.listed, [None] * len(forced)), forced)
+            decoded: list[Any] = self._decoded(
+                without(self.data, self.listed, [None] * len(forced)), forced
+            )
         except OptionError:  # at some token no other label is possible
             decoded = [self._decoded_if_possible(known) for known in forced]
         made: list[Alternative | None] = []
@@ -282,7 +328,7 @@ class WeighedSentence(Evidence):
         except OptionError:
             return None
 
-    # -- contributions ------------------------------------------------------------------------------------------------
+    # -- contributions -----------------------------------------------------------------------------
 
     def _contributions(self, other: LabelCounts) -> list[Contribution]:
         """What tells the best labelling from another: features, transitions, biases, entropy."""
@@ -291,7 +337,10 @@ class WeighedSentence(Evidence):
         for kind, features in self.listed.items():
             for k in np.flatnonzero(scores[kind] != others[kind]).tolist():
                 feature, place = int(features.feature[k]), self.place_of(kind, int(features.row[k]))
-                both, below = (float(scores[kind][k]), float(others[kind][k])), feature in self._below
+                both, below = (
+                    (float(scores[kind][k]), float(others[kind][k])),
+                    feature in self._below,
+                )
                 made.append(contribution(self.name(feature), kind, *place, *both, below))
         made += self._transitions(one, other)
         pruning = self.trained.pruning
@@ -300,20 +349,30 @@ class WeighedSentence(Evidence):
             sides = [bias[counts.features["state"].column].tolist() for counts in (one, other)]
             for t, (a, b) in enumerate(zip(*sides, strict=True)):
                 made.append(contribution("bias of the label", "bias", t, t + 1, a, b))
-        return [*made, contribution("entropy of the latent paths", "entropy", None, None, one.entropy, other.entropy)]
+        return [
+            *made,
+            contribution(
+                "entropy of the latent paths", "entropy", None, None, one.entropy, other.entropy
+            ),
+        ]
 
     def place_of(self, kind: str, row: int) -> tuple[int, int]:
         """The first token that a row is about, and the token after the last."""
         return self._segments[row] if kind == "segment" else (row, row + 1)
 
     def _transitions(self, one: LabelCounts, other: LabelCounts) -> list[Contribution]:
-        """Plain transitions (and triples) into each token: those of one labelling less those of the other."""
+        """Plain transitions (and triples) into each token: those of one labelling less those of the
+        other."""
         sides = [self._into_tokens(counts) for counts in (one, other)]
         made = []
         for t in sorted({*sides[0], *sides[1]}):
             (a, here), (b, there) = (side.get(t, (0.0, "")) for side in sides)
             unlike = [here, f"not {there}" if there else ""] if here != there else [here]
-            made.append(contribution(", ".join(filter(None, unlike)), TRANSITION, max(0, t - 1), t + 1, a, b))
+            made.append(
+                contribution(
+                    ", ".join(filter(None, unlike)), TRANSITION, max(0, t - 1), t + 1, a, b
+                )
+            )
         return made
 
     def _into_tokens(self, counts: LabelCounts) -> dict[int, tuple[float, str]]:
@@ -324,26 +383,40 @@ class WeighedSentence(Evidence):
             names = [*map(str, trained.segments.types), OUTSIDE]
         else:
             names = [str(trained.space.labels[code]) for code in trained.space.label_of.tolist()]
-        for part, uses in counts.transitions.items():  # triples, whose names are the longer ones, come last
+        # triples, whose names are the longer ones, come last
+        for part, uses in counts.transitions.items():
             place = parameters.places(part, uses.column)
-            weights = np.where(place >= 0, np.append(self.weights[self.parts[part]], 0.0)[place], 0.0)
+            weights = np.where(
+                place >= 0, np.append(self.weights[self.parts[part]], 0.0)[place], 0.0
+            )
             permitted = getattr(parameters, "has_weight", None)
             if permitted is not None and part == "transitions":
                 weights = np.where(permitted[uses.column], weights, 0.0)
             shape = (parameters.n_states,) * (3 if part == "triples" else 2)
             states = np.stack(np.unravel_index(uses.column, shape), axis=1).tolist()
-            for t, codes, score in zip(uses.row.tolist(), states, (weights * uses.amount).tolist(), strict=True):
+            for t, codes, score in zip(
+                uses.row.tolist(), states, (weights * uses.amount).tolist(), strict=True
+            ):
                 scores[t] = scores.get(t, (0.0, ""))[0] + score, " → ".join(names[s] for s in codes)
         return scores
 
-    # -- removed features ---------------------------------------------------------------------------------------------
+    # -- removed features --------------------------------------------------------------------------
 
-    def without_each(self, made: Sequence[Explanation]) -> Iterator[tuple[tuple[str, str, int], list[Any]]]:
-        """Only features that weigh as much as the log-odds can change a label; these are removed, one by one, the
-        heaviest first, and the sentence is scored again."""
+    def without_each(
+        self, made: Sequence[Explanation]
+    ) -> Iterator[tuple[tuple[str, str, int], list[Any]]]:
+        """Only features that weigh as much as the log-odds can change a label; these are removed,
+        one by one, the heaviest first, and the sentence is scored again."""
         least = min((each.log_odds for each in made if each.log_odds is not None), default=np.inf)
-        lost = [(amount, kind, k) for kind in self.listed for k, amount in enumerate(self._most_lost(kind))]
-        heavy = sorted((each for each in lost if each[0] > 0 and each[0] >= least - SLACK), key=lambda each: -each[0])
+        lost = [
+            (amount, kind, k)
+            for kind in self.listed
+            for k, amount in enumerate(self._most_lost(kind))
+        ]
+        heavy = sorted(
+            (each for each in lost if each[0] > 0 and each[0] >= least - SLACK),
+            key=lambda each: -each[0],
+        )
         step = max(1, COPIED // max(1, len(lost)))
         for begin in range(0, len(heavy), step):
             removed = [(kind, k) for _, kind, k in heavy[begin : begin + step]]
@@ -354,7 +427,8 @@ class WeighedSentence(Evidence):
                 yield (self.name(int(features.feature[k])), kind, begin_of), record.labels
 
     def _most_lost(self, kind: str) -> list[float]:
-        """By how much, at most, the best labelling falls behind another when an occurrence is removed."""
+        """By how much, at most, the best labelling falls behind another when an occurrence is
+        removed."""
         expanded, n = self.expanded[kind], len(self.listed[kind].feature)
         used = expanded.amounts(self.counts.features[kind]) > 0
         high, low = np.zeros(n), np.zeros(n)
@@ -367,4 +441,6 @@ class WeighedSentence(Evidence):
 def features_below(extractor: Any) -> range:
     """The features that read labels of lower layers."""
     tokens = getattr(extractor, "tokens", extractor)  # beside features of segments
-    return range(tokens.base.n_features, tokens.n_features) if hasattr(tokens, "above") else range(0)
+    return (
+        range(tokens.base.n_features, tokens.n_features) if hasattr(tokens, "above") else range(0)
+    )

@@ -1,24 +1,27 @@
 """CRFsuite's binary models, little-endian on every machine.
 
-    "lCRF"  size  "FOMC"  100  features  labels  attributes       48 bytes; the number of features is 0 as a rule
+    "lCRF"  size  "FOMC"  100  features  labels  attributes    48 bytes; the number of features is 0
+                                                               as a rule
     offsets of FEAT, the labels, the attributes, LFRF and AFRF
-    "FEAT"  size  n   n x (kind, source, target, weight)          kind 0: attribute and label, kind 1: label and label
-    "CQDB"  ...                                                   the labels
-    "CQDB"  ...                                                   the attributes
-    "LFRF"  size  n   n x offset   (n, features) for each         the features of each label; two more offsets are 0
-    "AFRF"  size  n   n x offset   (n, features) for each         the features of each attribute
+    "FEAT"  size  n   n x (kind, source, target, weight)       kind 0: attribute and label,
+                                                               kind 1: label and label
+    "CQDB"  ...                                                the labels
+    "CQDB"  ...                                                the attributes
+    "LFRF"  size  n   n x offset   (n, features) for each      the features of each label; two more
+                                                               offsets are 0
+    "AFRF"  size  n   n x offset   (n, features) for each      the features of each attribute
 
-Offsets count from the beginning of the file, but those within a CQDB from its own.  LFRF and AFRF begin at a multiple
-of 4.  A CQDB is a table of strings with numbers, found by hash or by number:
+Offsets count from the beginning of the file, but those within a CQDB from its own.  LFRF and AFRF
+begin at a multiple of 4.  A CQDB is a table of strings with numbers, found by hash or by number:
 
-    "CQDB"  size  flag  byte order  n  offset of the array        24 bytes
-    256 x (offset, slots) of the hash tables                      2,048 bytes
-    n x (number, length, UTF-8, NUL)                              the strings; the length counts the NUL
-    256 x slots x (hash, offset of the string)                    two slots for each string; 0 is an empty one
-    n x offset of the string                                      by number
+    "CQDB"  size  flag  byte order  n  offset of the array   24 bytes
+    256 x (offset, slots) of the hash tables                 2,048 bytes
+    n x (number, length, UTF-8, NUL)                         the strings; the length counts the NUL
+    256 x slots x (hash, offset of the string)               two slots for each string; 0: empty
+    n x offset of the string                                 by number
 
-Hashes are those of Bob Jenkins' lookup3 over the bytes and the NUL; the last 8 bits choose a table, the others a slot,
-and collisions take the next free slot.  Reading goes by the last array alone.
+Hashes are those of Bob Jenkins' lookup3 over the bytes and the NUL; the last 8 bits choose a table,
+the others a slot, and collisions take the next free slot.  Reading goes by the last array alone.
 """
 
 from collections.abc import Sequence
@@ -40,7 +43,8 @@ MAGIC, TYPE, VERSION = b"lCRF", b"FOMC", 100
 HEADER, CHUNK_HEADER = 48, 12
 FEATURE = np.dtype([("kind", "<u4"), ("source", "<u4"), ("target", "<u4"), ("weight", "<f8")])
 STATE, TRANSITION = 0, 1
-BEYOND_LABELS = 2  # references of labels that CRFsuite once had for the edges of a sentence, and leaves empty
+# references of labels that CRFsuite once had for the edges of a sentence, and leaves empty
+BEYOND_LABELS = 2
 MOST_BYTES = (1 << 32) - 1
 BYTE_ORDER = 0x62445371
 N_TABLES = 256
@@ -51,15 +55,17 @@ FINAL = 14, 11, 25, 16, 4, 14, 24  # and after the last
 
 
 class Chunk(NamedTuple):
-    """The bytes of a file, or of one chunk of it, its name and size among them.  Every place is checked before it is
-    read."""
+    """The bytes of a file, or of one chunk of it, its name and size among them.  Every place is
+    checked before it is read."""
 
     data: bytes
     name: str  # for error messages
     source: str
 
     def damage(self, what: str) -> ModelFileError:
-        return ModelFileError(f"{self.source}: {self.name}: {what}; the file is damaged, copy or train it again")
+        return ModelFileError(
+            f"{self.source}: {self.name}: {what}; the file is damaged, copy or train it again"
+        )
 
     def words(self, offset: int, n: int, what: str) -> Array:
         """n numbers of 32 bits at this offset."""
@@ -93,11 +99,12 @@ class _Header(NamedTuple):
     of_attributes: int
 
 
-# -- reading -----------------------------------------------------------------------------------------------------------
+# -- reading ---------------------------------------------------------------------------------------
 
 
 def read(data: bytes, source: str) -> ChainModel:
-    """The model in the bytes of a file; `source` names it in errors.  Nothing in the file is trusted."""
+    """The model in the bytes of a file; `source` names it in errors.  Nothing in the file is
+    trusted."""
     header = _read_header(data, source)
     file = Chunk(data, "file", source)
     check_pairs(header.n_labels, source, len(data))
@@ -113,22 +120,32 @@ def read(data: bytes, source: str) -> ChainModel:
     of_attributes = file.chunk(header.of_attributes, b"AFRF", "features of attributes")
     _check_references(of_labels, header.of_labels, len(labels), features, TRANSITION)
     _check_references(of_attributes, header.of_attributes, len(attributes), features, STATE)
-    types = {"source": np.int32, "target": np.int32, "weight": np.float64}  # in the byte order of this machine
+    # in the byte order of this machine
+    types = {"source": np.int32, "target": np.int32, "weight": np.float64}
     parts = (features[features["kind"] == kind] for kind in (STATE, TRANSITION))
-    return ChainModel(labels, attributes, *(part[name].astype(types[name]) for part in parts for name in types))
+    return ChainModel(
+        labels, attributes, *(part[name].astype(types[name]) for part in parts for name in types)
+    )
 
 
 def _read_header(data: bytes, source: str) -> _Header:
     if len(data) < HEADER:
-        raise ModelFileError(f"{source}: the file was cut short after {len(data)} bytes; copy or train it again")
+        raise ModelFileError(
+            f"{source}: the file was cut short after {len(data)} bytes; copy or train it again"
+        )
     if data[:4] != MAGIC or data[8:12] != TYPE:
-        raise ModelFileError(f"{source}: begins with {data[:12]!r}, expected a first-order CRFsuite model")
+        raise ModelFileError(
+            f"{source}: begins with {data[:12]!r}, expected a first-order CRFsuite model"
+        )
     size, _, version, *numbers = np.frombuffer(data, "<u4", 11, 4).tolist()
     if version != VERSION:
-        raise ModelFileError(f"{source}: a CRFsuite model of version {version}, expected {VERSION}; train it again")
+        raise ModelFileError(
+            f"{source}: a CRFsuite model of version {version}, expected {VERSION}; train it again"
+        )
     if size > len(data):
         raise ModelFileError(
-            f"{source}: the file was cut short after {len(data):,} of {size:,} bytes; copy or train it again"
+            f"{source}: the file was cut short after {len(data):,} of {size:,} bytes; copy or "
+            "train it again"
         )
     return _Header(*numbers)
 
@@ -147,7 +164,9 @@ def _read_features(file: Chunk, header: _Header) -> Array:
     if (source >= n_sources).any() or (target >= header.n_labels).any():
         raise chunk.damage("a feature names an attribute or a label that does not exist")
     if not (np.abs(features["weight"]) <= LARGEST_WEIGHT).all():
-        raise chunk.damage(f"a weight is not a number between -{LARGEST_WEIGHT:g} and {LARGEST_WEIGHT:g}")
+        raise chunk.damage(
+            f"a weight is not a number between -{LARGEST_WEIGHT:g} and {LARGEST_WEIGHT:g}"
+        )
     key = (kind.astype(np.int64) * (1 << 31) + source) * header.n_labels + target
     if (key[1:] <= key[:-1]).any() and len(np.unique(key)) < n:
         raise chunk.damage("a feature occurs twice")
@@ -155,8 +174,8 @@ def _read_features(file: Chunk, header: _Header) -> Array:
 
 
 def _check_references(chunk: Chunk, begin: int, n_owners: int, features: Array, kind: int) -> None:
-    """The lists of features that labels or attributes have must hold just the features of this kind, each one once with
-    its own label or attribute: then the features alone are the model."""
+    """The lists of features that labels or attributes have must hold just the features of this
+    kind, each one once with its own label or attribute: then the features alone are the model."""
     n = int(chunk.words(8, 1, "header")[0])
     if n < n_owners:
         raise chunk.damage(f"holds {n:,} lists, expected {n_owners:,}")
@@ -214,12 +233,13 @@ def read_strings(file: Chunk, offset: int, n: int, what: str) -> list[str]:
     return strings
 
 
-# -- writing -----------------------------------------------------------------------------------------------------------
+# -- writing ---------------------------------------------------------------------------------------
 
 
 def write(model: ChainModel) -> bytes:
-    """The bytes of a file that CRFsuite reads.  As CRFsuite itself does, it leaves out weights that are 0, and then
-    attributes without weights; features are sorted, so equal models are equal files."""
+    """The bytes of a file that CRFsuite reads.  As CRFsuite itself does, it leaves out weights that
+    are 0, and then attributes without weights; features are sorted, so equal models are equal
+    files."""
     model = model.tidied()
     n_states, n_labels, n_attributes = len(model.weight), len(model.labels), len(model.attributes)
     features = np.empty(n_states + len(model.transition), FEATURE)
@@ -232,15 +252,25 @@ def write(model: ChainModel) -> bytes:
     for strings, what in ((model.labels, "label"), (model.attributes, "attribute")):
         offsets.append(HEADER + len(content))
         content += write_strings(strings, what)
-    transitions, states = np.bincount(model.source, minlength=n_labels), np.bincount(model.attribute)
-    for magic, lengths, first, more in ((b"LFRF", transitions, n_states, BEYOND_LABELS), (b"AFRF", states, 0, 0)):
+    transitions, states = (
+        np.bincount(model.source, minlength=n_labels),
+        np.bincount(model.attribute),
+    )
+    for magic, lengths, first, more in (
+        (b"LFRF", transitions, n_states, BEYOND_LABELS),
+        (b"AFRF", states, 0, 0),
+    ):
         content += bytes(-len(content) % 4)
         offsets.append(HEADER + len(content))
         content += _references(magic, offsets[-1], lengths, first, more)
     size = HEADER + len(content)
     if size > MOST_BYTES:
-        raise ModelFileError(f"{size:,} bytes, more than the 4 GiB that a CRFsuite model can have; use a larger l1")
-    return MAGIC + _words(size) + TYPE + _words(VERSION, 0, n_labels, n_attributes, *offsets) + content
+        raise ModelFileError(
+            f"{size:,} bytes, more than the 4 GiB that a CRFsuite model can have; use a larger l1"
+        )
+    return (
+        MAGIC + _words(size) + TYPE + _words(VERSION, 0, n_labels, n_attributes, *offsets) + content
+    )
 
 
 def _words(*numbers: int) -> bytes:
@@ -248,8 +278,8 @@ def _words(*numbers: int) -> bytes:
 
 
 def _references(magic: bytes, begin: int, length: Array, first: int, more: int) -> bytes:
-    """A chunk at `begin` with a list of features for each owner, of these lengths [n] and numbered from `first`; and
-    `more` offsets that are 0."""
+    """A chunk at `begin` with a list of features for each owner, of these lengths [n] and numbered
+    from `first`; and `more` offsets that are 0."""
     n, n_features = len(length), int(length.sum())
     at = np.arange(n) + offsets_from(length)[:-1]  # where the lists begin
     lists = np.insert(np.arange(first, first + n_features), offsets_from(length)[:-1], length)
@@ -264,19 +294,27 @@ def write_strings(strings: Sequence[str], what: str) -> bytes:
     n, joined = len(strings), "\0".join([*strings, ""])
     if joined.count("\0") > n:
         string = next(string for string in strings if "\0" in string)
-        raise ModelFileError(f"the {what} {string!a:.60} has a NUL character, which ends a string in CRFsuite's files")
+        raise ModelFileError(
+            f"the {what} {string!a:.60} has a NUL character, which ends a string in CRFsuite's "
+            "files"
+        )
     try:
         text = np.frombuffer(joined.encode(), np.uint8)
     except UnicodeEncodeError as error:
         string = joined[: error.end].split("\0")[-1]
-        raise ModelFileError(f"the {what} {string!a:.60} is no valid Unicode, and cannot be written") from None
+        raise ModelFileError(
+            f"the {what} {string!a:.60} is no valid Unicode, and cannot be written"
+        ) from None
     length = np.diff(np.flatnonzero(text == 0), prepend=-1)
-    heads = np.stack([np.arange(n), length], axis=1).astype("<u4").view(np.uint8)  # [n, 8]  number and length
+    # [n, 8]  number and length
+    heads = np.stack([np.arange(n), length], axis=1).astype("<u4").view(np.uint8)
     records = np.insert(text, np.repeat(offsets_from(length)[:-1], 8), heads.reshape(-1))
     begin = FIRST_STRING + offsets_from(length + 8)
     n_slots, slots = _hash_tables(hashes(text, length), begin[:-1])
     after = int(begin[-1])
-    tables = np.stack([np.where(n_slots > 0, after + 8 * offsets_from(n_slots)[:-1], 0), n_slots], axis=1)
+    tables = np.stack(
+        [np.where(n_slots > 0, after + 8 * offsets_from(n_slots)[:-1], 0), n_slots], axis=1
+    )
     array_at = after + 4 * slots.size if n else 0
     header = _words(after + 4 * slots.size + 4 * n, 0, BYTE_ORDER, n, array_at)
     before, *behind = (numbers.astype("<u4").tobytes() for numbers in (tables, slots, begin[:-1]))
@@ -284,8 +322,8 @@ def write_strings(strings: Sequence[str], what: str) -> bytes:
 
 
 def _hash_tables(values: Words, begin: Array) -> tuple[Array, Array]:
-    """The number of slots of each table [256], and all slots [2n, 2]: each string has the first free one from its hash
-    on, in a circle within the table, one string after the other."""
+    """The number of slots of each table [256], and all slots [2n, 2]: each string has the first
+    free one from its hash on, in a circle within the table, one string after the other."""
     table = (values % N_TABLES).astype(np.int64)
     n_slots = 2 * np.bincount(table, minlength=N_TABLES)
     first = offsets_from(n_slots)
@@ -302,18 +340,21 @@ def _hash_tables(values: Words, begin: Array) -> tuple[Array, Array]:
 
 
 def hashes(text: Array, length: Array) -> Words:
-    """The hash of every string [n]; `text` holds their bytes one after the other, `length` [n] counts them.
+    """The hash of every string [n]; `text` holds their bytes one after the other, `length` [n]
+    counts them.
 
-    a, b, c begin as a constant plus the length.  Each block of 12 bytes is added to them as three words, and then they
-    are mixed; the last block is padded with zeros, and mixed in its own way.
+    a, b, c begin as a constant plus the length.  Each block of 12 bytes is added to them as three
+    words, and then they are mixed; the last block is padded with zeros, and mixed in its own way.
     """
     n_blocks = -(-length // BLOCK)
     padded = np.zeros(int(n_blocks.sum()) * BLOCK, np.uint8)
     runs = np.stack([length, n_blocks * BLOCK - length], axis=1).reshape(-1)
     padded[np.repeat(np.tile([True, False], len(length)), runs)] = text
-    words = np.ascontiguousarray(padded.view("<u4").astype(np.uint32).reshape(-1, 3).T)  # [3, blocks]
+    # [3, blocks]
+    words = np.ascontiguousarray(padded.view("<u4").astype(np.uint32).reshape(-1, 3).T)
     order = np.argsort(-n_blocks, kind="stable")  # those with a further block come first
-    state = np.repeat((length.astype(np.uint32) + np.uint32(0xDEADBEEF))[order][None], 3, axis=0)  # a, b, c [3, n]
+    # a, b, c [3, n]
+    state = np.repeat((length.astype(np.uint32) + np.uint32(0xDEADBEEF))[order][None], 3, axis=0)
     at, n_left = offsets_from(n_blocks)[:-1][order], n_blocks[order]
     for k in range(int(n_blocks.max(initial=1)) - 1):
         n = int(np.searchsorted(-n_left, -(k + 1)))  # strings with more than k + 1 blocks

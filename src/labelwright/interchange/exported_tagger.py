@@ -1,16 +1,20 @@
-"""A tagger in one file, written by `labelwright export`; it needs nothing but Python's standard library.
+"""A tagger in one file, written by `labelwright export`; it needs nothing but Python's standard
+library.
 
-    python tagger.py words.txt          one token per line, an empty line between sentences: adds the labels
+    python tagger.py words.txt          one token per line, an empty line between sentences:
+                                        adds the labels
     python tagger.py --text letter.txt  running text, where the model reads words alone
 
     from tagger import Tagger
     tagger = Tagger()
-    tagger.tag(["Ada", "ran"])          the label of each token; it is a tuple where the model reads several columns
+    tagger.tag(["Ada", "ran"])          the label of each token; it is a tuple where the model reads
+                                        several columns
     tagger.tag_text("Ada ran. So?")     for each sentence (start, end, label) of each token
 
-A line of the template reads cells of a sentence, such as the suffix of the word before.  What its cells have read is
-looked up cell by cell; it ends in a feature, whose weights are added to the scores of states (or pairs of states).  The
-answer is the best path; of a latent CRF, where each label has several states, the most probable labelling.
+A line of the template reads cells of a sentence, such as the suffix of the word before.  What its
+cells have read is looked up cell by cell; it ends in a feature, whose weights are added to the
+scores of states (or pairs of states).  The answer is the best path; of a latent CRF, where each
+label has several states, the most probable labelling.
 """
 
 import base64
@@ -36,7 +40,8 @@ DATA = ""
 Matrix = list[list[float]]
 UNKNOWN = -(1 << 99)  # with no index does it become a code
 MOST_VALUES = 100_000  # of a column that are remembered
-MOST_EXPANSIONS = 10_000  # of the search for the most probable labelling; then the best path is the answer
+# of the search for the most probable labelling; then the best path is the answer
+MOST_EXPANSIONS = 10_000
 TIE = 1e-11  # of two prefixes this close, the longer goes first
 
 
@@ -57,7 +62,8 @@ def exponentials(rows: Matrix) -> Matrix:
 
 
 def match(word: str, expression: tuple[bool, list[tuple[str, str, str]]]) -> str | None:
-    """What a regular expression matches first: x* as short as possible, x? one letter if possible."""
+    """What a regular expression matches first: x* as short as possible, x? one letter if
+    possible."""
     anchored, items = expression
     failed = set()
     for start in range(1 if anchored else len(word) + 1):
@@ -69,7 +75,11 @@ def match(word: str, expression: tuple[bool, list[tuple[str, str, str]]]) -> str
             if place not in failed:
                 failed.add(place)
                 kind, letter, sign = items[k]
-                fits = at == len(word) if kind == "end" else at < len(word) and fits_letter(word[at], kind, letter)
+                fits = (
+                    at == len(word)
+                    if kind == "end"
+                    else at < len(word) and fits_letter(word[at], kind, letter)
+                )
                 if sign == "*":
                     waiting += [(k, at + 1), (k + 1, at)] if fits else [(k + 1, at)]
                 elif sign == "?":
@@ -91,7 +101,9 @@ READERS: dict[str, Callable[[str, Any], str]] = {  # what a cell reads of a valu
     "prefix": lambda word, n: word[:n],
     "suffix": lambda word, n: word[-n:],
     "shape": lambda word, _: word.translate(SHAPES),
-    "short_shape": lambda word, _: re.sub(r"(.)\1+", r"\1", word.translate(SHAPES), flags=re.DOTALL),
+    "short_shape": lambda word, _: re.sub(
+        r"(.)\1+", r"\1", word.translate(SHAPES), flags=re.DOTALL
+    ),
     "match": lambda word, expression: match(word, expression) or "",
     "lower_match": lambda word, expression: (match(word, expression) or "").lower(),
     "test": lambda word, expression: "false" if match(word, expression) is None else "true",
@@ -107,17 +119,19 @@ class Tagger:
         header, whole, text, weights = (content[a:b] for a, b in pairwise(ends))
         self.about = about = json.loads(header)
         self.labels, self.columns, self.reach = about["labels"], about["columns"], about["reach"]
-        self.first = list(accumulate(about["states"], initial=0))  # the states of label y: first[y] to first[y + 1]
+        # the states of label y: first[y] to first[y + 1]
+        self.first = list(accumulate(about["states"], initial=0))
         self.label_of = [y for y, size in enumerate(about["states"]) for _ in range(size)]
         numbers = varints(whole)
         self._read_strings(numbers, text.decode())
         self._read_features(numbers)
         self._read_weights(numbers, weights)
 
-    # -- the data -----------------------------------------------------------------------------------------------------
+    # -- the data ----------------------------------------------------------------------------------
 
     def _read_strings(self, numbers: Iterator[int], text: str) -> None:
-        """The numbers of the strings that each reader knows, behind those of places outside of the sentence."""
+        """The numbers of the strings that each reader knows, behind those of places outside of the
+        sentence."""
         at, self.known = 0, list[dict[str, int]]()
         for size in self.about["strings"]:
             string = ""
@@ -127,10 +141,12 @@ class Tagger:
                 string = string[:kept] + text[at : at + length]
                 self.known[-1][string] = number
                 at += length
-        self._seen: list[dict[str, list[int]]] = [{} for _ in self.columns]  # numbers of values, by reader
+        # numbers of values, by reader
+        self._seen: list[dict[str, list[int]]] = [{} for _ in self.columns]
 
     def _read_features(self, numbers: Iterator[int]) -> None:
-        """Cell by cell: (what is known so far, number of the string) -> what is known; at last the feature."""
+        """Cell by cell: (what is known so far, number of the string) -> what is known; at last the
+        feature."""
         tables, self.n_features = [], 0
         for readers, sizes in self.about["tables"]:
             indexes = [dict(zip(accumulate(islice(numbers, size)), range(size))) for size in sizes]
@@ -138,7 +154,8 @@ class Tagger:
             tables.append((self.n_features, list(zip(widths, indexes))))
             self.n_features += sizes[-1] if sizes else 1
         self.places: dict[tuple[int, bool, int], int] = {}  # what lines read: row, absolute, column
-        self.lines = []  # kind, first feature, and of each cell: its number in what is read, width, index
+        # kind, first feature, and of each cell: its number in what is read, width, index
+        self.lines = []
         for kind, table, cells in self.about["lines"]:
             first, levels = tables[table]
             read = []
@@ -158,14 +175,20 @@ class Tagger:
         for kind in self.about["kinds"]:
             ptr = list(accumulate(islice(numbers, self.n_features), initial=0))
             self.cells[kind] = ptr, list(islice(numbers, ptr[-1])), read[kind]
-        arcs = [w if may == "1" else -math.inf for w, may in zip(read["transitions"], self.about["arc"])]
-        self.into = [arcs[s::S] for s in range(S)]  # of each state: the scores of transitions from all states
-        self.start, self.end = ([0.0 if x == "1" else -math.inf for x in self.about[name]] for name in ("start", "end"))
+        arcs = [
+            w if may == "1" else -math.inf for w, may in zip(read["transitions"], self.about["arc"])
+        ]
+        # of each state: the scores of transitions from all states
+        self.into = [arcs[s::S] for s in range(S)]
+        self.start, self.end = (
+            [0.0 if x == "1" else -math.inf for x in self.about[name]] for name in ("start", "end")
+        )
 
-    # -- scores -------------------------------------------------------------------------------------------------------
+    # -- scores ------------------------------------------------------------------------------------
 
     def _numbers_of(self, column: int, value: str) -> list[int]:
-        """The number of what each reader sees of a value of this column, if it is one of its column and known."""
+        """The number of what each reader sees of a value of this column, if it is one of its column
+        and known."""
         seen = self._seen[column]
         if value not in seen:
             if len(seen) > MOST_VALUES:
@@ -181,7 +204,9 @@ class Tagger:
         """The scores of states at each token, and of the transitions into each state."""
         T, S, reach, read = len(sentence), self.first[-1], self.reach, []
         columns = list(zip(*sentence)) if len(self.columns) > 1 else [sentence]
-        if len(columns) != len(self.columns) or any(not isinstance(x, str) for values in columns for x in values):
+        if len(columns) != len(self.columns) or any(
+            not isinstance(x, str) for values in columns for x in values
+        ):
             raise ValueError(f"expected tokens with the columns {', '.join(self.columns)}")
         outside = [[mark] * len(self.known) for mark in range(2 * reach)]
         for column, values in enumerate(columns):
@@ -192,7 +217,9 @@ class Tagger:
             node, pairs = [0.0] * S, [0.0] * S * S if t and "edge" in self.cells else []
             numbers: list[int] = []
             for row, absolute, column in self.places:
-                numbers += read[column][reach + (row + t if not absolute else row + T if row < 0 else row)]
+                numbers += read[column][
+                    reach + (row + t if not absolute else row + T if row < 0 else row)
+                ]
             for kind, first, cells in self.lines:
                 at: int | None = 0
                 for i, width, get in cells:
@@ -200,7 +227,10 @@ class Tagger:
                     if at is None:
                         break
                 else:
-                    scores, (ptr, target, weights) = pairs if kind == "edge" else node, self.cells[kind]
+                    scores, (ptr, target, weights) = (
+                        pairs if kind == "edge" else node,
+                        self.cells[kind],
+                    )
                     begin, end = ptr[first + at : first + at + 2]
                     for s, weight in zip(target[begin:end], weights[begin:end]) if scores else ():
                         scores[s] += weight
@@ -211,7 +241,7 @@ class Tagger:
         nodes[-1] = list(map(add, nodes[-1], self.end))
         return nodes, into
 
-    # -- labels -------------------------------------------------------------------------------------------------------
+    # -- labels ------------------------------------------------------------------------------------
 
     def tag(self, sentence: Sequence[Any]) -> list[str]:
         """The label of each token."""
@@ -235,14 +265,17 @@ class Tagger:
         return [self.label_of[s] for s in reversed(states)]
 
     def _most_probable(self, nodes: Matrix, into: list[Matrix]) -> Sequence[int] | None:
-        """The most probable labelling, by a best-first search over its prefixes; None where that takes too long.
+        """The most probable labelling, by a best-first search over its prefixes; None where that
+        takes too long.
 
-        A prefix weighs what its paths through the states of its labels weigh, times a bound on what may follow."""
+        A prefix weighs what its paths through the states of its labels weigh, times a bound on what
+        may follow."""
         T, of_label = len(nodes), list(pairwise(self.first))
         psi = [[math.exp(x - max(node)) for x in node] for node in nodes]
         plain = exponentials(self.into)
         arcs = [plain if scores is self.into else exponentials(scores) for scores in into]
-        bounds, logs = [[1.0] * self.first[-1]], [0.0]  # of what may follow each state, and what they were divided by
+        # of what may follow each state, and what they were divided by
+        bounds, logs = [[1.0] * self.first[-1]], [0.0]
         for t in range(T - 1, 0, -1):
             terms = [map((x * y).__mul__, arc) for x, y, arc in zip(psi[t], bounds[0], arcs[t])]
             sums = [list(reduce(partial(map, add), terms[a:b])) for a, b in of_label]
@@ -260,20 +293,26 @@ class Tagger:
                 weight = sum(map(mul, vector, bounds[t][a:b]))
                 if weight > 0:
                     most, key = max(vector), math.log(weight) + log + logs[t] + TIE * t
-                    heapq.heappush(heap, (-key, (*labels, y), [x / most for x in vector], log + math.log(most)))
+                    heapq.heappush(
+                        heap, (-key, (*labels, y), [x / most for x in vector], log + math.log(most))
+                    )
             if not heap:
                 return None
             _, labels, before, log = heapq.heappop(heap)
             if len(labels) == T:
                 return labels
             node, arc, (c, d) = psi[len(labels)], arcs[len(labels)], of_label[labels[-1]]
-            vectors = [[node[k] * sum(map(mul, before, arc[k][c:d])) for k in range(a, b)] for a, b in of_label]
+            vectors = [
+                [node[k] * sum(map(mul, before, arc[k][c:d])) for k in range(a, b)]
+                for a, b in of_label
+            ]
         return None
 
-    # -- text ---------------------------------------------------------------------------------------------------------
+    # -- text --------------------------------------------------------------------------------------
 
     def tag_text(self, text: str) -> list[list[tuple[int, int, str]]]:
-        """The tokens of each sentence of a text with their labels: (start, end, label), in characters."""
+        """The tokens of each sentence of a text with their labels: (start, end, label), in
+        characters."""
         return [
             [(a, b, y) for (a, b), y in zip(places, self.tag([text[a:b] for a, b in places]))]
             for places in self.sentences(text)
@@ -283,11 +322,17 @@ class Tagger:
         """The sentences of a text: the places of their tokens."""
         about = self.about["tokenizer"]
         if about is None:
-            raise ValueError(f"this model reads the columns {', '.join(self.columns)}: give `tag` the tokens with them")
+            raise ValueError(
+                f"this model reads the columns {', '.join(self.columns)}: give `tag` the tokens "
+                "with them"
+            )
         places = [found.span() for found in re.finditer(about["token"], text)]
         if about["marks"]:
             places = with_marks(text, places, about["characters"])
-        return [places[a:b] for a, b in pairwise([*sentence_starts(text, places, about["sentences"]), len(places)])]
+        return [
+            places[a:b]
+            for a, b in pairwise([*sentence_starts(text, places, about["sentences"]), len(places)])
+        ]
 
 
 def main(arguments: list[str]) -> None:
@@ -306,11 +351,20 @@ def main(arguments: list[str]) -> None:
     wrong = next((i for i, row in enumerate(rows, 1) if row and len(row) not in (n, n + 1)), None)
     if wrong is not None:
         hint = "; for running text add --text" if tagger.about["tokenizer"] else ""
-        sys.exit(f"line {wrong}: expected {', '.join(tagger.columns)}, got {len(rows[wrong - 1])} columns{hint}")
+        sys.exit(
+            f"line {wrong}: expected {', '.join(tagger.columns)}, got {len(rows[wrong - 1])} "
+            f"columns{hint}"
+        )
     for has_tokens, block in groupby(rows, bool):
         tokens = list(block)
-        labels = tagger.tag([tuple(row[:n]) if n > 1 else row[0] for row in tokens]) if has_tokens else []
-        write("".join("\t".join([*row, label]) + "\n" for row, label in zip(tokens, labels)) or "\n")
+        labels = (
+            tagger.tag([tuple(row[:n]) if n > 1 else row[0] for row in tokens])
+            if has_tokens
+            else []
+        )
+        write(
+            "".join("\t".join([*row, label]) + "\n" for row, label in zip(tokens, labels)) or "\n"
+        )
 
 
 if __name__ == "__main__":

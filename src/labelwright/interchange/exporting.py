@@ -1,11 +1,13 @@
-"""Taggers in one file: the program (exported_tagger.py, .js, .html) and, as base64 text in it, the model.
+"""Taggers in one file: the program (exported_tagger.py, .js, .html) and, as base64 text in it, the
+model.
 
     [4 x 4 bytes: lengths] [JSON: what the model is] [whole numbers] [strings] [weights]
 
-Whole numbers take seven bits of each byte.  Strings are sorted, and begin with as many characters of the one before as
-they share.  Features are sorted by the strings that their cells read, table by table, and found cell by cell: a code is
-(what is known so far) * (strings of the reader) + (number of the string), and its place among the sorted codes is what
-is known after this cell, at last the feature.  Weights are q * scale, as in model files of few bytes.
+Whole numbers take seven bits of each byte.  Strings are sorted, and begin with as many characters
+of the one before as they share.  Features are sorted by the strings that their cells read, table by
+table, and found cell by cell: a code is (what is known so far) * (strings of the reader) + (number
+of the string), and its place among the sorted codes is what is known after this cell, at last the
+feature.  Weights are q * scale, as in model files of few bytes.
 """
 
 import ast
@@ -36,7 +38,8 @@ from labelwright.kernels.common import ranges
 from labelwright.scoring.parameters import Trained
 
 HERE = "labelwright.interchange"
-SUFFIXES = {".py": ".py", ".js": ".js", ".mjs": ".js", ".html": ".js"}  # of files -> of the program in them
+# of files -> of the program in them
+SUFFIXES = {".py": ".py", ".js": ".js", ".mjs": ".js", ".html": ".js"}
 HOLDS = "latent states", "features on pairs of labels", "forbidden transitions"
 FORMS = {"int8": "b", "float16": "e", "float32": "f", "float64": "d"}
 PLACE = "@DATA@"
@@ -55,9 +58,10 @@ def suffix_of(path: str | Path) -> str | None:
 
 
 def save_program(tagger: Any, target: str | Path) -> None:
-    """Write a trained tagger as a program that needs no labelwright: .py (Python's standard library), .js (Node, or a
-    script of a page), .mjs (the same as an ES module), .html (a page that labels what is typed).  Its labels are those
-    of this tagger, so compress it before: `save_program(crf.compressed(bits=16), "tagger.py")`.
+    """Write a trained tagger as a program that needs no labelwright: .py (Python's standard
+    library), .js (Node, or a script of a page), .mjs (the same as an ES module), .html (a page that
+    labels what is typed).  Its labels are those of this tagger, so compress it before:
+    `save_program(crf.compressed(bits=16), "tagger.py")`.
 
     tagger : a CRF, latent CRF or perceptron of order 1 with a template
     target : a path; its suffix names the program
@@ -74,7 +78,9 @@ def program(tagger: Any, target: str) -> bytes:
     try:
         content = _content(tagger, is_python)
         if suffix == ".html" and len(tagger._extractor.names) > 1:
-            raise _cannot("several columns", "a page reads text: train on words alone, or export tagger.js")
+            raise _cannot(
+                "several columns", "a page reads text: train on words alone, or export tagger.js"
+            )
     except ModelFileError as error:
         raise ModelFileError(f"{target}: {error}") from error
     text = base64.b64encode(zlib.compress(content, 9) if is_python else content).decode()
@@ -85,14 +91,21 @@ def program(tagger: Any, target: str) -> bytes:
         source = re.sub(r"from (labelwright\S+) import (.*)\n", _inlined, source)
         source = source.replace('DATA = ""', f'DATA = """{PLACE}"""')
     if suffix == ".mjs":
-        source = re.sub(r"\nif \(typeof module.*", "\nexport { Tagger };\n", source, flags=re.DOTALL)
+        source = re.sub(
+            r"\nif \(typeof module.*", "\nexport { Tagger };\n", source, flags=re.DOTALL
+        )
     if suffix == ".html":
-        source = (files / "exported_tagger.html").read_text(encoding="utf-8").replace("@PROGRAM@", source)
+        source = (
+            (files / "exported_tagger.html")
+            .read_text(encoding="utf-8")
+            .replace("@PROGRAM@", source)
+        )
     return source.replace("@VERSION@", __version__).replace(PLACE, data).encode()
 
 
 def _inlined(found: re.Match[str]) -> str:
-    """The source of what is imported from a module of labelwright, and of all there that it uses."""
+    """The source of what is imported from a module of labelwright, and of all there that it
+    uses."""
     place = importlib.util.find_spec(found[1])
     source = Path(str(place and place.origin)).read_text(encoding="utf-8")
     nodes: dict[str, ast.stmt] = {}
@@ -109,14 +122,15 @@ def _inlined(found: re.Match[str]) -> str:
             wanted.add(name)
             parts = list(ast.walk(nodes[name]))
             read = [each for each in parts if isinstance(each, ast.Name)]
-            own = {each.id for each in read if isinstance(each.ctx, ast.Store)}  # local names, and parameters
+            # local names, and parameters
+            own = {each.id for each in read if isinstance(each.ctx, ast.Store)}
             own |= {each.arg for each in parts if isinstance(each, ast.arg)}
             waiting += [each.id for each in read if each.id not in own]
     used = sorted({nodes[name].lineno: nodes[name] for name in wanted}.items())
     return "\n\n".join(str(ast.get_source_segment(source, node)) for _, node in used) + "\n"
 
 
-# -- the model --------------------------------------------------------------------------------------------------------
+# -- the model -------------------------------------------------------------------------------------
 
 
 def _content(tagger: Any, is_python: bool) -> bytes:
@@ -128,10 +142,15 @@ def _content(tagger: Any, is_python: bool) -> bytes:
     if extractor.sources.order or extractor.numbers.n_features:
         raise _cannot("dictionaries, clusters, vectors or numbers", "train without them")
     vocabulary, names = extractor.vocabulary, extractor.names
-    other = next((reader.function for reader in vocabulary.values if reader.function not in READERS), None)
+    other = next(
+        (reader.function for reader in vocabulary.values if reader.function not in READERS), None
+    )
     if other is not None:
         raise _cannot(f"%{other} in the template", f"use other lines, with {', '.join(READERS)}")
-    marks, rows = 2 * vocabulary.reach, {table: rows for table, rows in vocabulary.rows.items() if len(rows)}
+    marks, rows = (
+        2 * vocabulary.reach,
+        {table: rows for table, rows in vocabulary.rows.items() if len(rows)},
+    )
     readers = list(dict.fromkeys(reader for table in rows for reader in table.readers))
     numbers, text, renumbered = [list[int]()], list[str](), {}
     for reader in readers:
@@ -140,7 +159,10 @@ def _content(tagger: Any, is_python: bool) -> bytes:
         renumbered[reader] = np.arange(marks + len(strings))
         renumbered[reader][marks:][order] = marks + np.arange(len(strings))
         for string in sorted(strings):
-            n = next((n for n, (a, b) in enumerate(zip(before, string, strict=False)) if a != b), len(before))
+            n = next(
+                (n for n, (a, b) in enumerate(zip(before, string, strict=False)) if a != b),
+                len(before),
+            )
             text.append(string[n:])
             numbers[0] += [_length(string[:n], is_python), _length(text[-1], is_python)]
             before = string
@@ -158,17 +180,30 @@ def _content(tagger: Any, is_python: bool) -> bytes:
     place, lines = {table: i for i, table in enumerate(rows)}, []
     for kind, patterns in patterns_of(vocabulary.template).items():
         for table, cells in ((table_of(pattern), pattern.cells) for pattern in patterns):
-            cells_of_line = [[cell.row, cell.absolute, readers.index(cell.reader)] for cell in cells if table in place]
+            cells_of_line = [
+                [cell.row, cell.absolute, readers.index(cell.reader)]
+                for cell in cells
+                if table in place
+            ]
             lines += [[kind, place[table], cells_of_line]] if table in place else []
     about = {
-        "labels": text_of(space.labels), "states": np.diff(space.first).tolist(), "columns": names,
-        "exact": bool(space.latent and tagger._default_decoder == "exact"), "reach": vocabulary.reach,
+        "labels": text_of(space.labels),
+        "states": np.diff(space.first).tolist(),
+        "columns": names,
+        "exact": bool(space.latent and tagger._default_decoder == "exact"),
+        "reach": vocabulary.reach,
         "readers": [[reader.column, reader.function, _argument(reader)] for reader in readers],
-        "strings": [len(vocabulary.values[reader]) for reader in readers], "tables": tables, "lines": lines,
-        "kinds": list(trained.parameters.cells), "weights": stored,
-        **{name: "".join(map(str, getattr(space, name).ravel().astype(int))) for name in ("start", "arc", "end")},
+        "strings": [len(vocabulary.values[reader]) for reader in readers],
+        "tables": tables,
+        "lines": lines,
+        "kinds": list(trained.parameters.cells),
+        "weights": stored,
+        **{
+            name: "".join(map(str, getattr(space, name).ravel().astype(int)))
+            for name in ("start", "arc", "end")
+        },
         "tokenizer": None if len(names) > 1 else _tokenizer(tagger.tokenizer(), is_python),
-    }  # fmt: skip
+    }
     parts = [
         json.dumps(about, ensure_ascii=False, separators=(",", ":")).encode(),
         _varints([number for part in numbers for number in part]),
@@ -187,9 +222,12 @@ def _length(text: str, is_python: bool) -> int:
     return len(text) if is_python else len(text.encode("utf-16-le")) // 2
 
 
-def _weights(trained: Trained, features: Any, numbers: list[list[int]]) -> tuple[list[list[Any]], bytes]:
-    """The weights in this order of features: name, form, scale and number of each kind, and all of them as bytes; how
-    many each feature has, and of which states or pairs of states, are added to `numbers`."""
+def _weights(
+    trained: Trained, features: Any, numbers: list[list[int]]
+) -> tuple[list[list[Any]], bytes]:
+    """The weights in this order of features: name, form, scale and number of each kind, and all of
+    them as bytes; how many each feature has, and of which states or pairs of states, are added to
+    `numbers`."""
     parts = {}
     for kind, cells in trained.parameters.cells.items():
         count = np.diff(cells.ptr)[features]
@@ -198,12 +236,16 @@ def _weights(trained: Trained, features: Any, numbers: list[list[int]]) -> tuple
         parts[kind] = trained.weights[trained.parameters.slices[kind]][at]
     parts["transitions"] = trained.weights[trained.parameters.slices["transitions"]]
     arrays, how = modelfile.packed(parts, parts)
-    stored = [[name, FORMS[q.dtype.name], how[name][2] if name in how else 1.0, len(q)] for name, q in arrays.items()]
+    stored = [
+        [name, FORMS[q.dtype.name], how[name][2] if name in how else 1.0, len(q)]
+        for name, q in arrays.items()
+    ]
     return stored, b"".join(q.astype(q.dtype.newbyteorder("<")).tobytes() for q in arrays.values())
 
 
 def _varints(numbers: Sequence[int]) -> bytes:
-    digits = np.array(numbers, np.int64)[:, None] >> 7 * np.arange(9)  # [n, 9]  what is left of each
+    # [n, 9]  what is left of each
+    digits = np.array(numbers, np.int64)[:, None] >> 7 * np.arange(9)
     used = digits > 0
     used[:, 0] = True
     content = (digits & 127) | np.where(digits > 127, 128, 0)
@@ -219,13 +261,20 @@ def _argument(reader: Any) -> Any:
         atom, sign = found.groups()
         is_end = atom == "$" and found.end(1) == len(regex)
         is_class = len(atom) > 1 and atom[1].lower() in CLASSES
-        items.append(["end" if is_end else "class" if is_class else "any" if atom == "." else "letter", atom[-1], sign])
+        items.append(
+            [
+                "end" if is_end else "class" if is_class else "any" if atom == "." else "letter",
+                atom[-1],
+                sign,
+            ]
+        )
     return [reader.argument.startswith("^"), items]
 
 
-# -- text -------------------------------------------------------------------------------------------------------------
+# -- text ------------------------------------------------------------------------------------------
 
-WORD, LETTER = r"\p{L}\p{N}_", r"\p{L}\p{Nl}\p{No}"  # \w, and \w without digits and _, as Python reads them
+# \w, and \w without digits and _, as Python reads them
+WORD, LETTER = r"\p{L}\p{N}_", r"\p{L}\p{Nl}\p{No}"
 SPACE = r"\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
 AT_A_WORD = rf"(?:(?<=[{WORD}])(?![{WORD}])|(?<![{WORD}])(?=[{WORD}]))"
 ESCAPES = {"w": f"[{WORD}]", "d": r"\p{Nd}", "s": f"[{SPACE}]", "S": f"[^{SPACE}]", "b": AT_A_WORD}
@@ -239,7 +288,8 @@ def _tokenizer(tokenizer: Any, is_python: bool) -> dict[str, Any]:
 
     if tokenizer.pattern is not None and not is_python:
         raise _cannot("a token pattern of your own, which is Python's,", "export tagger.py")
-    pattern = tokenizer.pattern or tokenizer.rule().pattern.replace("++", "")  # which only saves time there
+    # which only saves time there
+    pattern = tokenizer.pattern or tokenizer.rule().pattern.replace("++", "")
     about = {
         "token": pattern if is_python else _javascript(pattern), "marks": tokenizer.pattern is None,
         "characters": tokenizer.characters, "sentences": tokenizer.sentences,
@@ -247,14 +297,16 @@ def _tokenizer(tokenizer: Any, is_python: bool) -> dict[str, Any]:
     if not is_python:
         names = "ENDS", "WIDE_ENDS", "CLOSERS", "MOST_CLOSERS", "ABBREVIATIONS", "JOINERS"
         values = ((name, getattr(module, name)) for name in names)
-        about |= {name: sorted(value) if isinstance(value, frozenset) else value for name, value in values}
+        about |= {
+            name: sorted(value) if isinstance(value, frozenset) else value for name, value in values
+        }
         about["UNSPACED"] = UNSPACED.pattern
     return about
 
 
 def _javascript(pattern: str) -> str:
-    """A regular expression of the tokenizer for JavaScript, which knows letters of ASCII alone as \\w, and no part
-    without case."""
+    """A regular expression of the tokenizer for JavaScript, which knows letters of ASCII alone as
+    \\w, and no part without case."""
     out, in_class, depth = list[str](), False, list[bool]()  # of open groups: without case?
     for found in re.finditer(TOKENS, pattern, re.DOTALL):
         part = found[0]

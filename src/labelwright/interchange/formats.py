@@ -12,7 +12,8 @@ FORMATS = {"crfsuite": ".crfsuite"}  # that are written, and how paths of such f
 
 
 def load(content: bytes, source: str) -> Any:
-    """The CRF in the bytes of a file of CRFsuite's; whatever is wrong with the file is one ModelFileError.
+    """The CRF in the bytes of a file of CRFsuite's; whatever is wrong with the file is one
+    ModelFileError.
 
     content : the bytes of the file
     source : its path, for messages
@@ -23,8 +24,9 @@ def load(content: bytes, source: str) -> Any:
 
 
 def save(tagger: Any, target: Any, form: str = "crfsuite") -> "ChainModel":
-    """Write a trained tagger for another program, to a path or a binary file object, and return what was written; what
-    the format cannot hold is one ModelFileError (see labelwright.interchange.chains.from_crf).
+    """Write a trained tagger for another program, to a path or a binary file object, and return
+    what was written; what the format cannot hold is one ModelFileError (see
+    labelwright.interchange.chains.from_crf).
 
     tagger : a trained CRF
     target : a path, or a binary file object
@@ -52,4 +54,6 @@ def format_of(path: str | Path) -> str | None:
     >>> format_of("ner.crfsuite"), format_of("ner.safetensors")
     ('crfsuite', None)
     """
-    return next((name for name, suffix in FORMATS.items() if str(path).lower().endswith(suffix)), None)
+    return next(
+        (name for name, suffix in FORMATS.items() if str(path).lower().endswith(suffix)), None
+    )

@@ -1,9 +1,9 @@
 """A component for spaCy's pipelines: `nlp.add_pipe("labelwright", config={"model": "ner.crf"})`.
 
-It reads spaCy's tokens and sentences (a document is one sentence where none are set) and sets `doc.ents`.  The
-probability of each entity is in `ent._.probability`, and `doc.spans` holds the same spans under the name of
-the component.
-Entities that other components have set before stay where they do not overlap, or are replaced with `overwrite`.
+It reads spaCy's tokens and sentences (a document is one sentence where none are set) and sets
+`doc.ents`.  The probability of each entity is in `ent._.probability`, and `doc.spans` holds the
+same spans under the name of the component. Entities that other components have set before stay
+where they do not overlap, or are replaced with `overwrite`.
 """
 
 from collections.abc import Iterable, Iterator
@@ -19,8 +19,8 @@ PROBABILITY = "probability"  # the extension attribute of spans
 
 
 def make_component(nlp: Any, name: str, model: str | None, overwrite: bool) -> "SpacyTagger":
-    """The component that spaCy's registry makes.  A pipeline that was saved names a model that may be gone, but it has
-    its own copy, which `from_disk` reads.
+    """The component that spaCy's registry makes.  A pipeline that was saved names a model that may
+    be gone, but it has its own copy, which `from_disk` reads.
 
     nlp : the pipeline
     name : of the component in it
@@ -42,7 +42,9 @@ class SpacyTagger:
     path : of the model file that the tagger came from, for messages
     """
 
-    def __init__(self, tagger: Any = None, name: str = NAME, overwrite: bool = False, path: str | None = None):
+    def __init__(
+        self, tagger: Any = None, name: str = NAME, overwrite: bool = False, path: str | None = None
+    ):
         from spacy.tokens import Span as SpacySpan
 
         self.name, self.overwrite, self._path = name, overwrite, path
@@ -55,9 +57,13 @@ class SpacyTagger:
         """The trained tagger."""
         if self._tagger is None:
             if self._path is not None:
-                raise OptionError(f"{self.name}: {self._path}: no such file, expected a model that labelwright trained")
+                raise OptionError(
+                    f"{self.name}: {self._path}: no such file, expected a model that labelwright "
+                    "trained"
+                )
             raise OptionError(
-                f"{self.name}: no model; name one, as in add_pipe({NAME!r}, config={{'model': 'ner.crf'}})"
+                f"{self.name}: no model; name one, as in add_pipe({NAME!r}, config={{'model': "
+                "'ner.crf'})"
             )
         return self._tagger
 
@@ -108,7 +114,9 @@ class SpacyTagger:
         entities: list[list[Any]] = [[] for _ in docs]
         for (n, tokens), spans in zip(sentences, highest, strict=True):
             for span in spans:
-                entity = SpacySpan(docs[n], tokens[span.start].i, tokens[span.end - 1].i + 1, label=span.type)
+                entity = SpacySpan(
+                    docs[n], tokens[span.start].i, tokens[span.end - 1].i + 1, label=span.type
+                )
                 if span.probability is not None:
                     entity._.set(PROBABILITY, float(span.probability))
                 entities[n].append(entity)
@@ -116,9 +124,12 @@ class SpacyTagger:
             doc.spans[self.name] = added
             kept = [] if self.overwrite else list(doc.ents)
             taken = {token.i for entity in kept for token in entity}
-            doc.ents = [*kept, *(each for each in added if taken.isdisjoint(range(each.start, each.end)))]
+            doc.ents = [
+                *kept,
+                *(each for each in added if taken.isdisjoint(range(each.start, each.end))),
+            ]
 
-    # -- files ----------------------------------------------------------------------------------------------------
+    # -- files -------------------------------------------------------------------------------------
 
     def to_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> None:
         """Write the tagger into a folder of the pipeline.

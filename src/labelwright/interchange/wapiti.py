@@ -1,22 +1,26 @@
 r"""Models of Wapiti, which are text.
 
-    #mdl#2#13                    kind of model (0 maxent, 1 MEMM, 2 CRF; missing in old files), number of weights
-    #rdr#2/0/0                   number of patterns, highest column, whether every token is a sequence (--me)
-    9:u:%x[0,0],                 patterns, labels and observations are netstrings: length, colon, bytes, comma
-    1:b,
-    #qrk#2                       labels
+    #mdl#2#13           kind of model (0 maxent, 1 MEMM, 2 CRF; missing in old files), number of
+                        weights
+    #rdr#2/0/0          number of patterns, highest column, whether every token is a sequence (--me)
+    9:u:%x[0,0],        patterns, labels and observations are netstrings: length, colon, bytes,
+    1:b,                comma
+    #qrk#2              labels
     1:D,
     1:N,
-    #qrk#2                       observations
+    #qrk#2              observations
     1:b,
     5:u:the,
-    4=0x1.8p-1                   weights that are not zero: number, and value as a C99 hexadecimal or a decimal number
+    4=0x1.8p-1          weights that are not zero: number, and value as a C99 hexadecimal or a
+                        decimal number
 
-Weights are numbered by the observations in their order: one for each label (u, *), then one for each pair (b, *).
+Weights are numbered by the observations in their order: one for each label (u, *), then one for
+each pair (b, *).
 
-Regular expressions and lower case are about bytes in Wapiti, hence the %byte_... functions in the template.  They match
-as documented; where an optional character is given back (`a?ab` on abc), Wapiti itself counts the length of the match
-wrongly, and a model with such an observation is refused.
+Regular expressions and lower case are about bytes in Wapiti, hence the %byte_... functions in the
+template.  They match as documented; where an optional character is given back (`a?ab` on abc),
+Wapiti itself counts the length of the match wrongly, and a model with such an observation is
+refused.
 """
 
 import re
@@ -34,9 +38,18 @@ FAR = 5  # places outside the sentence from here on look the same
 MEMM = 1
 
 # %x[row,column] and %m[row,column,"regex"]
-CELL = re.compile(r'%(?:([xX])\[(@?[^],]*),([^],]*)\]|([mMtT])\[(@?[^],]*),([^],]*),("(?:[^"\\]|\\.)*")\])', re.DOTALL)
+CELL = re.compile(
+    r'%(?:([xX])\[(@?[^],]*),([^],]*)\]|([mMtT])\[(@?[^],]*),([^],]*),("(?:[^"\\]|\\.)*")\])',
+    re.DOTALL,
+)
 NUMBER = re.compile(r"\s*[+-]?(?:0|[1-9][0-9]{0,3})", re.ASCII)  # a leading 0 would be octal
-FUNCTIONS = {"x": "x", "X": "byte_lower", "m": "byte_match", "M": "byte_lower_match", "t": "byte_test"}
+FUNCTIONS = {
+    "x": "x",
+    "X": "byte_lower",
+    "m": "byte_match",
+    "M": "byte_lower_match",
+    "t": "byte_test",
+}
 WEIGHT = re.compile(rb"([0-9]{1,18})=([-+.0-9A-Za-z]{1,60})")
 
 
@@ -46,28 +59,49 @@ def looks_like(data: bytes) -> bool:
 
 
 def read(data: bytes, source: str) -> CRF:
-    """The model as a trained CRF that reads columns by its patterns; `source` is the file that errors speak of."""
+    """The model as a trained CRF that reads columns by its patterns; `source` is the file that
+    errors speak of."""
     scanner = _Scanner(data, source)
-    kind, n_weights = scanner.numbers(rb"#mdl#(?:([0-9]{1,9})#)?([0-9]{1,15})\n", "#mdl#kind#number of weights")
-    n_patterns, _, alone = scanner.numbers(rb"#rdr#([0-9]{1,9})/([0-9]{1,9})(?:/([01]))?\n", "#rdr#patterns/columns/0")
+    kind, n_weights = scanner.numbers(
+        rb"#mdl#(?:([0-9]{1,9})#)?([0-9]{1,15})\n", "#mdl#kind#number of weights"
+    )
+    n_patterns, _, alone = scanner.numbers(
+        rb"#rdr#([0-9]{1,9})/([0-9]{1,9})(?:/([01]))?\n", "#rdr#patterns/columns/0"
+    )
     if kind == MEMM:
-        raise ModelFileError(f"{source}: is a MEMM of Wapiti, which normalises token by token; train it as a CRF")
+        raise ModelFileError(
+            f"{source}: is a MEMM of Wapiti, which normalises token by token; train it as a CRF"
+        )
     if kind > 2:
-        raise ModelFileError(f"{source}: expected a CRF or maxent model of Wapiti (2 or 0), got kind {kind}")
+        raise ModelFileError(
+            f"{source}: expected a CRF or maxent model of Wapiti (2 or 0), got kind {kind}"
+        )
     if alone or n_patterns == 0:
-        why = "takes every token for a sequence (--me)" if alone else "has no patterns, its data were features already"
-        raise ModelFileError(f"{source}: the model {why}; train it again with patterns and sequences")
+        why = (
+            "takes every token for a sequence (--me)"
+            if alone
+            else "has no patterns, its data were features already"
+        )
+        raise ModelFileError(
+            f"{source}: the model {why}; train it again with patterns and sequences"
+        )
     lines = [_line(scanner.string("pattern"), source) for _ in range(n_patterns)]
-    labels = checked_labels([_decoded(label, "label", source) for label in scanner.strings("label")], source, len(data))
+    labels = checked_labels(
+        [_decoded(label, "label", source) for label in scanner.strings("label")], source, len(data)
+    )
     texts = scanner.strings("observation")
     if not all(text[:1] and text[:1] in KINDS for text in texts):
-        raise ModelFileError(f"{source}: observations: expected u, b or * first; copy or train the model again")
+        raise ModelFileError(
+            f"{source}: observations: expected u, b or * first; copy or train the model again"
+        )
     L = len(labels)
     sizes = {b"u": L, b"b": L**2, b"*": L + L**2}
     ends = np.cumsum([sizes[text[:1]] for text in texts], dtype=np.int64)
     first = np.concatenate([[0], ends[:-1]])
     number, weight = _weights(data[scanner.at :], n_weights, int(ends[-1]), source)
-    return trained_crf("Wapiti", source, labels, lines, Observations(texts, first, number, weight), _boundary)
+    return trained_crf(
+        "Wapiti", source, labels, lines, Observations(texts, first, number, weight), _boundary
+    )
 
 
 def _boundary(place: int) -> str:
@@ -84,7 +118,9 @@ class _Scanner:
         line = self.data.count(b"\n", 0, self.at) + 1
         rest = self.data[self.at : self.at + 20].decode("utf-8", "replace")
         got = ascii(rest) if rest else "the end of the file"
-        return ModelFileError(f"{self.source}:{line}: expected {expected}, got {got}; copy or train the model again")
+        return ModelFileError(
+            f"{self.source}:{line}: expected {expected}, got {got}; copy or train the model again"
+        )
 
     def numbers(self, pattern: bytes, expected: str) -> list[int]:
         """The numbers of a line; 0 for those that are missing."""
@@ -110,7 +146,9 @@ class _Scanner:
         (n,) = self.numbers(rb"#qrk#([0-9]{1,15})\n", f"#qrk# and the number of {what}s")
         strings = [self.string(what) for _ in range(n)]
         if not strings or len(set(strings)) < n:
-            raise ModelFileError(f"{self.source}: {what}s: expected one or more, none twice; copy or train it again")
+            raise ModelFileError(
+                f"{self.source}: {what}s: expected one or more, none twice; copy or train it again"
+            )
         return strings
 
 
@@ -133,15 +171,20 @@ def _line(pattern: bytes, source: str) -> Line:
         match = CELL.match(text, cell)
         if match is None:
             raise ModelFileError(
-                f"{source}: pattern {text!r:.60}: expected %x[row,column], or %m or %t with a regular expression, got "
-                f"{text[cell:]!r:.20}"
+                f"{source}: pattern {text!r:.60}: expected %x[row,column], or %m or %t with a "
+                f"regular expression, got {text[cell:]!r:.20}"
             )
-        letter, row, column = (match[1], match[2], match[3]) if match[1] else (match[4], match[5], match[6])
+        letter, row, column = (
+            (match[1], match[2], match[3]) if match[1] else (match[4], match[5], match[6])
+        )
         if not NUMBER.fullmatch(row.removeprefix("@")) or not NUMBER.fullmatch(column):
-            raise ModelFileError(f"{source}: pattern {text!r:.60}: expected rows and columns as numbers up to 9999")
+            raise ModelFileError(
+                f"{source}: pattern {text!r:.60}: expected rows and columns as numbers up to 9999"
+            )
         regex = "" if match[1] else f",{match[7]}"
         literals.append(text[at:cell])
-        line += f"{text[at:cell]}%{FUNCTIONS.get(letter, 'byte_test')}[{row.strip()},{column.strip()}{regex}]"
+        function = FUNCTIONS.get(letter, "byte_test")
+        line += f"{text[at:cell]}%{function}[{row.strip()},{column.strip()}{regex}]"
         at = match.end()
     return Line(text, line + text[at:], (*literals, text[at:]))
 
@@ -151,7 +194,8 @@ def _weights(rest: bytes, n_weights: int, n_numbers: int, source: str) -> tuple[
     entries = rest.removesuffix(b"\n").split(b"\n") if rest else []
     if len(entries) != n_weights:
         raise ModelFileError(
-            f"{source}: expected {n_weights} weights, got {len(entries)}; copy or train the model again"
+            f"{source}: expected {n_weights} weights, got {len(entries)}; copy or train the model "
+            "again"
         )
     number, weight = np.empty(n_weights, np.int64), np.empty(n_weights)
     for i, entry in enumerate(entries):
@@ -160,7 +204,8 @@ def _weights(rest: bytes, n_weights: int, n_numbers: int, source: str) -> tuple[
     number, weight = number[order], weight[order]
     if (np.diff(number) == 0).any() or (n_weights and number[-1] >= n_numbers):
         raise ModelFileError(
-            f"{source}: weights: expected each number once and below {n_numbers}; copy or train the model again"
+            f"{source}: weights: expected each number once and below {n_numbers}; copy or train "
+            "the model again"
         )
     return number, weight
 
@@ -176,5 +221,6 @@ def _weight(entry: bytes, source: str) -> tuple[int, float]:
         pass
     shown = ascii(entry[:40].decode("utf-8", "replace"))
     raise ModelFileError(
-        f"{source}: weight {shown}: expected a number and a finite value, as in 12=0x1.8p-1; copy or train it again"
+        f"{source}: weight {shown}: expected a number and a finite value, as in 12=0x1.8p-1; copy "
+        "or train it again"
     )

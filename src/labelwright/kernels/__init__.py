@@ -1,10 +1,11 @@
 """The only home of compiled code: arrays in, arrays out, no Python objects, the GIL released.
 
-A kernel is a loop over arrays.  Numba (the extra `fast`) makes machine code of it.  Without Numba, and for the first
-small requests, kernels run as NumPy: those that labelling needs often have a second form, below them (`in_numpy`) or,
-where the forms of a file are long, in `vectorised/` under the name of the file and of the kernel.  The others run as
-the plain Python they are written in, or, for training, not at all (`engine.choice.require_compiled`).  Functions
-without a decorator are NumPy alone, which is as fast for them.
+A kernel is a loop over arrays.  Numba (the extra `fast`) makes machine code of it.  Without Numba,
+and for the first small requests, kernels run as NumPy: those that labelling needs often have a
+second form, below them (`in_numpy`) or, where the forms of a file are long, in `vectorised/` under
+the name of the file and of the kernel.  The others run as the plain Python they are written in, or,
+for training, not at all (`engine.choice.require_compiled`).  Functions without a decorator are
+NumPy alone, which is as fast for them.
 """
 
 import functools
@@ -26,7 +27,9 @@ FAST_MATH = {"reassoc", "contract", "nsz", "arcp"}
 
 
 class _Thread(threading.local):
-    in_numpy = False  # does a kernel run as NumPy here?  Those that it calls then do so, too, and want no machine code
+    # does a kernel run as NumPy here?  Those that it calls then do so, too, and want no machine
+    # code
+    in_numpy = False
 
 
 _thread = _Thread()
@@ -51,7 +54,8 @@ class Kernel:
     def _run_first(self, *arguments: Any) -> Any:
         by_machine = choice.takes_machine_code()
         self._run = run = self.dispatcher if by_machine else self._run_vectorised
-        if choice.takes_machine_code() != by_machine:  # another thread has switched the engine meanwhile
+        # another thread has switched the engine meanwhile
+        if choice.takes_machine_code() != by_machine:
             self.restart()
         return run(*arguments)
 
@@ -97,13 +101,16 @@ class Kernel:
         name = "labelwright.kernels.vectorised." + self.function.__module__.rpartition(".")[2]
         if importlib.util.find_spec(name) is None:
             return self.function
-        twin: Callable[..., Any] = getattr(importlib.import_module(name), self.function.__name__, self.function)
-        return self.function if isinstance(twin, Kernel) else twin  # that module may only call this kernel
+        twin: Callable[..., Any] = getattr(
+            importlib.import_module(name), self.function.__name__, self.function
+        )
+        # that module may only call this kernel
+        return self.function if isinstance(twin, Kernel) else twin
 
 
 class Unsigned:
-    """Numbers that run along a row: signed ones might count from the end, which keeps compiled loops from vector
-    instructions.  In Python they are plain numbers."""
+    """Numbers that run along a row: signed ones might count from the end, which keeps compiled
+    loops from vector instructions.  In Python they are plain numbers."""
 
     compiled = np.uint64
 
@@ -115,7 +122,8 @@ unsigned = Unsigned()
 
 
 class Prefetch:
-    """prefetch(array, i[, j]) asks the processor to fetch the cache line of array[i, j], which will be read soon.
+    """prefetch(array, i[, j]) asks the processor to fetch the cache line of array[i, j], which will
+    be read soon.
 
     Rows at random places are read two to three times as fast.  In Python it does nothing."""
 
@@ -132,16 +140,18 @@ def kernel(function: Callable[..., Any]) -> Kernel:
 
 
 def inlined_kernel(function: Callable[..., Any]) -> Kernel:
-    """A kernel that becomes part of each kernel that calls it: in the innermost loops a call would cost too much."""
+    """A kernel that becomes part of each kernel that calls it: in the innermost loops a call would
+    cost too much."""
     return Kernel(function, FAST_MATH, {"forceinline": True})
 
 
 def max_kernel(function: Callable[..., Any]) -> Kernel:
-    """A kernel that takes the larger of numbers none of which is NaN: one instruction instead of two."""
+    """A kernel that takes the larger of numbers none of which is NaN: one instruction instead of
+    two."""
     return Kernel(function, FAST_MATH | {"nnan"}, {})
 
 
 def literal_kernel(function: Callable[..., Any]) -> Kernel:
-    """A kernel that adds and multiplies just as it is written: where the last digit matters, and where logarithms
-    of any size are subtracted, (a + b) - max(a + b), which must be 0."""
+    """A kernel that adds and multiplies just as it is written: where the last digit matters, and
+    where logarithms of any size are subtracted, (a + b) - max(a + b), which must be 0."""
     return Kernel(function, set(), {})

@@ -1,9 +1,10 @@
 """Models with many labels: every token has a few candidate labels.
 
-A token t has the *slots* slot_ptr[t]:slot_ptr[t+1], one for each of its candidate labels, in the order of the labels.
-Pairs of slots i of token t - 1 and j of token t are numbered pair_ptr[t] + i * J + j; `place` is the number of the
-weight of a pair; behind the weights stand one of 0 (no weight) and one of minus infinity (not allowed).  The
-zero-order model that chooses candidates scores every label of every token by itself.
+A token t has the *slots* slot_ptr[t]:slot_ptr[t+1], one for each of its candidate labels, in the
+order of the labels. Pairs of slots i of token t - 1 and j of token t are numbered pair_ptr[t] + i *
+J + j; `place` is the number of the weight of a pair; behind the weights stand one of 0 (no weight)
+and one of minus infinity (not allowed).  The zero-order model that chooses candidates scores every
+label of every token by itself.
 """
 
 import numpy as np
@@ -11,17 +12,24 @@ import numpy as np
 from labelwright.kernels import inlined_kernel, kernel, literal_kernel
 from labelwright.kernels.common import find
 
-FAR = 14.0  # labels whose score is so far below the best have a probability of 0 in the zero-order model's updates
-NEGLIGIBLE = 1e-6  # share of a candidate in the mass up to its token whose transitions are bounded, not summed
+# labels whose score is so far below the best have a probability of 0 in the zero-order model's
+# updates
+FAR = 14.0
+# share of a candidate in the mass up to its token whose transitions are bounded, not summed
+NEGLIGIBLE = 1e-6
 NONE = 1e-14  # a probability that does not count
-SMALL, LARGE = 1e-30, 1e200  # scales and messages beyond these: the sums are made again, as a graph's
+# scales and messages beyond these: the sums are made again, as a graph's
+SMALL, LARGE = 1e-30, 1e200
 
-# -- cells of slots ---------------------------------------------------------------------------------------------------
+# -- cells of slots --------------------------------------------------------------------------------
 
 
 @inlined_kernel
-def _hits_of(cell_ptr, cell_column, f, x, valued, slot_label, a, b, count, hit_ptr, hit_cell, hit_value):
-    """The cells that feature f has with the labels of slots a:b; counted, or put behind those that are there."""
+def _hits_of(
+    cell_ptr, cell_column, f, x, valued, slot_label, a, b, count, hit_ptr, hit_cell, hit_value
+):
+    """The cells that feature f has with the labels of slots a:b; counted, or put behind those that
+    are there."""
     first, last = cell_ptr[f], cell_ptr[f + 1]
     for s in range(a, b):
         c = find(cell_column, first, last, slot_label[s])
@@ -34,9 +42,21 @@ def _hits_of(cell_ptr, cell_column, f, x, valued, slot_label, a, b, count, hit_p
 
 
 @kernel
-def slot_cells(features, cell_ptr, cell_column, slot_ptr, slot_label, t0, t1, count, hit_ptr, hit_cell, hit_value):
-    """The cells of the slots of tokens t0:t1, feature by feature: `count` them in hit_ptr [slots], or fill hit_cell
-    from the places in hit_ptr on, which then end where the slot's cells end."""
+def slot_cells(
+    features,
+    cell_ptr,
+    cell_column,
+    slot_ptr,
+    slot_label,
+    t0,
+    t1,
+    count,
+    hit_ptr,
+    hit_cell,
+    hit_value,
+):
+    """The cells of the slots of tokens t0:t1, feature by feature: `count` them in hit_ptr [slots],
+    or fill hit_cell from the places in hit_ptr on, which then end where the slot's cells end."""
     valued = features.token_value.shape[0] > 0
     for t in range(t0, t1):
         a, b = slot_ptr[t], slot_ptr[t + 1]
@@ -46,17 +66,42 @@ def slot_cells(features, cell_ptr, cell_column, slot_ptr, slot_label, t0, t1, co
                 for i in range(features.key_ptr[k], features.key_ptr[k + 1]):
                     f = features.key_feature[i]
                     _hits_of(
-                        cell_ptr, cell_column, f, 1.0, valued, slot_label, a, b, count, hit_ptr, hit_cell, hit_value
+                        cell_ptr,
+                        cell_column,
+                        f,
+                        1.0,
+                        valued,
+                        slot_label,
+                        a,
+                        b,
+                        count,
+                        hit_ptr,
+                        hit_cell,
+                        hit_value,
                     )
         for i in range(features.token_ptr[t], features.token_ptr[t + 1]):
             x = features.token_value[i] if valued else 1.0
             f = features.token_feature[i]
-            _hits_of(cell_ptr, cell_column, f, x, valued, slot_label, a, b, count, hit_ptr, hit_cell, hit_value)
+            _hits_of(
+                cell_ptr,
+                cell_column,
+                f,
+                x,
+                valued,
+                slot_label,
+                a,
+                b,
+                count,
+                hit_ptr,
+                hit_cell,
+                hit_value,
+            )
 
 
 @literal_kernel
 def slot_scores(hit_ptr, hit_cell, hit_value, weights, a, b, score):
-    """score[s] = the sum of the weights of slot s, for a <= s < b, in order: cells of weight 0 change no bit."""
+    """score[s] = the sum of the weights of slot s, for a <= s < b, in order: cells of weight 0
+    change no bit."""
     valued = hit_value.shape[0] > 0
     for s in range(a, b):
         total = 0.0
@@ -76,7 +121,7 @@ def collect(ptr, owner, value, count, c0, c1, gradient):
         gradient[c] = total
 
 
-# -- sums for training ------------------------------------------------------------------------------------------------
+# -- sums for training -----------------------------------------------------------------------------
 
 
 @inlined_kernel
@@ -131,16 +176,20 @@ def _backward(slot_ptr, pair_ptr, place, E, a, b, beta, message, scale):
 
 
 @kernel
-def posteriors(slot_ptr, pair_ptr, node, place, E, offsets, n0, n1, alpha, beta, message, log_z, counts):
-    """Forward-backward of the sentences n0:n1 in scaled probability space: alpha = P(slot), counts[place] += P(pair).
+def posteriors(
+    slot_ptr, pair_ptr, node, place, E, offsets, n0, n1, alpha, beta, message, log_z, counts
+):
+    """Forward-backward of the sentences n0:n1 in scaled probability space: alpha = P(slot),
+    counts[place] += P(pair).
 
-        alpha_t(q) = psi_t(q) sum_p alpha_t-1(p) E(p, q) / c_t        sum_q alpha_t(q) = 1        log Z = sum_t log c_t
-        beta_t-1(p) = sum_q E(p, q) psi_t(q) beta_t(q) / c_t
+        alpha_t(q) = psi_t(q) sum_p alpha_t-1(p) E(p, q) / c_t        sum_q alpha_t(q) = 1
+        beta_t-1(p) = sum_q E(p, q) psi_t(q) beta_t(q) / c_t          log Z = sum_t log c_t
 
-    message [slots] is beta_t, and beta [slots] psi_t beta_t / c_t, so that P(q) = alpha message and P(p, q) = alpha E
-    beta; pairs after slots that are less probable than NONE do not count.  log_z[n] is NaN where numbers are too small
-    or too large: such a sentence counts nothing.  The sums of kernels.dag, with an exponential for each pair, take 1.1
-    to 1.8 times as long (3 to 10 candidates)."""
+    message [slots] is beta_t, and beta [slots] psi_t beta_t / c_t, so that P(q) = alpha message and
+    P(p, q) = alpha E beta; pairs after slots that are less probable than NONE do not count.
+    log_z[n] is NaN where numbers are too small or too large: such a sentence counts nothing.  The
+    sums of kernels.dag, with an exponential for each pair, take 1.1 to 1.8 times as long (3 to 10
+    candidates)."""
     longest = 1
     for n in range(n0, n1):
         longest = max(longest, offsets[n + 1] - offsets[n])
@@ -166,7 +215,7 @@ def posteriors(slot_ptr, pair_ptr, node, place, E, offsets, n0, n1, alpha, beta,
                 alpha[q] *= message[q]
 
 
-# -- scores of labels -------------------------------------------------------------------------------------------------
+# -- scores of labels ------------------------------------------------------------------------------
 
 
 @inlined_kernel
@@ -177,7 +226,8 @@ def _add_feature(weights, cell_ptr, cell_column, f, x, row):
 
 @kernel
 def label_row(features, cell_ptr, cell_column, weights, bias, t, row):
-    """row[y] = the score of label y at token t, for all labels: its bias and the weights of the token's features."""
+    """row[y] = the score of label y at token t, for all labels: its bias and the weights of the
+    token's features."""
     row[:] = bias
     for g in range(features.keys.shape[1]):
         k = features.keys[t, g]
@@ -197,7 +247,7 @@ def label_rows(features, cell_ptr, cell_column, weights, bias, t0, t1, rows):
         label_row(features, cell_ptr, cell_column, weights, bias, t, rows[t - t0])
 
 
-# -- the zero-order model ---------------------------------------------------------------------------------------------
+# -- the zero-order model --------------------------------------------------------------------------
 
 
 @inlined_kernel
@@ -212,11 +262,24 @@ def _step(weights, squares, cell_ptr, cell_column, f, x, gradient, rate):
 
 @kernel
 def zero_order_pass(
-    features, cell_ptr, cell_column, gold, tokens, rate, least, smallest, weights, squares, bias, bias_squares, row
+    features,
+    cell_ptr,
+    cell_column,
+    gold,
+    tokens,
+    rate,
+    least,
+    smallest,
+    weights,
+    squares,
+    bias,
+    bias_squares,
+    row,
 ):
     """One pass of AdaGrad over tokens: P(y | t) = exp(row[y]) / sum.  Returns the loss.
 
-    Tokens whose label has a probability above 1 - least teach nothing more, nor do other labels below `smallest`."""
+    Tokens whose label has a probability above 1 - least teach nothing more, nor do other labels
+    below `smallest`."""
     loss = 0.0
     L = row.shape[0]
     valued = features.token_value.shape[0] > 0
@@ -248,7 +311,16 @@ def zero_order_pass(
             k = features.keys[t, g]
             if k >= 0:
                 for i in range(features.key_ptr[k], features.key_ptr[k + 1]):
-                    _step(weights, squares, cell_ptr, cell_column, features.key_feature[i], 1.0, row, rate)
+                    _step(
+                        weights,
+                        squares,
+                        cell_ptr,
+                        cell_column,
+                        features.key_feature[i],
+                        1.0,
+                        row,
+                        rate,
+                    )
         for i in range(features.token_ptr[t], features.token_ptr[t + 1]):
             x = features.token_value[i] if valued else 1.0
             _step(weights, squares, cell_ptr, cell_column, features.token_feature[i], x, row, rate)
@@ -256,9 +328,11 @@ def zero_order_pass(
 
 
 @kernel
-def gold_distances(features, cell_ptr, cell_column, weights, bias, gold, tokens, row, distance, rank, width, counts):
-    """How far the gold label of each token is below its best one, how many labels are above it, and how many labels of
-    all tokens are k * width to (k + 1) * width below the best (counts[k])."""
+def gold_distances(
+    features, cell_ptr, cell_column, weights, bias, gold, tokens, row, distance, rank, width, counts
+):
+    """How far the gold label of each token is below its best one, how many labels are above it, and
+    how many labels of all tokens are k * width to (k + 1) * width below the best (counts[k])."""
     for at in range(tokens.shape[0]):
         t = tokens[at]
         label_row(features, cell_ptr, cell_column, weights, bias, t, row)
@@ -277,8 +351,8 @@ def gold_distances(features, cell_ptr, cell_column, weights, bias, gold, tokens,
 
 @inlined_kernel
 def _nearest(row, cutoff, most, near):
-    """Fill `near` with the labels that are at most `cutoff` below the best one, `most` of them at most, rising; returns
-    their number."""
+    """Fill `near` with the labels that are at most `cutoff` below the best one, `most` of them at
+    most, rising; returns their number."""
     top = row.max()
     n = 0
     for y in range(row.shape[0]):
@@ -294,10 +368,23 @@ def _nearest(row, cutoff, most, near):
 
 @kernel
 def pick_labels(
-    features, cell_ptr, cell_column, weights, bias, tokens, permitted, cutoff, most, row, sizes, labels, scores
+    features,
+    cell_ptr,
+    cell_column,
+    weights,
+    bias,
+    tokens,
+    permitted,
+    cutoff,
+    most,
+    row,
+    sizes,
+    labels,
+    scores,
 ):
-    """labels[i, :sizes[i]] = the labels (rising) of tokens[i] that are at most `cutoff` below its best one, `most` of
-    them at most; scores[i] = their scores.  Where `permitted` has rows, only labels of these."""
+    """labels[i, :sizes[i]] = the labels (rising) of tokens[i] that are at most `cutoff` below its
+    best one, `most` of them at most; scores[i] = their scores.  Where `permitted` has rows, only
+    labels of these."""
     L = row.shape[0]
     near = np.empty(L, np.int64)
     for i in range(tokens.shape[0]):
@@ -314,7 +401,7 @@ def pick_labels(
             scores[i, k] = row[near[k]]
 
 
-# -- bounds on the labellings that pruning has cut off, from the scores of all labels ---------------------------------
+# -- bounds on the labellings that pruning has cut off, from the scores of all labels --------------
 
 
 @inlined_kernel
@@ -325,8 +412,9 @@ def _mark(candidate, slot_label, a, b, value):
 
 @inlined_kernel
 def _spread(x, r, largest, best, table, bound):
-    """bound[y] = max(bound[y], x + the transition between r and y) for the transitions of label r above 0 in a `table`
-    (ptr, other label, score), of which the largest can add `largest`: nothing to do where `best` is above that."""
+    """bound[y] = max(bound[y], x + the transition between r and y) for the transitions of label r
+    above 0 in a `table` (ptr, other label, score), of which the largest can add `largest`: nothing
+    to do where `best` is above that."""
     ptr, label, score = table
     if x + largest > best:
         for k in range(ptr[r], ptr[r + 1]):
@@ -334,29 +422,40 @@ def _spread(x, r, largest, best, table, bound):
 
 
 @kernel
-def add_bounds(rows, slot_ptr, slot_label, value, arc_place, pair_ptr, table, reach, known, forward, bound):
-    """bound[t, y] += an upper bound on the score of every path before label y at t (`forward`), or after it.
+def add_bounds(
+    rows, slot_ptr, slot_label, value, arc_place, pair_ptr, table, reach, known, forward, bound
+):
+    """bound[t, y] += an upper bound on the score of every path before label y at t (`forward`), or
+    after it.
 
-    rows [T, L] has the scores of all labels; `value` those of transitions by place, of which 0 stands for pairs
-    without a weight; `table` all transitions above 0, sorted by the label that is passed first (ptr, other label,
-    score); `reach` [2, L] the largest out of each label in this direction, and into it.  known [slots] are the scores
-    of the best paths over candidates up to a slot, its own among them.
+    rows [T, L] has the scores of all labels; `value` those of transitions by place, of which 0
+    stands for pairs without a weight; `table` all transitions above 0, sorted by the label that is
+    passed first (ptr, other label, score); `reach` [2, L] the largest out of each label in this
+    direction, and into it.  known [slots] are the scores of the best paths over candidates up to a
+    slot, its own among them.
 
-        up(y) = row(y) + max( max_i known(i) + w(i, y)+, missed(t-1) ),   missed(t) = max_y up(y) + reach(y)
+        up(y) = row(y) + max( max_i known(i) + w(i, y)+, missed(t-1) ),
+        missed(t) = max_y up(y) + reach(y)
 
     A path that left the candidates may come back: `missed` then replaces what came before.
 
     slot_ptr and pair_ptr [T+1] are those of the sentence's tokens among many."""
     T, L = rows.shape
     candidate, zero, came = np.zeros(L, np.bool_), slot_ptr[0], np.zeros(L)
-    more = np.full(slot_ptr[T] - zero, -np.inf)  # best path up to a slot that has left the candidates before
+    # best path up to a slot that has left the candidates before
+    more = np.full(slot_ptr[T] - zero, -np.inf)
     missed = missed_raw = -np.inf
     for step in range(T):
         t = step if forward else T - 1 - step
         a, b = slot_ptr[t], slot_ptr[t + 1]
         if step > 0:
             before = t - 1 if forward else t + 1
-            first, last, at, best = slot_ptr[before], slot_ptr[before + 1], pair_ptr[max(t, before)], -np.inf
+            first, last, at, best = (
+                slot_ptr[before],
+                slot_ptr[before + 1],
+                pair_ptr[max(t, before)],
+                -np.inf,
+            )
             for i in range(first, last):
                 best = max(best, max(known[i], more[i - zero]))
             came[:] = max(best, missed)
@@ -366,7 +465,11 @@ def add_bounds(rows, slot_ptr, slot_label, value, arc_place, pair_ptr, table, re
             for s in range(a, b):
                 x = min(missed, missed_raw + reach[1, slot_label[s]])
                 for i in range(first, last):
-                    pair = (i - first) * (b - a) + s - a if forward else (s - a) * (last - first) + i - first
+                    pair = (
+                        (i - first) * (b - a) + s - a
+                        if forward
+                        else (s - a) * (last - first) + i - first
+                    )
                     x = max(x, more[i - zero] + value[arc_place[at + pair]])
                 more[s - zero] = x + rows[t, slot_label[s]]
         missed = missed_raw = -np.inf
@@ -381,7 +484,8 @@ def add_bounds(rows, slot_ptr, slot_label, value, arc_place, pair_ptr, table, re
 
 @inlined_kernel
 def _mass_into(old, total, slot_label, before, a, pairs, all_ptr, all_label, reach, came):
-    """came[y] += sum_i old(i) exp(w(i, y)) over the candidates before:a of a token, of which old sums up to `total`."""
+    """came[y] += sum_i old(i) exp(w(i, y)) over the candidates before:a of a token, of which old
+    sums up to `total`."""
     L = came.shape[0]
     for y in range(L):
         came[y] += total
@@ -400,9 +504,9 @@ def _mass_into(old, total, slot_label, before, a, pairs, all_ptr, all_label, rea
 def mass_bound(rows, slot_ptr, slot_label, pairs, place, pair_ptr, all_ptr, all_label, reach):
     """log of an upper bound on the sum over all labellings of a sentence, of order 1.
 
-    All labels that are no candidates are one more state of each token.  Transitions from candidates are exact (`pairs`
-    by place, of which all_ptr [L+1] and all_label list those that have a weight); those out of other labels weigh as
-    much as the largest out of each (reach [L]).
+    All labels that are no candidates are one more state of each token.  Transitions from candidates
+    are exact (`pairs` by place, of which all_ptr [L+1] and all_label list those that have a
+    weight); those out of other labels weigh as much as the largest out of each (reach [L]).
 
         other_t = sum_y exp(row_t(y) + reach(y)) (sum_i alpha_t-1(i) exp(w(i, y)) + other_t-1)"""
     T, L = rows.shape
@@ -418,10 +522,23 @@ def mass_bound(rows, slot_ptr, slot_label, pairs, place, pair_ptr, all_ptr, all_
         new[: b - a] = came[0]
         if t > 0:
             before = slot_ptr[t - 1]
-            _mass_into(old, old[: a - before].sum(), slot_label, before, a, pairs, all_ptr, all_label, reach, came)
+            _mass_into(
+                old,
+                old[: a - before].sum(),
+                slot_label,
+                before,
+                a,
+                pairs,
+                all_ptr,
+                all_label,
+                reach,
+                came,
+            )
             for j in range(b - a):
                 for i in range(before, a):
-                    new[j] += old[i - before] * np.exp(pairs[place[pair_ptr[t] + (i - before) * (b - a) + j]])
+                    new[j] += old[i - before] * np.exp(
+                        pairs[place[pair_ptr[t] + (i - before) * (b - a) + j]]
+                    )
         c = 0.0
         for j in range(b - a):
             y = slot_label[a + j]

@@ -1,13 +1,16 @@
-"""Sums over all paths of chains in scaled probability space, sentence by sentence; and what time order compiles.
+"""Sums over all paths of chains in scaled probability space, sentence by sentence; and what time
+order compiles.
 
-Batches of chains that share their arcs are summed in time order (structures.timeorder), 1.4 to 1.8 times as fast.
+Batches of chains that share their arcs are summed in time order (structures.timeorder), 1.4 to 1.8
+times as fast.
 
-The head of that file has the recurrences of alpha, beta and c, with psi = exp(node score - its maximum at t) and
-E = exp(arc score - its maximum).
+The head of that file has the recurrences of alpha, beta and c, with psi = exp(node score - its
+maximum at t) and E = exp(arc score - its maximum).
 
-States r, s are the nodes of a graph; `blocks` (graph.Blocks) says which of them an arc joins, and sums over r or s run
-over the sources or targets of a block.  Of first order there is one block; its rows are padded with zeros to a multiple
-of four or eight, so that every inner loop is a whole number of vector instructions.
+States r, s are the nodes of a graph; `blocks` (graph.Blocks) says which of them an arc joins, and
+sums over r or s run over the sources or targets of a block.  Of first order there is one block; its
+rows are padded with zeros to a multiple of four or eight, so that every inner loop is a whole
+number of vector instructions.
 """
 
 import numpy as np
@@ -18,7 +21,8 @@ from labelwright.kernels.common import trusted_range
 
 @kernel
 def _row_maxima(x, width, top):
-    """top[t] = the largest of x[t, :width], by four maxima at a time, which do not wait for each other."""
+    """top[t] = the largest of x[t, :width], by four maxima at a time, which do not wait for each
+    other."""
     one, two, three, w = unsigned(1), unsigned(2), unsigned(3), unsigned(width)
     for t in range(x.shape[0]):
         p, q, u, v = x[t, 0], x[t, 0], x[t, 0], x[t, 0]
@@ -43,8 +47,8 @@ def _row_maxima(x, width, top):
 def exponentiate32(x, top, width):
     """x[t, :width] = exp(x - its maximum), the rest of the row 0, top[t] = the maximum (float32).
 
-    exp(v) = 2^k p(v - k log 2) with a polynomial p: good to 2e-7, and free of branches, so that it vectorises.  It runs
-    over all rows as one, in pieces that stay in the nearest cache."""
+    exp(v) = 2^k p(v - k log 2) with a polynomial p: good to 2e-7, and free of branches, so that it
+    vectorises.  It runs over all rows as one, in pieces that stay in the nearest cache."""
     W, w = unsigned(x.shape[1]), unsigned(width)
     _row_maxima(x, width, top)
     for t in range(x.shape[0]):
@@ -94,7 +98,8 @@ def exponentiate64(x, top, width):
 
 @kernel
 def exponentiate_arcs(arc, E, top):
-    """E [T or 1, A] = exp(arc - top), top [T or 1] = the maximum of a row; with a row per token, the first is 0."""
+    """E [T or 1, A] = exp(arc - top), top [T or 1] = the maximum of a row; with a row per token,
+    the first is 0."""
     begin = 1 if arc.shape[0] > 1 else 0
     E[:begin], E[begin:] = 0, arc[begin:]
     top[:begin] = 0
@@ -106,7 +111,12 @@ def _onwards(x, i, E, e, blocks, out, j):
     """out[j, s] = sum_r x[i, r] E[e, arc from r to s], four sources r of a block at a time.
 
     Rows are named by number, not passed as views: a view costs as much as eight multiplications."""
-    source_ptr, source, target, arc_ptr = blocks.source_ptr, blocks.source, blocks.target, blocks.arc_ptr
+    source_ptr, source, target, arc_ptr = (
+        blocks.source_ptr,
+        blocks.source,
+        blocks.target,
+        blocks.arc_ptr,
+    )
     for block in range(arc_ptr.shape[0] - 1):
         s0, a = unsigned(target[block]), unsigned(arc_ptr[block])
         width = unsigned(target[block + 1]) - s0
@@ -114,12 +124,19 @@ def _onwards(x, i, E, e, blocks, out, j):
             out[j, s0 + s] = 0
         k, last = source_ptr[block], source_ptr[block + 1]
         while k + 3 < last:
-            p, q, u, v = x[i, source[k]], x[i, source[k + 1]], x[i, source[k + 2]], x[i, source[k + 3]]
+            p, q, u, v = (
+                x[i, source[k]],
+                x[i, source[k + 1]],
+                x[i, source[k + 2]],
+                x[i, source[k + 3]],
+            )
             b = a + width
             c = b + width
             d = c + width
             for s in range(width):
-                out[j, s0 + s] += p * E[e, a + s] + q * E[e, b + s] + u * E[e, c + s] + v * E[e, d + s]
+                out[j, s0 + s] += (
+                    p * E[e, a + s] + q * E[e, b + s] + u * E[e, c + s] + v * E[e, d + s]
+                )
             k += 4
             a = d + width
         while k < last:
@@ -143,7 +160,12 @@ def _count_arcs(alpha, into, T, blocks, arcs):
                 w, x, y, z = alpha[t - 1, r], alpha[t, r], alpha[t + 1, r], alpha[t + 2, r]
                 for s in range(width):
                     k = s0 + s
-                    arcs[a + s] += w * into[t, k] + x * into[t + 1, k] + y * into[t + 2, k] + z * into[t + 3, k]
+                    arcs[a + s] += (
+                        w * into[t, k]
+                        + x * into[t + 1, k]
+                        + y * into[t + 2, k]
+                        + z * into[t + 3, k]
+                    )
             else:
                 w = alpha[t - 1, r]
                 for s in range(width):
@@ -153,8 +175,9 @@ def _count_arcs(alpha, into, T, blocks, arcs):
 
 @kernel
 def sentence_messages(psi, E, blocks, steps, n, T, alpha, beta, into, scale, sums, count):
-    """Messages of one sentence whose token t has the arcs E[row], row = steps[t] + n (or E[0], which serves them all):
-    alpha, beta and into = psi beta / c [T, Q], scale = c [T]; sums [T] are those of beta_t.
+    """Messages of one sentence whose token t has the arcs E[row], row = steps[t] + n (or E[0],
+    which serves them all): alpha, beta and into = psi beta / c [T, Q], scale = c [T]; sums [T] are
+    those of beta_t.
 
     With `count`, E[row] becomes P(r, s at t-1, t)."""
     width = psi.shape[1]
@@ -204,18 +227,21 @@ def sentence_messages(psi, E, blocks, steps, n, T, alpha, beta, into, scale, sum
 def messages_by_sentence(psi, E, blocks, steps, lengths, alpha, beta, into, scale, sums, count):
     """Messages of all sentences of a batch in time order (structures.timeorder).
 
-    Where tokens have arcs of their own, sentence by sentence, so that the arcs E [T, A] of a sentence are read a second
-    time from the nearest cache: 1.6 times as fast as one compiled loop a step, 3 times as fast as batched products of
-    NumPy (22 states, ARM)."""
+    Where tokens have arcs of their own, sentence by sentence, so that the arcs E [T, A] of a
+    sentence are read a second time from the nearest cache: 1.6 times as fast as one compiled loop a
+    step, 3 times as fast as batched products of NumPy (22 states, ARM)."""
     for n in range(lengths.shape[0]):
         if lengths[n] > 0:
-            sentence_messages(psi, E, blocks, steps, n, lengths[n], alpha, beta, into, scale, sums, count)
+            sentence_messages(
+                psi, E, blocks, steps, n, lengths[n], alpha, beta, into, scale, sums, count
+            )
 
 
 @kernel
 def posteriors(psi, top, E, arc_top, blocks):
-    """Replace psi [T, Q] of one sentence by P(s at t), and E [T, A] by P(r, s at t-1, t) or, where its one row serves
-    every token, by their sum; returns log Z, or NaN where numbers are too small or too large to trust."""
+    """Replace psi [T, Q] of one sentence by P(s at t), and E [T, A] by P(r, s at t-1, t) or, where
+    its one row serves every token, by their sum; returns log Z, or NaN where numbers are too small
+    or too large to trust."""
     T, Q = psi.shape
     by_token = E.shape[0] > 1
     alpha, beta, into = np.empty_like(psi), np.empty_like(psi), np.empty_like(psi)
@@ -285,7 +311,8 @@ def _(beta, psi, a, b, inverse, into, sums):
 
 @kernel
 def _products(x, i, E, out, j, n):
-    """out[j + k] = x[i + k] E for the rows k < n, with a square matrix E: four rows and four sources r at a time."""
+    """out[j + k] = x[i + k] E for the rows k < n, with a square matrix E: four rows and four
+    sources r at a time."""
     width, k = unsigned(x.shape[1]), 0
     for m in range(n):
         for s in range(width):
@@ -308,16 +335,20 @@ def _products(x, i, E, out, j, n):
         for r in range(0, x.shape[1], 4):
             a0, a1, a2, a3 = x[i + k, r], x[i + k, r + 1], x[i + k, r + 2], x[i + k, r + 3]
             for s in range(width):
-                out[j + k, s] += a0 * E[r, s] + a1 * E[r + 1, s] + a2 * E[r + 2, s] + a3 * E[r + 3, s]
+                out[j + k, s] += (
+                    a0 * E[r, s] + a1 * E[r + 1, s] + a2 * E[r + 2, s] + a3 * E[r + 3, s]
+                )
         k += 1
 
 
 @kernel
 def messages_by_step(psi, E, steps, alpha, beta, into, scale, sums):
-    """Messages of a batch of first order in time order, whose tokens share E [1, Q * Q] (structures.timeorder).
+    """Messages of a batch of first order in time order, whose tokens share E [1, Q * Q]
+    (structures.timeorder).
 
-    Beside a product of BLAS for every step: 2.8 times as fast with 9 labels and 61 sentences a step, 1.6 times with 22;
-    0.8 and 0.6 times as fast with 1,200 sentences a step (ARM, one thread).  Nor does it hold the GIL between steps."""
+    Beside a product of BLAS for every step: 2.8 times as fast with 9 labels and 61 sentences a
+    step, 1.6 times with 22; 0.8 and 0.6 times as fast with 1,200 sentences a step (ARM, one
+    thread).  Nor does it hold the GIL between steps."""
     Q, n, inverse = psi.shape[1], steps.shape[0] - 1, np.empty_like(scale)
     onwards = E.reshape(Q, Q)
     backwards = onwards.T.copy()
@@ -337,7 +368,8 @@ def messages_by_step(psi, E, steps, alpha, beta, into, scale, sums):
 
 @kernel
 def onwards(x, E, blocks, out):
-    """out[n, s] = sum_r x[n, r] E[n, arc from r to s]: one step of many sentences that have arcs of their own."""
+    """out[n, s] = sum_r x[n, r] E[n, arc from r to s]: one step of many sentences that have arcs of
+    their own."""
     for n in range(x.shape[0]):
         _onwards(x, n, E, n, blocks, out, n)
 
@@ -367,8 +399,8 @@ def multiply_outer(x, y, E, blocks):
 
 @kernel
 def pair_nodes(state, edge, used, plain, node_state, node):
-    """node [T, Q] of order 2 = the score of its state (row of `state`) + plain [Q] + the scores of pairs of states
-    (rows of `edge`, of the nodes used [U]; -1: none)."""
+    """node [T, Q] of order 2 = the score of its state (row of `state`) + plain [Q] + the scores of
+    pairs of states (rows of `edge`, of the nodes used [U]; -1: none)."""
     for t in range(node.shape[0]):
         for q in range(plain.shape[0]):
             node[t, q] = state[t, node_state[q]] + plain[q]
@@ -393,7 +425,8 @@ def pair_counts(node, used, node_state, state, edge, plain):
 
 @kernel
 def spread_arcs(rows, used, base, out):
-    """out[t] = base, with rows[t, j] added at the place used[j] (-1: nowhere): arc scores [T, A] from those in use."""
+    """out[t] = base, with rows[t, j] added at the place used[j] (-1: nowhere): arc scores [T, A]
+    from those in use."""
     for t in range(out.shape[0]):
         for a in range(out.shape[1]):
             out[t, a] = base[a]
@@ -404,8 +437,8 @@ def spread_arcs(rows, used, base, out):
 
 @kernel
 def spread_exponentials(rows, used, base, out):
-    """The same after exponentiation: out[t] = base * the exponential of 0 (behind the last column in use), and
-    base * rows[t, j] at the place used[j]."""
+    """The same after exponentiation: out[t] = base * the exponential of 0 (behind the last column
+    in use), and base * rows[t, j] at the place used[j]."""
     n = used.shape[0]
     for t in range(out.shape[0]):
         zero = rows[t, n]

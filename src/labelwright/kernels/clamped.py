@@ -1,8 +1,8 @@
 """Sums over the latent paths of *one* labelling: the observed half of a latent model's gradient.
 
-A labelling follows `contexts` (graph.Contexts): at token t only the nodes of its context take part, each named by
-its slot there, and from a node only the arcs to its targets with the next label, each named by the number of the target
-among those.
+A labelling follows `contexts` (graph.Contexts): at token t only the nodes of its context take part,
+each named by its slot there, and from a node only the arcs to its targets with the next label, each
+named by the number of the target among those.
 """
 
 import numpy as np
@@ -33,7 +33,8 @@ def _(label, contexts, at):
 
 @kernel
 def _places(label, at, contexts, size, slot, targets):
-    """size [T] = nodes of each context; from the i-th at t-1 targets[t, i] arcs lead to slot[t, i] and onwards."""
+    """size [T] = nodes of each context; from the i-th at t-1 targets[t, i] arcs lead to slot[t, i]
+    and onwards."""
     ptr, nodes, block, cut = contexts.ptr, contexts.node, contexts.block, contexts.cut
     for t in range(label.shape[0]):
         size[t] = ptr[at[t] + 1] - ptr[at[t]]
@@ -46,12 +47,20 @@ def _places(label, at, contexts, size, slot, targets):
 
 
 @kernel
-def _clamp(psi, E, row, a, T, label, at, contexts, size, slot, targets, alpha, scale, states, pairs):
-    """Posteriors of one labelling, of the tokens a:a+T (at rows row[a:a+T]), in scaled space; returns log of the scaled
-    sum, or NaN where it may underflow."""
+def _clamp(
+    psi, E, row, a, T, label, at, contexts, size, slot, targets, alpha, scale, states, pairs
+):
+    """Posteriors of one labelling, of the tokens a:a+T (at rows row[a:a+T]), in scaled space;
+    returns log of the scaled sum, or NaN where it may underflow."""
     by_token = E.shape[0] > 1
     small, large = trusted_range(psi.itemsize)
-    ptr, nodes, block, base, cut = contexts.ptr, contexts.node, contexts.block, contexts.base, contexts.cut
+    ptr, nodes, block, base, cut = (
+        contexts.ptr,
+        contexts.node,
+        contexts.block,
+        contexts.base,
+        contexts.cut,
+    )
     log_z = 0.0
     for t in range(T):
         total = 0.0
@@ -62,7 +71,11 @@ def _clamp(psi, E, row, a, T, label, at, contexts, size, slot, targets, alpha, s
             i0, y = ptr[at[t - 1]], label[t]
             for r in range(size[t - 1]):
                 q = nodes[i0 + r]
-                v, first, arc = alpha[t - 1, r], unsigned(slot[t, r]), unsigned(base[q] + cut[block[q], y])
+                v, first, arc = (
+                    alpha[t - 1, r],
+                    unsigned(slot[t, r]),
+                    unsigned(base[q] + cut[block[q], y]),
+                )
                 for k in range(unsigned(targets[t, r])):
                     alpha[t, first + k] += v * E[e, arc + k]
         i0 = ptr[at[t]]
@@ -103,7 +116,8 @@ def _clamp(psi, E, row, a, T, label, at, contexts, size, slot, targets, alpha, s
 
 @literal_kernel
 def clamped_in_log_space(node, arc, contexts, label, states, pairs):
-    """`clamped_posteriors` of one sentence for scores of any scale: node [T, Q] and arc [T or 1, A]; returns log Z."""
+    """`clamped_posteriors` of one sentence for scores of any scale: node [T, Q] and arc [T or 1,
+    A]; returns log Z."""
     T = label.shape[0]
     at = np.empty(T, np.int64)
     size = np.empty(T, np.int64)
@@ -112,7 +126,13 @@ def clamped_in_log_space(node, arc, contexts, label, states, pairs):
     _follow(label, contexts, at)
     _places(label, at, contexts, size, slot, targets)
     by_token = arc.shape[0] > 1
-    ptr, nodes, block, base, cut = contexts.ptr, contexts.node, contexts.block, contexts.base, contexts.cut
+    ptr, nodes, block, base, cut = (
+        contexts.ptr,
+        contexts.node,
+        contexts.block,
+        contexts.base,
+        contexts.cut,
+    )
     C = states.shape[1]
     beta = np.zeros((T, C))  # log of the backward messages, less the largest of each token
     p = np.empty(C)
@@ -147,10 +167,17 @@ def clamped_in_log_space(node, arc, contexts, label, states, pairs):
 
 @literal_kernel
 def labelling_weight(node, arc, contexts, label):
-    """log of the summed weight of all latent paths of one labelling [T]: the clamped forward pass."""
+    """log of the summed weight of all latent paths of one labelling [T]: the clamped forward
+    pass."""
     T = label.shape[0]
     by_token = arc.shape[0] > 1
-    ptr, nodes, block, base, cut = contexts.ptr, contexts.node, contexts.block, contexts.base, contexts.cut
+    ptr, nodes, block, base, cut = (
+        contexts.ptr,
+        contexts.node,
+        contexts.block,
+        contexts.base,
+        contexts.cut,
+    )
     places = contexts.slot
     at = np.empty(T, np.int64)
     if not _follow(label, contexts, at):
@@ -200,14 +227,16 @@ def _(node, arc, contexts, label):
 
 @kernel
 def clamped_posteriors(psi, top, E, arc_top, row, contexts, label, offsets, log_z, states, pairs):
-    """Fill log_z [N] with log Z of each sentence's labelling, states [T, C] with P(node in its slot at t | labelling)
-    and pairs [T, C, H] with P(node in its slot at t-1, its k-th target at t | labelling).
+    """Fill log_z [N] with log Z of each sentence's labelling, states [T, C] with P(node in its slot
+    at t | labelling) and pairs [T, C, H] with P(node in its slot at t-1, its k-th target at t |
+    labelling).
 
-    psi [T, Q] = exp(node - top) and E [T or 1, A] = exp(arc - arc_top) have the token t of these sentences at row[t].
-    Where numbers are too small to trust, log_z is NaN (see clamped_in_log_space).
+    psi [T, Q] = exp(node - top) and E [T or 1, A] = exp(arc - arc_top) have the token t of these
+    sentences at row[t]. Where numbers are too small to trust, log_z is NaN (see
+    clamped_in_log_space).
 
-    Only the nodes of the labelling are touched: the same sums in time order, as dense products with all other nodes at
-    0, take 2.6 times as long (44 states, 4 for each label, ARM)."""
+    Only the nodes of the labelling are touched: the same sums in time order, as dense products with
+    all other nodes at 0, take 2.6 times as long (44 states, 4 for each label, ARM)."""
     begin = offsets[0]
     by_token = E.shape[0] > 1
     C = pairs.shape[1]
@@ -225,7 +254,9 @@ def clamped_posteriors(psi, top, E, arc_top, row, contexts, label, offsets, log_
         y = label[a : a + T]
         _follow(y, contexts, at)
         _places(y, at, contexts, size, slot, targets)
-        log_z[n] = _clamp(psi, E, row, a, T, y, at, contexts, size, slot, targets, alpha, scale, states, pairs)
+        log_z[n] = _clamp(
+            psi, E, row, a, T, y, at, contexts, size, slot, targets, alpha, scale, states, pairs
+        )
         for t in range(T):
             log_z[n] += top[row[a + t]]
             if t > 0:
@@ -234,11 +265,17 @@ def clamped_posteriors(psi, top, E, arc_top, row, contexts, label, offsets, log_
 
 @kernel
 def subtract_clamped(node, arcs, contexts, label, offsets, states, pairs, row):
-    """Take the clamped posteriors from the free ones: node [T, Q], arcs [T or 1, A] (one row: sums over tokens);
-    the token t of these sentences is at row[t]."""
+    """Take the clamped posteriors from the free ones: node [T, Q], arcs [T or 1, A] (one row: sums
+    over tokens); the token t of these sentences is at row[t]."""
     begin = offsets[0]
     by_token = arcs.shape[0] > 1
-    ptr, nodes, block, base, cut = contexts.ptr, contexts.node, contexts.block, contexts.base, contexts.cut
+    ptr, nodes, block, base, cut = (
+        contexts.ptr,
+        contexts.node,
+        contexts.block,
+        contexts.base,
+        contexts.cut,
+    )
     for n in range(offsets.shape[0] - 1):
         c = np.int64(-1)
         for t in range(offsets[n] - begin, offsets[n + 1] - begin):

@@ -1,5 +1,6 @@
-"""What several kernels share: sums of numbers given by their logarithms, when scaled sums must give way to them, binary
-search, a binary heap; in NumPy, ranges of numbers, and the time order of a batch of chains."""
+"""What several kernels share: sums of numbers given by their logarithms, when scaled sums must give
+way to them, binary search, a binary heap; in NumPy, ranges of numbers, and the time order of a
+batch of chains."""
 
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -11,9 +12,10 @@ from labelwright.kernels import inlined_kernel, kernel, literal_kernel, max_kern
 
 Array = NDArray[Any]
 
-# Forward-backward in scaled probability space: a scale c_t below the first number has lost digits.  What underflows in
-# alpha_t, psi_t or E counts at most beta_t / c_t times its size: above the second number it might count, as in a path
-# that looks hopeless at first and wins later.  Such sentences are summed in log space.
+# Forward-backward in scaled probability space: a scale c_t below the first number has lost digits.
+# What underflows in alpha_t, psi_t or E counts at most beta_t / c_t times its size: above the
+# second number it might count, as in a path that looks hopeless at first and wins later.  Such
+# sentences are summed in log space.
 SMALL32, LARGE32 = 1e-18, 1e28
 SMALL64, LARGE64 = 1e-200, 1e280
 
@@ -53,8 +55,8 @@ def _(x, n):
 
 @literal_kernel
 def softmax(x, n):
-    """x[0] .. x[n-1] become exp(x) over their sum, so that equal ones get equal shares at any scale; returns log of
-    the sum.  Where all are minus infinity, they become 0."""
+    """x[0] .. x[n-1] become exp(x) over their sum, so that equal ones get equal shares at any
+    scale; returns log of the sum.  Where all are minus infinity, they become 0."""
     m = largest(x, 0, n)
     if m == -np.inf:
         for i in range(n):
@@ -72,7 +74,8 @@ def softmax(x, n):
 
 @literal_kernel
 def subtract_largest(x, first, last):
-    """Subtract the largest of x[first:last] from them and return it; 0 where all are minus infinity."""
+    """Subtract the largest of x[first:last] from them and return it; 0 where all are minus
+    infinity."""
     m = largest(x, first, last)
     if m == -np.inf:
         return 0.0
@@ -110,7 +113,8 @@ def softmax_of(x: Array) -> Array:
 
 @inlined_kernel
 def find(numbers, first, last, wanted):
-    """The place of `wanted` among the rising numbers[first:last], by halving; -1 where it is not."""
+    """The place of `wanted` among the rising numbers[first:last], by halving; -1 where it is
+    not."""
     low, high = first, last
     while low < high:
         middle = (low + high) >> 1
@@ -130,7 +134,7 @@ def longest_of(order, offsets):
     return longest
 
 
-# -- a binary heap of item numbers: the highest priority first, of equal ones the smallest tie -------------------------
+# -- a binary heap of item numbers: the highest priority first, of equal ones the smallest tie -----
 
 
 @kernel
@@ -170,7 +174,7 @@ def pop(priority, tie, heap, size):
     return first
 
 
-# -- in NumPy alone ---------------------------------------------------------------------------------------------------
+# -- in NumPy alone --------------------------------------------------------------------------------
 
 
 def ranges(begin: Any, sizes: Array) -> Array:
@@ -184,7 +188,9 @@ def ranges(begin: Any, sizes: Array) -> Array:
     return np.asarray(np.arange(total) + np.repeat(begin - (ends - sizes), sizes))
 
 
-NARROW = 8  # sentences a step: one sentence of 10,000 tokens takes a hundred times as long step by step in NumPy
+# sentences a step: one sentence of 10,000 tokens takes a hundred times as long step by step in
+# NumPy
+NARROW = 8
 
 
 class Plan(NamedTuple):
@@ -192,7 +198,8 @@ class Plan(NamedTuple):
 
     order: Array  # [N]      sentences, the longest first
     lengths: Array  # [N]      their lengths, in this order
-    steps: Array  # [longest + 1]  rows of step t: steps[t]:steps[t+1], one for each of the longest sentences
+    # [longest + 1]  rows of step t: steps[t]:steps[t+1], one for each of the longest sentences
+    steps: Array
     token: Array  # [T]      token of each row, counted from the first of the batch
     rank: Array  # [T]      sentence of each row, as a place in `order`
 
@@ -203,7 +210,8 @@ class Plan(NamedTuple):
 
     @property
     def narrow(self) -> bool:
-        """Are so few sentences going at a step that a compiled loop over each is faster than a product for all?"""
+        """Are so few sentences going at a step that a compiled loop over each is faster than a
+        product for all?"""
         return len(self.token) < NARROW * (len(self.steps) - 1)
 
     @property
@@ -221,11 +229,16 @@ class Plan(NamedTuple):
 
     @property
     def runs(self) -> list[tuple[slice, slice]]:
-        """All rows but those of first tokens, and the rows before them, in runs of steps with as many sentences."""
+        """All rows but those of first tokens, and the rows before them, in runs of steps with as
+        many sentences."""
         steps, runs, begin = self.steps.tolist(), [], 1
         for t in range(1, len(steps) - 1):
             going = steps[t + 1] - steps[t]
-            if t + 2 == len(steps) or steps[t + 2] - steps[t + 1] != going or steps[t] - steps[t - 1] != going:
+            if (
+                t + 2 == len(steps)
+                or steps[t + 2] - steps[t + 1] != going
+                or steps[t] - steps[t - 1] != going
+            ):
                 before = slice(steps[begin - 1], steps[begin - 1] + steps[t + 1] - steps[begin])
                 runs.append((before, slice(steps[begin], steps[t + 1])))
                 begin = t + 1
@@ -254,7 +267,8 @@ def plan(offsets: Array) -> Plan:
     order = np.argsort(-lengths, kind="stable")
     lengths = lengths[order]
     longest = int(lengths[0]) if len(lengths) else 0
-    going = np.searchsorted(-lengths, -np.arange(longest), side="left")  # [longest]  sentences longer than t
+    # [longest]  sentences longer than t
+    going = np.searchsorted(-lengths, -np.arange(longest), side="left")
     steps = np.concatenate([[0], np.cumsum(going)]).astype(np.int64)
     rank = np.arange(steps[-1]) - np.repeat(steps[:-1], going)
     token = (offsets[:-1] - offsets[0])[order][rank] + np.repeat(np.arange(longest), going)
@@ -262,7 +276,8 @@ def plan(offsets: Array) -> Plan:
 
 
 class Run(NamedTuple):
-    """Neighbouring blocks of a graph that have the same size: matrices from their sources to their targets."""
+    """Neighbouring blocks of a graph that have the same size: matrices from their sources to their
+    targets."""
 
     nodes: Any  # [blocks * sources]  the sources of all, or a slice
     source: slice  # the same among nodes in the order of blocks.source
@@ -271,11 +286,13 @@ class Run(NamedTuple):
     shape: tuple[int, int, int]  # blocks, sources, targets
 
     def matrices(self, E: Array) -> Array:
-        """The numbers of the arcs E [1|T, A] as matrices [1|T, blocks, sources, targets]: a view."""
+        """The numbers of the arcs E [1|T, A] as matrices [1|T, blocks, sources, targets]: a
+        view."""
         return E[:, self.arcs].reshape(len(E), *self.shape)
 
     def at_sources(self, x: Array) -> Array:
-        """x [n, Q], in the order of sources, at those of all blocks [n, blocks, sources]: a view."""
+        """x [n, Q], in the order of sources, at those of all blocks [n, blocks, sources]: a
+        view."""
         return x[:, self.source].reshape(len(x), *self.shape[:2])
 
     def at_targets(self, x: Array) -> Array:
@@ -296,7 +313,9 @@ def runs_of(blocks: Any) -> list[Run]:
         end = b + 1
         while end < len(shapes) and shapes[end] == shapes[b]:
             end += 1
-        sources, targets, arcs = (slice(first, last) for first, last in zip(ends[b], ends[end], strict=True))
+        sources, targets, arcs = (
+            slice(first, last) for first, last in zip(ends[b], ends[end], strict=True)
+        )
         runs.append(Run(source[sources], sources, targets, arcs, (end - b, *shapes[b])))
         b = end
     return runs

@@ -1,13 +1,16 @@
-"""Overlapping predictions of label n-grams: what they propose, votes over them, and the best labelling among them.
+"""Overlapping predictions of label n-grams: what they propose, votes over them, and the best
+labelling among them.
 
-Token t predicts the labels grams[t] of the tokens t-h..t+h, where n = 2h + 1 and -1 means none (outside the sentence).
-weights[t, i, j] is the weight of the constraint that the labels i..j of that prediction all hold.  With gain_t the
-weight of all constraints that hold and end at t, the best labelling follows from
+Token t predicts the labels grams[t] of the tokens t-h..t+h, where n = 2h + 1 and -1 means none
+(outside the sentence). weights[t, i, j] is the weight of the constraint that the labels i..j of
+that prediction all hold.  With gain_t the weight of all constraints that hold and end at t, the
+best labelling follows from
 
     best(t, s) = max_c gain_{t+1}(s, c) + best(t+1, s')                   0 at the last token
 
-where a state s is the candidates of the last m = max(n - 1, 1) tokens, written as one number whose last digit is that
-of t itself, and s' drops the first of them and takes c in: s' = s mod keep(t+1) * sizes[t+1] + c.
+where a state s is the candidates of the last m = max(n - 1, 1) tokens, written as one number whose
+last digit is that of t itself, and s' drops the first of them and takes c in: s' = s mod keep(t+1)
+* sizes[t+1] + c.
 """
 
 from typing import Any, NamedTuple
@@ -27,7 +30,9 @@ class StateScratch(NamedTuple):
     """What a search writes for one sentence."""
 
     window: Any  # [m+1] int32  the labels of the last tokens, the present one last
-    first: Any  # [longest + 2] int64  where the states of each token begin, the single one before the sentence at 0
+    # [longest + 2] int64  where the states of each token begin, the single one before the sentence
+    # at 0
+    first: Any
     keep: Any  # [longest] int64  by what a state is divided when the first of its tokens is dropped
 
 
@@ -63,7 +68,8 @@ def _lay_out(sizes, a, b, scratch):
 
 @kernel
 def _read_state(domains, sizes, a, t, s, window):
-    """Write the labels of the state s of token t - 1 into window [m+1], whose last place is left for t."""
+    """Write the labels of the state s of token t - 1 into window [m+1], whose last place is left
+    for t."""
     last = window.shape[0] - 1
     for k in range(1, min(last, t - a) + 1):
         window[last - k] = domains[t - k, s % sizes[t - k]]
@@ -72,7 +78,8 @@ def _read_state(domains, sizes, a, t, s, window):
 
 @kernel
 def _may(allowed, a, b, t, window):
-    """May the last label of window stand at t, after the one before it?  Empty tables permit everything."""
+    """May the last label of window stand at t, after the one before it?  Empty tables permit
+    everything."""
     start, arc, end = allowed
     if start.shape[0] == 0:
         return True
@@ -84,11 +91,12 @@ def _may(allowed, a, b, t, window):
 
 @kernel
 def best_labellings(proposals, begin, stop, allowed, scratch, value, labels, scores):
-    """labels [T] of the sentences begin:stop, and scores [N]; minus infinity where no labelling is allowed.
+    """labels [T] of the sentences begin:stop, and scores [N]; minus infinity where no labelling is
+    allowed.
 
-    Of labellings that tie it takes, token by token from the left, the first candidate that attains the best score.
-    allowed (start [L], arc [L, L], end [L]) says what may follow what, empty: everything; value has a place for
-    every state of a sentence."""
+    Of labellings that tie it takes, token by token from the left, the first candidate that attains
+    the best score. allowed (start [L], arc [L, L], end [L]) says what may follow what, empty:
+    everything; value has a place for every state of a sentence."""
     _, grams, _, weights, domains, sizes, offsets = proposals
     window, first, keep = scratch
     m = window.shape[0] - 1
@@ -150,7 +158,7 @@ def _(proposals, begin, stop, allowed, scratch, value, labels, scores):
         waiting = waiting[n:]
 
 
-# -- in NumPy alone: all tokens at once --------------------------------------------------------------------------------
+# -- in NumPy alone: all tokens at once ------------------------------------------------------------
 
 
 class _Sentence(NamedTuple):
@@ -173,12 +181,22 @@ def _proposed(grams: Array, inside: _Sentence, t: Array, o: int) -> Array:
 
 
 def propose(
-    table: Array, best: Array, ptr: Array, classes: Array, w: Array, offsets: Array, grams: Array, confidence: Array,
-    weights: Array, domains: Array, sizes: Array,
-) -> None:  # fmt: skip
-    """Predicted classes best [T] (rows of table [C, n]) and distributions over classes become, for every token:
-    grams [T, n], the confidence [T] of the class, weights [T, n, n] (0 where nothing is predicted), and the candidates
-    domains[t, :sizes[t]]: the token's own prediction, then those of its neighbours, the nearest and the left first."""
+    table: Array,
+    best: Array,
+    ptr: Array,
+    classes: Array,
+    w: Array,
+    offsets: Array,
+    grams: Array,
+    confidence: Array,
+    weights: Array,
+    domains: Array,
+    sizes: Array,
+) -> None:
+    """Predicted classes best [T] (rows of table [C, n]) and distributions over classes become, for
+    every token: grams [T, n], the confidence [T] of the class, weights [T, n, n] (0 where nothing
+    is predicted), and the candidates domains[t, :sizes[t]]: the token's own prediction, then those
+    of its neighbours, the nearest and the left first."""
     T, n = grams.shape
     inside, t, h = _sentences(offsets), np.arange(T), n // 2
     for k in range(n):
@@ -205,13 +223,15 @@ def propose(
 
 
 def vote(proposals: Any) -> Array:
-    """The candidate of each token [T] that most of the overlapping predictions name; a tie goes to the one that the
-    most confident of them names, then to the first."""
+    """The candidate of each token [T] that most of the overlapping predictions name; a tie goes to
+    the one that the most confident of them names, then to the first."""
     _, grams, confidence, _, domains, sizes, offsets = proposals
     n, labels = grams.shape[1], np.empty(len(grams), np.int32)
     inside, t = _sentences(offsets), np.arange(len(grams))
     predicted = [_proposed(grams, inside, t, o) for o in range(-(n // 2), n // 2 + 1)]
-    sure_of = [confidence[np.clip(t + o, 0, max(len(t) - 1, 0))] for o in range(-(n // 2), n // 2 + 1)]
+    sure_of = [
+        confidence[np.clip(t + o, 0, max(len(t) - 1, 0))] for o in range(-(n // 2), n // 2 + 1)
+    ]
     most, surest = np.zeros(len(t), np.int64), np.zeros(len(t))
     for i in range(domains.shape[1]):
         count, sure = np.zeros(len(t), np.int64), np.zeros(len(t))
@@ -226,7 +246,8 @@ def vote(proposals: Any) -> Array:
 
 
 def _gains(grams: Array, weights: Array, inside: _Sentence, t: Array, window: list[Array]) -> Array:
-    """The weight of all constraints that hold and end at t; window[k] has the labels of t - k, for each of t."""
+    """The weight of all constraints that hold and end at t; window[k] has the labels of t - k, for
+    each of t."""
     n = grams.shape[1]
     total = np.zeros(len(t))
     for o in range(-(n // 2), n // 2 + 1):
@@ -244,7 +265,9 @@ def satisfied(proposals: Any, labels: Array) -> Array:
     _, grams, _, weights, _, _, offsets = proposals
     inside, t = _sentences(offsets), np.arange(len(grams))
     m = max(grams.shape[1] - 1, 1)
-    labelled = [np.where(t - k >= inside.begin, labels[np.maximum(t - k, 0)], OUTSIDE) for k in range(m + 1)]
+    labelled = [
+        np.where(t - k >= inside.begin, labels[np.maximum(t - k, 0)], OUTSIDE) for k in range(m + 1)
+    ]
     sentence = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
     return np.bincount(sentence, _gains(grams, weights, inside, t, labelled), len(offsets) - 1)
 
@@ -258,18 +281,25 @@ def _states(sizes: Array, begin: Array, t: Array, m: int) -> Array:
 
 
 def sizes_of(proposals: Any) -> tuple[Array, Array]:
-    """The numbers of states and arcs of each sentence [N each]; as floats, since they may exceed an integer."""
+    """The numbers of states and arcs of each sentence [N each]; as floats, since they may exceed an
+    integer."""
     sizes, offsets = proposals.sizes, proposals.offsets
-    t, begin, m = np.arange(len(sizes)), _sentences(offsets).begin, max(proposals.grams.shape[1] - 1, 1)
+    t, begin, m = (
+        np.arange(len(sizes)),
+        _sentences(offsets).begin,
+        max(proposals.grams.shape[1] - 1, 1),
+    )
     sentence = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
     count = _states(sizes, begin, t, m)
     before = np.where(t > begin, np.append(1.0, count[:-1])[: len(t)], 1.0)
-    return np.bincount(sentence, count, len(offsets) - 1), np.bincount(sentence, before * sizes, len(offsets) - 1)
+    return np.bincount(sentence, count, len(offsets) - 1), np.bincount(
+        sentence, before * sizes, len(offsets) - 1
+    )
 
 
 class Arcs(NamedTuple):
-    """The arcs of some sentences: all of their first tokens, all of their second tokens, ...; those out of one state
-    together."""
+    """The arcs of some sentences: all of their first tokens, all of their second tokens, ...; those
+    out of one state together."""
 
     token: Array  # [T]  in this order,
     begin: Array  # [T]  the first arc of each,
@@ -298,8 +328,12 @@ def arcs_of(proposals: Any, allowed: Any, begins: Array, ends: Array) -> Arcs:
     inside.begin[token], inside.end[token] = begins[rank], ends[rank]
     size = sizes[token].astype(np.int64)
     at_start = token == begins[rank]
-    keep = np.where(at_start, 1, _states(sizes, begins[rank], np.maximum(token - 1, 0), m - 1)).astype(np.int64)
-    before = np.where(at_start, 1, _states(sizes, begins[rank], np.maximum(token - 1, 0), m)).astype(np.int64)
+    keep = np.where(
+        at_start, 1, _states(sizes, begins[rank], np.maximum(token - 1, 0), m - 1)
+    ).astype(np.int64)
+    before = np.where(
+        at_start, 1, _states(sizes, begins[rank], np.maximum(token - 1, 0), m)
+    ).astype(np.int64)
     n_arcs, n_states = before * size, keep * size
     begin = np.cumsum(n_arcs) - n_arcs
     target = N + np.cumsum(n_states) - n_states
@@ -326,7 +360,8 @@ def arcs_of(proposals: Any, allowed: Any, begins: Array, ends: Array) -> Arcs:
 
 
 def _permitted(allowed: Any, inside: _Sentence, t: Array, window: list[Array]) -> Array:
-    """Which of the last labels may stand at t, after the ones before them?  Empty tables permit everything."""
+    """Which of the last labels may stand at t, after the ones before them?  Empty tables permit
+    everything."""
     start, arc, end = allowed
     if not len(start):
         return np.ones(len(t), np.bool_)
@@ -338,12 +373,14 @@ def _permitted(allowed: Any, inside: _Sentence, t: Array, window: list[Array]) -
 def targets_of(made: Arcs, sizes: Array) -> Array:
     """The node that each arc leads to."""
     of = made.of
-    return np.asarray(made.target[of] + (made.state % made.keep[of]) * sizes[made.token[of]] + made.choice)
+    return np.asarray(
+        made.target[of] + (made.state % made.keep[of]) * sizes[made.token[of]] + made.choice
+    )
 
 
 def arcs(proposals: Any, allowed: Any) -> tuple[Array, Array, Array, Array]:
-    """The labellings of one sentence as the paths of a graph: the two nodes of every arc, its gain (minus infinity
-    where it is forbidden) and the label that it chooses [A each]."""
+    """The labellings of one sentence as the paths of a graph: the two nodes of every arc, its gain
+    (minus infinity where it is forbidden) and the label that it chooses [A each]."""
     T = len(proposals.grams)
     if not T:
         return np.empty(0, np.int32), np.empty(0, np.int32), np.empty(0), np.empty(0, np.int32)

@@ -1,18 +1,18 @@
 """Sums, best paths and samples of one directed acyclic graph, arc by arc.
 
-Arcs source[e] -> target[e] stand in topological order: all arcs into a node before all arcs out of it, so that one
-loop over the arcs, forwards or backwards, is one pass over the graph.  A path runs from one of the nodes `sources` to
-one of `sinks`; its score is the sum of those of its arcs, and minus infinity forbids.  With the best score of any path
-to v,
+Arcs source[e] -> target[e] stand in topological order: all arcs into a node before all arcs out of
+it, so that one loop over the arcs, forwards or backwards, is one pass over the graph.  A path runs
+from one of the nodes `sources` to one of `sinks`; its score is the sum of those of its arcs, and
+minus infinity forbids.  With the best score of any path to v,
 
-    phi(v) = max_{e=(u,v)} phi(u) + score_e                      0 at a source
+    phi(v) = max_{e=(u,v)} phi(u) + score_e      0 at a source
     psi_e = exp(score_e + phi(u) - phi(v)) <= 1
-    alpha(v) = sum_{e=(u,v)} psi_e alpha(u)                      1 at a source; never below 1 where there is a path
-    beta(u) = sum_{e=(u,v)} psi_e beta(v)                        exp(phi(v) - best) at a sink
+    alpha(v) = sum_{e=(u,v)} psi_e alpha(u)      1 at a source; never below 1 where there is a path
+    beta(u) = sum_{e=(u,v)} psi_e beta(v)        exp(phi(v) - best) at a sink
     log Z = best + log sum_{sinks} alpha(v) beta(v);   P(e) = alpha(u) psi_e beta(v) / Z
 
-so that one exponential per arc is enough, and only the number of paths can be too large: then everything is computed
-in log space.  A graph without any path has log Z = -inf and P(e) = 0.
+so that one exponential per arc is enough, and only the number of paths can be too large: then
+everything is computed in log space.  A graph without any path has log Z = -inf and P(e) = 0.
 """
 
 from typing import Any
@@ -30,12 +30,14 @@ MADE, SIZE, TAKEN, USED = 0, 1, 2, 3  # places in its counters
 
 
 def _runs(source, target, n_nodes):
-    """The arcs cut into runs: pieces of their order in which no arc leads out of a node that another arc of the run
-    leads into, so that NumPy looks at them together.  The graph of a sentence's segments has two for each token."""
+    """The arcs cut into runs: pieces of their order in which no arc leads out of a node that
+    another arc of the run leads into, so that NumPy looks at them together.  The graph of a
+    sentence's segments has two for each token."""
     A = len(source)
     last_in = np.full(n_nodes, -1, np.int64)
     last_in[target] = np.arange(A)  # the last one stays
-    ready = np.maximum.accumulate(last_in[source])  # the last arc that must be done before arcs up to this one
+    # the last arc that must be done before arcs up to this one
+    ready = np.maximum.accumulate(last_in[source])
     cuts, begin = [], 0
     while begin < A:
         end = int(ready.searchsorted(begin))
@@ -65,9 +67,11 @@ def _(source, target, score, sources, phi):
 
 @kernel
 def viterbi(source, target, score, sources, sinks, phi, back, path):
-    """Write the best path into the last places of path [Q]; returns its number of arcs and its score.
+    """Write the best path into the last places of path [Q]; returns its number of arcs and its
+    score.
 
-    phi and back [Q] are scratch; the first of equal arcs or sinks wins.  Without any path: no arcs, minus infinity."""
+    phi and back [Q] are scratch; the first of equal arcs or sinks wins.  Without any path: no arcs,
+    minus infinity."""
     for v in range(phi.shape[0]):
         phi[v] = -np.inf
         back[v] = -1
@@ -136,7 +140,9 @@ def posteriors(source, target, score, sources, sinks, phi, alpha, beta, arcs):
         alpha[v] += arcs[e] * alpha[u]
         largest = max(largest, alpha[v])
     if not largest < LARGE64:  # what underflows in psi or beta adds at most alpha times its size
-        return posteriors_in_log_space(source, target, score, sources, sinks, phi, alpha, beta, arcs)
+        return posteriors_in_log_space(
+            source, target, score, sources, sinks, phi, alpha, beta, arcs
+        )
     z = 0.0
     for i in range(sinks.shape[0]):
         v = sinks[i]
@@ -168,7 +174,9 @@ def _(source, target, score, sources, sinks, phi, alpha, beta, arcs):
         for run in runs:
             np.add.at(alpha, target[run], arcs[run] * alpha[source[run]])
     if not alpha.max() < LARGE64:
-        return posteriors_in_log_space(source, target, score, sources, sinks, phi, alpha, beta, arcs)
+        return posteriors_in_log_space(
+            source, target, score, sources, sinks, phi, alpha, beta, arcs
+        )
     beta[sinks] = np.exp(phi[sinks] - best)
     z = float(alpha[sinks] @ beta[sinks])
     for run in reversed(runs):
@@ -187,7 +195,8 @@ def _log_add(x, y):
 
 @literal_kernel
 def posteriors_in_log_space(source, target, score, sources, sinks, phi, alpha, beta, arcs):
-    """As `posteriors`, where the number of paths is too large for a float: alpha and beta become logarithms."""
+    """As `posteriors`, where the number of paths is too large for a float: alpha and beta become
+    logarithms."""
     best_scores(source, target, score, sources, phi)
     best = -np.inf
     for v in range(alpha.shape[0]):
@@ -220,18 +229,21 @@ def posteriors_in_log_space(source, target, score, sources, sinks, phi, alpha, b
 def covariances(source, target, sinks, arcs, gain, into, out, before, after, cov):
     """Fill cov [A] with Cov(G, 1_e), where G is the sum of gain [A] over a path, and return E[G].
 
-    arcs [A] is P(arc) from `posteriors`; into, out, before and after [Q] are scratch.  The derivative of
-    forward-backward, with alpha'/alpha and beta'/beta in place of alpha' and beta', which have no bounds:
+    arcs [A] is P(arc) from `posteriors`; into, out, before and after [Q] are scratch.  The
+    derivative of forward-backward, with alpha'/alpha and beta'/beta in place of alpha' and beta',
+    which have no bounds:
 
         before(v) = E[gain up to v | v] = sum_{e=(u,v)} P(e | v) (before(u) + gain_e)
         surprise_e = before(u) + gain_e - before(v)
-        after(u) = sum_{e=(u,v)} P(e | u) (surprise_e + after(v))              before(v) - E[G] at a sink
+        after(u) = sum_{e=(u,v)} P(e | u) (surprise_e + after(v))    before(v) - E[G] at a sink
         Cov(G, 1_e) = P(e) (E[G | e] - E[G]) = P(e) (surprise_e + after(v))
 
-    What all paths have in common cancels in the surprise: large sums of gains are subtracted once, at v."""
+    What all paths have in common cancels in the surprise: large sums of gains are subtracted once,
+    at v."""
     for v in range(before.shape[0]):
         into[v] = out[v] = before[v] = after[v] = 0.0
-    for e in range(source.shape[0]):  # the probability that a path comes into, and that it goes out of each node
+    # the probability that a path comes into, and that it goes out of each node
+    for e in range(source.shape[0]):
         out[source[e]] += arcs[e]
         into[target[e]] += arcs[e]
     for e in range(source.shape[0]):
@@ -256,10 +268,11 @@ def covariances(source, target, sinks, arcs, gain, into, out, before, after, cov
 
 @kernel
 def draw(target, is_sink, arcs, ptr, leaving, uniform, paths, lengths):
-    """Draw paths [n, longest] (arcs; lengths [n] has their number, 0 where none can be drawn) from P(arc) [A] with
-    numbers uniform in 0..1.
+    """Draw paths [n, longest] (arcs; lengths [n] has their number, 0 where none can be drawn) from
+    P(arc) [A] with numbers uniform in 0..1.
 
-    leaving[ptr[v]:ptr[v+1]] are the arcs out of node v; the last group has those out of all sources."""
+    leaving[ptr[v]:ptr[v+1]] are the arcs out of node v; the last group has those out of all
+    sources."""
     for i in range(paths.shape[0]):
         group = ptr.shape[0] - 2
         n = 0
@@ -289,11 +302,13 @@ def draw(target, is_sink, arcs, ptr, leaving, uniform, paths, lengths):
 
 @literal_kernel
 def best_paths(source, score, is_source, phi, ptr, entering, pool, paths, scores, bounds):
-    """The best paths in order, until scores [n] is full or there are no more (DONE); FULL: pool or paths must grow.
+    """The best paths in order, until scores [n] is full or there are no more (DONE); FULL: pool or
+    paths must grow.
 
-    A* from the sinks backwards as in kernels.paths: phi [Q] completes every suffix exactly.  A suffix that leaves the
-    queue puts in its next best sibling and its own best extension.  entering[ptr[v]:ptr[v+1]] are the arcs
-    into node v; the last group has those into all sinks.  Path i is paths[bounds[i]:bounds[i+1]]."""
+    A* from the sinks backwards as in kernels.paths: phi [Q] completes every suffix exactly.  A
+    suffix that leaves the queue puts in its next best sibling and its own best extension.
+    entering[ptr[v]:ptr[v+1]] are the arcs into node v; the last group has those into all sinks.
+    Path i is paths[bounds[i]:bounds[i+1]]."""
     priority, arcs, parents, heap, counts = pool
     begin = counts[MADE] == 0
     while counts[TAKEN] < scores.shape[0] and (begin or counts[SIZE] > 0):
@@ -343,13 +358,16 @@ def best_paths(source, score, is_source, phi, ptr, entering, pool, paths, scores
     return DONE
 
 
-# -- in NumPy alone ---------------------------------------------------------------------------------------------------
+# -- in NumPy alone --------------------------------------------------------------------------------
 
 
 def entropy(source: Array, sources: Array, arcs: Array) -> float:
-    """The entropy of all paths in nats, from P(arc) [A]: that of the choice of a source, and of every choice of an
-    arc."""
+    """The entropy of all paths in nats, from P(arc) [A]: that of the choice of a source, and of
+    every choice of an arc."""
     out = np.bincount(source, arcs)
     first, likely = out[sources[sources < len(out)]], arcs > TINY
     first, p = first[first > 0], arcs[likely]
-    return max(0.0, -float((first * np.log(first)).sum()) - float((p * np.log(p / out[source[likely]])).sum()))
+    return max(
+        0.0,
+        -float((first * np.log(first)).sum()) - float((p * np.log(p / out[source[likely]])).sum()),
+    )

@@ -1,7 +1,8 @@
 """Questions about one lattice, in float64: the best path, sums over all paths, sums through spans.
 
-node [T, Q] and arc [T or 1, A] are scores; minus infinity forbids; arc[t] leads into token t.  `blocks` (graph.Blocks)
-says which nodes an arc joins: block b has an arc from each of its sources to each of its targets.
+node [T, Q] and arc [T or 1, A] are scores; minus infinity forbids; arc[t] leads into token t.
+`blocks` (graph.Blocks) says which nodes an arc joins: block b has an arc from each of its sources
+to each of its targets.
 """
 
 import numpy as np
@@ -77,9 +78,11 @@ def prefix_scores(node, arc, blocks, delta):
 
 @kernel
 def margins(node, arc, blocks, label_of_node, gold):
-    """The scores of the best and of the worst path of the gold labels, and of the best path of any other labels.
+    """The scores of the best and of the worst path of the gold labels, and of the best path of any
+    other labels.
 
-    A path of other labels has left the gold ones at some token: best prefixes that have and that have not are kept."""
+    A path of other labels has left the gold ones at some token: best prefixes that have and that
+    have not are kept."""
     T, Q = node.shape
     by_token, rows = arc.shape[0] > 1, blocks.rows
     best, worst, other = np.full((2, Q), -np.inf), np.full((2, Q), np.inf), np.full((2, Q), -np.inf)
@@ -122,7 +125,8 @@ def _multiply(alpha, beta, t, nodes):
 
 @literal_kernel
 def _scaled_messages(node, arc, blocks, nodes, ahead):
-    """As `messages`, in scaled probability space; NaN where numbers are too small or too large to trust."""
+    """As `messages`, in scaled probability space; NaN where numbers are too small or too large to
+    trust."""
     T, Q = node.shape
     by_token = arc.shape[0] > 1
     psi, E = node.copy(), np.empty(arc.shape)
@@ -148,8 +152,9 @@ def _scaled_messages(node, arc, blocks, nodes, ahead):
 
 @literal_kernel
 def _onward(arc, a, ahead, first, last, p):
-    """p[i] = P(node first + i at t | r at t-1), where arc[a:] has the scores of the arcs from r to nodes first:last;
-    returns the largest of these, and log of the sum of what they weigh against it."""
+    """p[i] = P(node first + i at t | r at t-1), where arc[a:] has the scores of the arcs from r to
+    nodes first:last; returns the largest of these, and log of the sum of what they weigh against
+    it."""
     n = last - first
     top = largest(arc, a, a + n)
     if top == -np.inf:
@@ -161,13 +166,14 @@ def _onward(arc, a, ahead, first, last, p):
 
 @literal_kernel
 def messages(node, arc, blocks, nodes, ahead):
-    """Fill nodes [T, Q] with P(s at t) and ahead [T, Q] with the log of what s at t and all that may follow weigh, less
-    a constant of the token; returns log Z.
+    """Fill nodes [T, Q] with P(s at t) and ahead [T, Q] with the log of what s at t and all that
+    may follow weigh, less a constant of the token; returns log Z.
 
-    ahead_t(s) = node_t(s) + log beta_t(s) - constant_t, where beta_{t-1}(r) = sum_s exp(arc_t(r, s) + ahead_t(s)), so
-    that P(s at t | r at t-1) is the softmax of arc_t(r, s) + ahead_t(s) over s.  Without the constants, large scores
-    would leave no digits for the differences that count.
-    In scaled probability space; where that under- or overflows, in log space.  Without any path, nodes are 0."""
+    ahead_t(s) = node_t(s) + log beta_t(s) - constant_t, where beta_{t-1}(r) = sum_s exp(arc_t(r, s)
+    + ahead_t(s)), so that P(s at t | r at t-1) is the softmax of arc_t(r, s) + ahead_t(s) over s.
+    Without the constants, large scores would leave no digits for the differences that count. In
+    scaled probability space; where that under- or overflows, in log space.  Without any path, nodes
+    are 0."""
     log_z = _scaled_messages(node, arc, blocks, nodes, ahead)
     if not np.isnan(log_z):
         return log_z
@@ -219,7 +225,8 @@ def _products(E, a, psi, first, last, p):
 def posterior_arcs(arc, blocks, nodes, ahead, arcs):
     """arcs [T, A] = P(r, s at t-1, t), from messages; one row [1, A] gets the sum over all tokens.
 
-    One exponential for each node and each row of arcs; the products of those that underflow are made in log space."""
+    One exponential for each node and each row of arcs; the products of those that underflow are
+    made in log space."""
     T, Q = nodes.shape
     by_token, rows = arc.shape[0] > 1, blocks.rows
     small, _ = trusted_range(nodes.itemsize)
@@ -251,8 +258,9 @@ def posterior_arcs(arc, blocks, nodes, ahead, arcs):
 
 @literal_kernel
 def _log_ratio(scores, blocks, before, here, node, nodes, p):
-    """log beta_{t-1}(r) - (before(r) - node(r)), a constant of all r, from the most probable r; before = ahead_{t-1},
-    here = ahead_t, and node and nodes are the scores and probabilities at t-1."""
+    """log beta_{t-1}(r) - (before(r) - node(r)), a constant of all r, from the most probable r;
+    before = ahead_{t-1}, here = ahead_t, and node and nodes are the scores and probabilities at
+    t-1."""
     best, most, rows = -1, 0.0, blocks.rows
     for i in range(rows.shape[0]):
         if nodes[rows[i, 0]] > most:
@@ -265,23 +273,29 @@ def _log_ratio(scores, blocks, before, here, node, nodes, p):
 
 
 @literal_kernel
-def span_probabilities(node, arc, blocks, state, nodes, ahead, spans, opening, inside, closing, probability):
-    """The probability of each span [K, 3]: begin, end, and which of the tables [C, S+1, S], ... of types it goes by."""
+def span_probabilities(
+    node, arc, blocks, state, nodes, ahead, spans, opening, inside, closing, probability
+):
+    """The probability of each span [K, 3]: begin, end, and which of the tables [C, S+1, S], ... of
+    types it goes by."""
     for k in range(len(spans)):
         c = spans[k, 2]
         tables = opening[c], inside[c], closing[c]
-        p = span_probability(node, arc, blocks, state, nodes, ahead, spans[k, 0], spans[k, 1], *tables)
+        p = span_probability(
+            node, arc, blocks, state, nodes, ahead, spans[k, 0], spans[k, 1], *tables
+        )
         probability[k] = min(1.0, p)
 
 
 @literal_kernel
 def span_probability(node, arc, blocks, state, nodes, ahead, begin, end, opening, inside, closing):
-    """P(a span covers exactly begin..end): opening [S+1, S], inside [S, S] and closing [S, S+1] say which
-    transitions between states open, continue and close it; the last row or column stands for the outside of the
-    sentence.
+    """P(a span covers exactly begin..end): opening [S+1, S], inside [S, S] and closing [S, S+1] say
+    which transitions between states open, continue and close it; the last row or column stands for
+    the outside of the sentence.
 
-    state [Q] is the state of each node.  P(s | r) = exp(arc(r, s) + ahead(s) - log beta(r)) for the transitions that
-    count alone; where numbers are so large that this leaves few digits, as in `messages`."""
+    state [Q] is the state of each node.  P(s | r) = exp(arc(r, s) + ahead(s) - log beta(r)) for the
+    transitions that count alone; where numbers are so large that this leaves few digits, as in
+    `messages`."""
     T, Q = nodes.shape
     outside = inside.shape[0]
     by_token, rows = arc.shape[0] > 1, blocks.rows

@@ -1,25 +1,30 @@
-"""Exact search for nearest neighbours among rows of value codes: a trie of the rows, bounds that stop early.
+"""Exact search for nearest neighbours among rows of value codes: a trie of the rows, bounds that
+stop early.
 
-The distance of a query q from a row x is sum_i w_i d_i(q_i, x_i).  For each query and column a table holds w_i d_i for
-every code, so the search sees only numbers.  Columns stand in the order of their weights and rows in lexicographic
-order; a node of the trie is a run of rows with equal first columns, cut into children while it is long.  A branch is
-pruned when
+The distance of a query q from a row x is sum_i w_i d_i(q_i, x_i).  For each query and column a
+table holds w_i d_i for every code, so the search sees only numbers.  Columns stand in the order of
+their weights and rows in lexicographic order; a node of the trie is a run of rows with equal first
+columns, cut into children while it is long.  A branch is pruned when
 
-    distance so far + the least that the remaining columns can add > the k-th nearest distance so far
+    distance so far + the least that the remaining columns can add > the k-th nearest distance so
+    far
 
-and where only the best code of a column could stay below that, its child is found by binary search.  Tables are
-float32; the rows that pass (a few more than the nearest) are measured again in double, column by column in one fixed
-order, so equal instances have equal distances whatever the search did (`literal_kernel`).  Rows that share nothing
-with a query (no value of a column that has weight) are all at the largest distance.  Where only classes are asked for,
-one row M stands for them: all instances less those of the rows that share something.
+and where only the best code of a column could stay below that, its child is found by binary search.
+ Tables are float32; the rows that pass (a few more than the nearest) are measured again in double,
+column by column in one fixed order, so equal instances have equal distances whatever the search did
+(`literal_kernel`).  Rows that share nothing with a query (no value of a column that has weight) are
+all at the largest distance.  Where only classes are asked for, one row M stands for them: all
+instances less those of the rows that share something.
 
-Where all columns are compared by overlap, postings (the rows that have each code) find the rows instead.  A row that
-has none of the query's values in some columns is at least as far away as the sum of their weights.  So the rows that
-share a value are looked at, column by column, those first that have few such rows for their weight; as soon as the
-weights of the columns so far sum to more than the k-th nearest distance, no other row can be near enough.  (The prefix
-filter of set similarity joins: Chaudhuri, Ganti & Kaushik, 2006.)
+Where all columns are compared by overlap, postings (the rows that have each code) find the rows
+instead.  A row that has none of the query's values in some columns is at least as far away as the
+sum of their weights.  So the rows that share a value are looked at, column by column, those first
+that have few such rows for their weight; as soon as the weights of the columns so far sum to more
+than the k-th nearest distance, no other row can be near enough.  (The prefix filter of set
+similarity joins: Chaudhuri, Ganti & Kaushik, 2006.)
 
-F columns, K codes of all columns together (those of column i are first[i]:first[i+1]), M rows, C classes.
+F columns, K codes of all columns together (those of column i are first[i]:first[i+1]), M rows, C
+classes.
 """
 
 from typing import Any, NamedTuple
@@ -36,23 +41,26 @@ EPSILON = np.finfo(np.float64).eps  # distances and votes that differ by less ar
 
 
 class Postings(NamedTuple):
-    """Which rows have a code, and the codes of a row side by side; without any rows where values are not compared by
-    overlap alone."""
+    """Which rows have a code, and the codes of a row side by side; without any rows where values
+    are not compared by overlap alone."""
 
     ptr: Any  # [K+1] int64  the rows of each code of all columns
     row: Any  # [F*M] int32  in order
     cell: Any  # [M, F] uint16 or int32
-    signature: Any  # [M] uint32  the last bytes of the first codes of each row: all of them fit into a cache
+    # [M] uint32  the last bytes of the first codes of each row: all of them fit into a cache
+    signature: Any
 
 
 class Trie(NamedTuple):
-    """Rows in lexicographic order, and the nodes above them level by level: the children of a node stand together."""
+    """Rows in lexicographic order, and the nodes above them level by level: the children of a node
+    stand together."""
 
     columns: Any  # [F, M] int32  the codes of each column, row by row
     begin: Any  # [nodes] int32  its rows
     end: Any  # [nodes] int32
     code: Any  # [nodes] int32  what they have in the last column that they share
-    child: Any  # [nodes+1] int32  its children are child[n]:child[n+1]; none: its rows are looked at one by one
+    # [nodes+1] int32  its children are child[n]:child[n+1]; none: its rows are looked at one by one
+    child: Any
 
 
 class Queries(NamedTuple):
@@ -65,15 +73,19 @@ class Queries(NamedTuple):
     tables: Any
     postings: Any  # none: all rows are reached through the trie
     before: Any  # int64  how many queries the scratch has served before
-    known: Any  # [Q] float64  the weight of the columns whose values are known; 0: no row shares anything
+    # [Q] float64  the weight of the columns whose values are known; 0: no row shares anything
+    known: Any
     most: Any  # int64  how many rows may share something where the row M stands for all others
-    near: Any  # [Q+1] int64, int32, float64  what `nearest` wrote for them before; [1]: they are searched for
+    # [Q+1] int64, int32, float64  what `nearest` wrote for them before; [1]: they are searched for
+    near: Any
 
 
 class Voting(NamedTuple):
     """The votes of neighbours."""
 
-    scheme: Any  # 0 each instance one vote; 1 inverse distance; 2 inverse linear; 3 exponential decay exp(-a d^b)
+    # 0 each instance one vote; 1 inverse distance; 2 inverse linear; 3 exponential decay exp(-a
+    # d^b)
+    scheme: Any
     a: Any
     b: Any
 
@@ -93,7 +105,8 @@ class SearchScratch(NamedTuple):
     tables_begin: Any  # int64  where the thread's tables begin in Tables.table
     base: Any  # [F] int64  where the table of each column begins
     best: Any  # [F] int64  the code nearest to the query's
-    least: Any  # [F+1] float64  its distance, then the least that this column and all later ones add
+    # [F+1] float64  its distance, then the least that this column and all later ones add
+    least: Any
     second: Any  # [F] float64  the distance of the second nearest code
     wide: Any  # [largest column] float64
     near: Any  # [k+1] float64  the nearest distances
@@ -113,12 +126,13 @@ class SearchScratch(NamedTuple):
     present: Any  # [C] int32  classes that occur at that distance
 
 
-# -- postings ----------------------------------------------------------------------------------------------------------
+# -- postings --------------------------------------------------------------------------------------
 
 
 @inlined_kernel
 def enter_distance(near, k, s, width):
-    """Insert s into the k nearest distances, unless one of them is within `width` of it; True where they change."""
+    """Insert s into the k nearest distances, unless one of them is within `width` of it; True where
+    they change."""
     if not s + width < near[k - 1]:
         return False
     at = 0
@@ -168,13 +182,18 @@ def signature_of(query):
 
 @inlined_kernel
 def _maybe_near(postings, begin, end, signature, w, rest, limit, some):
-    """Write the rows of postings begin:end that may be within the limit: unequal signatures are unequal codes, with the
-    weights w [4], and `rest` is what other columns add; returns how many there are."""
+    """Write the rows of postings begin:end that may be within the limit: unequal signatures are
+    unequal codes, with the weights w [4], and `rest` is what other columns add; returns how many
+    there are."""
     nothing, n = np.float32(0.0), 0
     for j in range(unsigned(begin), unsigned(end)):
         r = unsigned(postings.row[j])
         apart = postings.signature[r] ^ signature
-        least = rest + (w[0] if apart & np.uint32(0xFF) else nothing) + (w[1] if apart & np.uint32(0xFF00) else nothing)
+        least = (
+            rest
+            + (w[0] if apart & np.uint32(0xFF) else nothing)
+            + (w[1] if apart & np.uint32(0xFF00) else nothing)
+        )
         least += w[2] if apart & np.uint32(0xFF0000) else nothing
         least += w[3] if apart & np.uint32(0xFF000000) else nothing
         some[n] = r
@@ -193,7 +212,8 @@ def _shares(cell, r, query, order, n):
 
 @inlined_kernel
 def _distance(cell, r, query, weight, order, n, so_far, limit):
-    """The distance of a row, which is `so_far` in the first n columns of the order; more than the limit where it is."""
+    """The distance of a row, which is `so_far` in the first n columns of the order; more than the
+    limit where it is."""
     for h in range(n, query.shape[0]):
         i = order[h]
         if cell[r, i] != query[i]:
@@ -205,10 +225,12 @@ def _distance(cell, r, query, weight, order, n, so_far, limit):
 
 @kernel
 def search_postings(postings, first, weight, query, k, tiny, scratch):
-    """Fill scratch.row with all rows whose distance is among the k nearest; returns how many there are, and whether
-    rows that share nothing with the query may be among them: then scratch.row has all rows that do.
+    """Fill scratch.row with all rows whose distance is among the k nearest; returns how many there
+    are, and whether rows that share nothing with the query may be among them: then scratch.row has
+    all rows that do.
 
-    Sums may be rounded: distances that are almost equal count as one, which can only let more rows through."""
+    Sums may be rounded: distances that are almost equal count as one, which can only let more rows
+    through."""
     F, cell, near, order = query.shape[0], postings.cell, scratch.near, scratch.order
     slack = 1e-7 * (8 + F)  # as in kernels.neighbours
     near[:k] = np.inf
@@ -220,7 +242,8 @@ def search_postings(postings, first, weight, query, k, tiny, scratch):
     _cheapest_first(postings, first, weight, query, order, scratch.cost)
     for step in range(F):
         here = order[step]
-        if passed > limit or weight[here] == 0.0:  # what shares a value without weight shares nothing
+        # what shares a value without weight shares nothing
+        if passed > limit or weight[here] == 0.0:
             break
         at = first[here] + query[here]
         begin, end = (postings.ptr[at], postings.ptr[at + 1]) if query[here] >= 0 else (0, 0)
@@ -245,7 +268,7 @@ def search_postings(postings, first, weight, query, k, tiny, scratch):
     return squeeze(scratch.row, scratch.distance, n, limit), not passed > limit
 
 
-# -- the trie ----------------------------------------------------------------------------------------------------------
+# -- the trie --------------------------------------------------------------------------------------
 
 
 @kernel
@@ -260,13 +283,16 @@ def _set_tables(d, query, numbers, tables, scratch):
             continue
         base = scratch.tables_begin + first
         scratch.base[i] = base
-        if d.kind[i] == OVERLAP:  # all of it is the weight but for one code, which `_clear_tables` sets back
+        # all of it is the weight but for one code, which `_clear_tables` sets back
+        if d.kind[i] == OVERLAP:
             scratch.best[i], scratch.least[i], scratch.second[i] = code, d.scaled[i], d.scaled[i]
             if code >= 0:
                 tables.table[base + code] = scratch.least[i] = 0.0
         else:
             fill(d, i, code, numbers[i], tables.table, base, scratch.wide)
-            scratch.best[i], scratch.least[i], scratch.second[i] = extremes(tables.table, base, d.first[i + 1] - first)
+            scratch.best[i], scratch.least[i], scratch.second[i] = extremes(
+                tables.table, base, d.first[i + 1] - first
+            )
     for i in range(query.shape[0] - 1, -1, -1):
         scratch.least[i] += scratch.least[i + 1]
 
@@ -281,8 +307,8 @@ def _clear_tables(d, query, table, begin):
 
 @inlined_kernel
 def _leaf_sums(trie, d, table, node, level, so_far, limit, scratch):
-    """Sum the distances of the rows of a node without children, column by column, until few are near enough; returns
-    the number of columns that were summed and how many rows are left."""
+    """Sum the distances of the rows of a node without children, column by column, until few are
+    near enough; returns the number of columns that were summed and how many rows are left."""
     columns, least, sums = trie.columns, scratch.least, scratch.sum
     begin = unsigned(trie.begin[node])
     size = unsigned(trie.end[node]) - begin
@@ -291,7 +317,8 @@ def _leaf_sums(trie, d, table, node, level, so_far, limit, scratch):
     alive = np.int64(size)
     while level < columns.shape[0] and 4 * alive > np.int64(size):
         column = unsigned(level)
-        if d.kind[level] == OVERLAP:  # without reading the table, so that several rows are compared at once
+        # without reading the table, so that several rows are compared at once
+        if d.kind[level] == OVERLAP:
             weight, equal = np.float32(d.scaled[level]), np.int32(scratch.best[level])
             for j in range(size):
                 sums[j] += np.float32(0.0) if columns[column, begin + j] == equal else weight
@@ -308,9 +335,11 @@ def _leaf_sums(trie, d, table, node, level, so_far, limit, scratch):
 
 @kernel
 def _search(trie, d, table, k, tiny, scratch):
-    """Fill scratch.row with all rows whose distance is among the k nearest, by the tables; returns how many there are.
+    """Fill scratch.row with all rows whose distance is among the k nearest, by the tables; returns
+    how many there are.
 
-    Distances closer than the slack of float32 count as one, which can only let more rows through."""
+    Distances closer than the slack of float32 count as one, which can only let more rows
+    through."""
     columns, codes, children = trie.columns, trie.code, trie.child
     base, best, least, second = scratch.base, scratch.best, scratch.least, scratch.second
     nodes, levels, so_fars, near = scratch.node, scratch.level, scratch.so_far, scratch.near
@@ -373,7 +402,8 @@ def _search(trie, d, table, k, tiny, scratch):
 
 @kernel
 def _nearest_last(node, so_far, bottom, top):
-    """Sort branches so that the nearest is last, and searched first; of many, only move the nearest there."""
+    """Sort branches so that the nearest is last, and searched first; of many, only move the nearest
+    there."""
     if top - bottom <= 64:
         for j in range(bottom + 1, top):
             this, d = node[j], so_far[j]
@@ -394,8 +424,8 @@ def _nearest_last(node, so_far, bottom, top):
 
 @literal_kernel
 def _measure(d, trie, query, numbers, number, n, scratch):
-    """Set scratch.distance of the n nearest rows to their exact distances, and sort them by distance, then by place;
-    after them stands the row M at the largest distance."""
+    """Set scratch.distance of the n nearest rows to their exact distances, and sort them by
+    distance, then by place; after them stands the row M at the largest distance."""
     scratch.row[:n].sort()
     for j in range(n):
         r = scratch.row[j]
@@ -423,7 +453,8 @@ def _measure(d, trie, query, numbers, number, n, scratch):
 
 @literal_kernel
 def _count(scratch, n, k):
-    """How many of the n sorted rows are at the k nearest distances, how many distances there are, and the last one."""
+    """How many of the n sorted rows are at the k nearest distances, how many distances there are,
+    and the last one."""
     groups, j, begin = 0, 0, 0.0
     while j < n and groups < k:
         begin = scratch.distance[j]
@@ -435,21 +466,26 @@ def _count(scratch, n, k):
 
 @literal_kernel
 def vote_at(here, nearest, farthest, voting):
-    """The vote of an instance at a distance.  Exponential decay is taken over the vote at the nearest distance, which
-    leaves the shares as they are and never vanishes."""
+    """The vote of an instance at a distance.  Exponential decay is taken over the vote at the
+    nearest distance, which leaves the shares as they are and never vanishes."""
     if voting.scheme == 1:
         return 1.0 / (here + EPSILON)
     if voting.scheme == 2 and farthest > nearest:
         return (farthest - here) / (farthest - nearest)
     if voting.scheme == 3:
         lost = here**voting.b - nearest**voting.b
-        return np.exp(-voting.a * lost) if here > nearest and lost < np.inf else np.float64(here == nearest)
+        return (
+            np.exp(-voting.a * lost)
+            if here > nearest and lost < np.inf
+            else np.float64(here == nearest)
+        )
     return 1.0
 
 
 @literal_kernel
 def _vote(groups, scratch, n, farthest, voting, n_votes):
-    """Let n sorted rows vote (the votes of n_votes classes are cleared first); returns how many classes have votes."""
+    """Let n sorted rows vote (the votes of n_votes classes are cleared first); returns how many
+    classes have votes."""
     for j in range(n_votes):
         scratch.votes[scratch.voted[j]] = 0.0
     nearest, M, E = scratch.distance[0], groups.ptr.shape[0] - 1, groups.classes.shape[0]
@@ -459,10 +495,13 @@ def _vote(groups, scratch, n, farthest, voting, n_votes):
         vote = vote_at(here, nearest, farthest, voting)
         n_present = 0
         while j < n and scratch.distance[j] - here < EPSILON:
-            last = -1 if scratch.row[j] == M else j - 1  # row M: all instances less those of the rows before
+            # row M: all instances less those of the rows before
+            last = -1 if scratch.row[j] == M else j - 1
             for i in range(j, last, -1):
                 r, sign = scratch.row[i], 1.0 if i == j else -1.0
-                for e in range(groups.ptr[r], groups.ptr[r + 1] if r < M else E + groups.frequency.shape[0]):
+                for e in range(
+                    groups.ptr[r], groups.ptr[r + 1] if r < M else E + groups.frequency.shape[0]
+                ):
                     c = groups.classes[e] if e < E else e - E
                     if scratch.count[c] == 0.0:
                         scratch.present[n_present] = c
@@ -483,7 +522,8 @@ def _vote(groups, scratch, n, farthest, voting, n_votes):
 
 @literal_kernel
 def _winner(groups, scratch, n_votes):
-    """The class with most votes; of several the more frequent one, then the first seen.  And how many there were."""
+    """The class with most votes; of several the more frequent one, then the first seen.  And how
+    many there were."""
     best, most, ties = -1, -1.0, 0
     for j in range(n_votes):
         most = max(most, scratch.votes[scratch.voted[j]])
@@ -500,17 +540,24 @@ def _winner(groups, scratch, n_votes):
 
 @kernel
 def _look(trie, d, asked, q, k, scratch):
-    """Find and sort the rows at the k nearest distances of a query whose tables are set; returns what `_count` does.
+    """Find and sort the rows at the k nearest distances of a query whose tables are set; returns
+    what `_count` does.
 
-    Where at most asked.most rows share something with the query, the row M may stand for all others."""
+    Where at most asked.most rows share something with the query, the row M may stand for all
+    others."""
     ptr, rows, distance = asked.near
     if ptr.shape[0] > 1:
         n = ptr[q + 1] - ptr[q]
-        scratch.row[:n], scratch.distance[:n] = rows[ptr[q] : ptr[q + 1]], distance[ptr[q] : ptr[q + 1]]
+        scratch.row[:n], scratch.distance[:n] = (
+            rows[ptr[q] : ptr[q + 1]],
+            distance[ptr[q] : ptr[q + 1]],
+        )
         return _count(scratch, n, k)
     n, others = trie.columns.shape[1] if asked.known[q] > 0.0 else 0, True
     if asked.postings.row.shape[0] > 0:
-        n, others = search_postings(asked.postings, d.first, d.scaled, asked.codes[q], k, asked.tiny, scratch)
+        n, others = search_postings(
+            asked.postings, d.first, d.scaled, asked.codes[q], k, asked.tiny, scratch
+        )
     if others and n > asked.most:
         n, others = _search(trie, d, asked.tables.table, k, asked.tiny, scratch), False
     _measure(d, trie, asked.codes[q], asked.numbers[q], asked.before + q, n, scratch)
@@ -519,8 +566,8 @@ def _look(trie, d, asked, q, k, scratch):
 
 @kernel
 def nearest(trie, d, asked, begin, end, scratch, ptr, rows, distance):
-    """Write the rows at the k nearest distances of the queries begin:end and their distances, query by query (ptr
-    [Q+1]); returns the first query for which the arrays are too short."""
+    """Write the rows at the k nearest distances of the queries begin:end and their distances, query
+    by query (ptr [Q+1]); returns the first query for which the arrays are too short."""
     at = 0
     for q in range(begin, end):
         _set_tables(d, asked.codes[q], asked.numbers[q], asked.tables, scratch)
@@ -536,11 +583,15 @@ def nearest(trie, d, asked, begin, end, scratch, ptr, rows, distance):
 
 
 @kernel
-def classify(trie, d, groups, asked, voting, begin, end, scratch, predicted, distance, ptr, classes, votes):
-    """Write the class of the queries begin:end, the nearest distance, and the votes of all classes that have some (as
-    `nearest` writes rows); returns the first query for which the arrays are too short.
+def classify(
+    trie, d, groups, asked, voting, begin, end, scratch, predicted, distance, ptr, classes, votes
+):
+    """Write the class of the queries begin:end, the nearest distance, and the votes of all classes
+    that have some (as `nearest` writes rows); returns the first query for which the arrays are too
+    short.
 
-    Where classes tie, the next distance is searched as well; if that does not decide, the more frequent class wins."""
+    Where classes tie, the next distance is searched as well; if that does not decide, the more
+    frequent class wins."""
     n_votes, at, searched = 0, 0, asked.near[0].shape[0] == 1
     for q in range(begin, end):
         if searched:
@@ -575,13 +626,13 @@ def classify(trie, d, groups, asked, voting, begin, end, scratch, predicted, dis
     return end
 
 
-# -- IGTree ------------------------------------------------------------------------------------------------------------
+# -- IGTree ----------------------------------------------------------------------------------------
 
 
 @kernel
 def descend(code, child, queries, reached, levels):
-    """Write the last node of an IGTree that each query [Q, F] reaches along its values, and how many columns remain
-    below it."""
+    """Write the last node of an IGTree that each query [Q, F] reaches along its values, and how
+    many columns remain below it."""
     F = queries.shape[1]
     for q in range(queries.shape[0]):
         node, level = 0, 0

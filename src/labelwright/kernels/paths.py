@@ -1,11 +1,13 @@
-"""Paths in order of their score: A* from the last token backwards, with the Viterbi score as an exact heuristic.
+"""Paths in order of their score: A* from the last token backwards, with the Viterbi score as an
+exact heuristic.
 
-delta_t(s), the best score up to (t, s), completes every suffix exactly, so no suffix is expanded in vain.  A suffix
-puts only its best predecessor into the queue, and a suffix that leaves the queue puts in its next best sibling: memory
-grows with the paths taken, not with the number of states.  The best extension of a suffix has its priority, and a
-sibling that less the difference of the two: added up again, large scores would be rounded differently at each token,
-and suffixes of nearly equal paths would all be expanded before one of them is whole.  Compiled code is 17 times as fast
-as NumPy (five paths of 16 words, 22 states).
+delta_t(s), the best score up to (t, s), completes every suffix exactly, so no suffix is expanded in
+vain.  A suffix puts only its best predecessor into the queue, and a suffix that leaves the queue
+puts in its next best sibling: memory grows with the paths taken, not with the number of states.
+The best extension of a suffix has its priority, and a sibling that less the difference of the two:
+added up again, large scores would be rounded differently at each token, and suffixes of nearly
+equal paths would all be expanded before one of them is whole.  Compiled code is 17 times as fast as
+NumPy (five paths of 16 words, 22 states).
 """
 
 from typing import NamedTuple
@@ -22,7 +24,8 @@ MADE, SIZE, TAKEN, LABELLINGS = 0, 1, 2, 3  # places in the counters
 
 
 class Ranked(NamedTuple):
-    """A lattice as the search reads it: r may precede s where r is a source of the block origin[s]."""
+    """A lattice as the search reads it: r may precede s where r is a source of the block
+    origin[s]."""
 
     node: np.ndarray  # [T, Q]
     arc: np.ndarray  # [T|1, A]
@@ -35,8 +38,9 @@ class Ranked(NamedTuple):
 
 @literal_kernel
 def _next_before(delta, arc, nodes, base, s, worse, after):
-    """The best of the nodes [n] from which node s (-1: no arc) is reached, and its score, among those that are worse
-    than the score `worse`, or as good and higher than the node `after`; -1 where there is none."""
+    """The best of the nodes [n] from which node s (-1: no arc) is reached, and its score, among
+    those that are worse than the score `worse`, or as good and higher than the node `after`; -1
+    where there is none."""
     best, chosen = -np.inf, np.int64(-1)
     for j in range(nodes.shape[0]):
         r = nodes[j]
@@ -56,7 +60,8 @@ def _(delta, arc, nodes, base, s, worse, after):
 
 @literal_kernel
 def _next_path(lattice, pool, path):
-    """Write the next best path into `path` [T] and return 1; 0: there are no more; -1: the pool must grow first."""
+    """Write the next best path into `path` [T] and return 1; 0: there are no more; -1: the pool
+    must grow first."""
     node, arc, delta, source_ptr, source, origin, base = lattice
     T, Q = node.shape
     by_token = arc.shape[0] > 1
@@ -86,7 +91,9 @@ def _next_path(lattice, pool, path):
             else:
                 s = state[parent]
                 nodes = source[source_ptr[origin[s]] : source_ptr[origin[s] + 1]]
-                best, chosen = _next_before(delta[t], arc[t + 1 if by_token else 0], nodes, base, s, worse, after)
+                best, chosen = _next_before(
+                    delta[t], arc[t + 1 if by_token else 0], nodes, base, s, worse, after
+                )
             if chosen < 0:
                 continue
             new = counts[MADE]
@@ -112,7 +119,8 @@ def _next_path(lattice, pool, path):
 
 @kernel
 def best_paths(lattice, pool, paths, scores):
-    """Fill paths [n, T] and scores [n] until there are n paths or no more (DONE), or the pool is FULL."""
+    """Fill paths [n, T] and scores [n] until there are n paths or no more (DONE), or the pool is
+    FULL."""
     while pool.counts[TAKEN] < paths.shape[0]:
         n = pool.counts[TAKEN]
         status = _next_path(lattice, pool, paths[n])
@@ -125,15 +133,19 @@ def best_paths(lattice, pool, paths, scores):
 
 
 @kernel
-def latent_dynamic_inference(lattice, contexts, pool, label_of, log_z, n, alpha, labels, log_p, slots, base):
-    """Paper 000, figure 3: latent paths in order; each new labelling gets its exact probability; stop when
-    p(best) >= alpha (1 - mass) or there are no more (DONE), after n latent paths (0: no LIMIT), or when pool or
-    labels [n, T] are FULL.
+def latent_dynamic_inference(
+    lattice, contexts, pool, label_of, log_z, n, alpha, labels, log_p, slots, base
+):
+    """Paper 000, figure 3: latent paths in order; each new labelling gets its exact probability;
+    stop when p(best) >= alpha (1 - mass) or there are no more (DONE), after n latent paths (0: no
+    LIMIT), or when pool or labels [n, T] are FULL.
 
-    counts[LABELLINGS] labellings are in labels and log_p; pool.last[1] is their mass, pool.last[2] the best p."""
+    counts[LABELLINGS] labellings are in labels and log_p; pool.last[1] is their mass, pool.last[2]
+    the best p."""
     T = lattice.node.shape[0]
     path = np.empty(T, np.int32)
-    for i in range(pool.counts[LABELLINGS] - 1, -1, -1):  # new slots, or labellings that the NumPy form has added
+    # new slots, or labellings that the NumPy form has added
+    for i in range(pool.counts[LABELLINGS] - 1, -1, -1):
         at = row_slot(slots, labels, labels[i], base)
         if slots[at] >= 0:
             break
@@ -153,7 +165,9 @@ def latent_dynamic_inference(lattice, contexts, pool, label_of, log_z, n, alpha,
         if slots[at] >= 0:
             continue
         slots[at] = new
-        log_p[new] = min(0.0, labelling_weight(lattice.node, lattice.arc, contexts, labels[new]) - log_z)
+        log_p[new] = min(
+            0.0, labelling_weight(lattice.node, lattice.arc, contexts, labels[new]) - log_z
+        )
         p_new = np.exp(log_p[new])
         pool.counts[LABELLINGS] = new + 1
         pool.last[1] += p_new

@@ -1,8 +1,9 @@
-"""From weights to scores and back: the linear map of features on states, pairs or triples, and its adjoint.
+"""From weights to scores and back: the linear map of features on states, pairs or triples, and its
+adjoint.
 
-A feature f owns the weights cell_ptr[f]:cell_ptr[f+1]; weight c belongs to column cell_column[c] of a score row (a
-state, or an arc).  `key -> features` and `token -> features` incidences are sparse rows (ptr, feature, value);
-an empty `value` means that every value is one.
+A feature f owns the weights cell_ptr[f]:cell_ptr[f+1]; weight c belongs to column cell_column[c] of
+a score row (a state, or an arc).  `key -> features` and `token -> features` incidences are sparse
+rows (ptr, feature, value); an empty `value` means that every value is one.
 """
 
 import numpy as np
@@ -51,7 +52,8 @@ def _add_cells(weights, cells, k, rows, at):
 
 @inlined_kernel
 def _add_rows(table, lists, k, rows, at):
-    """rows[at, :] += the rows of the table that owner k has (learn.rows.RowLists), four at a time."""
+    """rows[at, :] += the rows of the table that owner k has (learn.rows.RowLists), four at a
+    time."""
     width = unsigned(table.shape[1])
     i, end = lists.ptr[k], lists.ptr[k + 1]
     if lists.value.shape[0] > 0:
@@ -103,7 +105,8 @@ def score_keys(weights, cell_ptr, cell_column, ptr, feature, value, table, k0, k
 
 @kernel
 def score_tokens(weights, cell_ptr, cell_column, keys, table, ptr, feature, value, t0, t1, node):
-    """node[t - t0, :] += rows of token t's keys + weight rows of its own features, for t0 <= t < t1."""
+    """node[t - t0, :] += rows of token t's keys + weight rows of its own features, for t0 <= t <
+    t1."""
     for t in range(t0, t1):
         _add_keys(keys, table, t, node, t - t0)
         _add_features(weights, cell_ptr, cell_column, ptr, feature, value, t, node, t - t0)
@@ -171,7 +174,8 @@ def gather_cells(rows, cell_ptr, cell_column, feature, gradient, i0, i1):
 
 @kernel
 def pool_rows(item, ptr, owner, value, rows, table, i0, i1):
-    """table[item[i], :] += sum of value * rows[owner, :] over the owners of that item, for i0 <= i < i1.
+    """table[item[i], :] += sum of value * rows[owner, :] over the owners of that item, for i0 <= i
+    < i1.
 
     Rows are added up in runs of 512, so that an item with a million owners loses no digits."""
     width = unsigned(rows.shape[1])
@@ -212,7 +216,8 @@ def pool_rows(item, ptr, owner, value, rows, table, i0, i1):
 
 @kernel
 def collect(feature, ptr, owner, value, rows, cell_ptr, cell_column, gradient, i0, i1):
-    """gradient[c] += sum over the owners (keys or tokens) of feature[i] of value * rows[owner, column of c]."""
+    """gradient[c] += sum over the owners (keys or tokens) of feature[i] of value * rows[owner,
+    column of c]."""
     weighted = value.shape[0] > 0
     for i in range(i0, i1):
         a, b = unsigned(ptr[i]), unsigned(ptr[i + 1])
@@ -234,8 +239,8 @@ def collect(feature, ptr, owner, value, rows, cell_ptr, cell_column, gradient, i
 
 @kernel
 def value_gradient(weights, cells, slot_of_cell, dense, lists, slot_of_row, t0, t1, rows, gradient):
-    """gradient[slot] += the derivative by the value of a token's own feature, for t0 <= t < t1: its weights times the
-    row rows[t - t0].
+    """gradient[slot] += the derivative by the value of a token's own feature, for t0 <= t < t1: its
+    weights times the row rows[t - t0].
 
     Slots outside `gradient` hold values that never change."""
     width = unsigned(dense.shape[1])
@@ -253,7 +258,7 @@ def value_gradient(weights, cells, slot_of_cell, dense, lists, slot_of_row, t0, 
                 gradient[slot_of_row[i]] += total
 
 
-# -- passes over long vectors that an optimiser needs -----------------------------------------------------------------
+# -- passes over long vectors that an optimiser needs ----------------------------------------------
 
 
 @kernel
@@ -276,7 +281,8 @@ def dots(basis, rows, begin, end, out):
 
 @inlined_kernel
 def _add_three_dots(basis, rows, j, a, b, out):
-    """out[:, j] += basis[rows] . basis[j] over a..b for three rows, which an iteration has: row j is read once."""
+    """out[:, j] += basis[rows] . basis[j] over a..b for three rows, which an iteration has: row j
+    is read once."""
     p, q, r = unsigned(rows[0]), unsigned(rows[1]), unsigned(rows[2])
     x = y = z = basis.dtype.type(0)
     for c in range(unsigned(a), unsigned(b)):

@@ -1,14 +1,16 @@
 """Exact decoding of latent models: best-first search over label prefixes.
 
-A prefix y_1..y_t carries a(h) for the nodes h of its context (the states of y_t or, of order 2, the pairs of states of
-y_{t-1} and y_t): the summed weight of all its latent paths that end in h.  With
+A prefix y_1..y_t carries a(h) for the nodes h of its context (the states of y_t or, of order 2, the
+pairs of states of y_{t-1} and y_t): the summed weight of all its latent paths that end in h.  With
 
-    beta_T(h) = 1,   beta_t(h) = max over labels y' of  sum_{k in y'} E(h, k) s_{t+1}(k) beta_{t+1}(k)
+    beta_T(h) = 1,
+    beta_t(h) = max over labels y' of  sum_{k in y'} E(h, k) s_{t+1}(k) beta_{t+1}(k)
 
-sum_h a(h) beta_t(h) bounds the weight of every completion, and is exact for a whole labelling: the first whole one that
-leaves the queue is the most probable, the next is the second, and so on.
+sum_h a(h) beta_t(h) bounds the weight of every completion, and is exact for a whole labelling: the
+first whole one that leaves the queue is the most probable, the next is the second, and so on.
 
-Two arithmetics, one search: scaled numbers, or (`logs`) logarithms where scores differ so much that numbers underflow.
+Two arithmetics, one search: scaled numbers, or (`logs`) logarithms where scores differ so much that
+numbers underflow.
 """
 
 from typing import NamedTuple
@@ -21,11 +23,16 @@ from labelwright.kernels.common import log_sum, pop, push
 DONE, LIMIT, FULL, LOST = 0, 1, 2, 3  # how a search call ends
 MADE, SIZE, EXPANDED, LABELLINGS, WHOLE = 0, 1, 2, 3, 4  # places in the counters
 SMALL = 1e-60  # vectors below this, or above its inverse, are scaled
-LEAST = 1e-50  # numbers below this share of the largest may underflow at the next token, though they could win later
+# numbers below this share of the largest may underflow at the next token, though they could win
+# later
+LEAST = 1e-50
 SAFE_RANGE = 300.0  # scores of one token that differ by less can be searched as scaled numbers
-TIE = 1e-11  # of two prefixes this close the longer goes first, or equal weights would be searched breadth-first;
+# of two prefixes this close the longer goes first, or equal weights would be searched
+# breadth-first;
+TIE = 1e-11
 DIGITS = 1e-15  # so it is where large weights differ in their last digits
-NEAR = 1e-9  # a search for what is better than a labelling meets this labelling again, but for so much
+# a search for what is better than a labelling meets this labelling again, but for so much
+NEAR = 1e-9
 
 
 class Arcs(NamedTuple):
@@ -54,9 +61,11 @@ class PrefixPool(NamedTuple):
     """All prefixes made so far, and the queue of those still open."""
 
     priority: np.ndarray  # [P]     log of the bound on all completions
-    key: np.ndarray  # [P]     its place in the queue: the priority, and a little more for longer prefixes
+    # [P]     its place in the queue: the priority, and a little more for longer prefixes
+    key: np.ndarray
     scale: np.ndarray  # [P]     log of what the vector was divided by
-    vector: np.ndarray  # [P, C]  summed weight of the latent paths ending in each node of the context
+    # [P, C]  summed weight of the latent paths ending in each node of the context
+    vector: np.ndarray
     parent: np.ndarray  # [P]
     depth: np.ndarray  # [P]
     context: np.ndarray  # [P]
@@ -66,11 +75,13 @@ class PrefixPool(NamedTuple):
 
 @kernel
 def bounds(psi, top, arcs, blocks, cut, beta, log_beta):
-    """Fill beta [T, Q] (scaled) and log_beta [T] (log of the scale); False where a number underflowed.
+    """Fill beta [T, Q] (scaled) and log_beta [T] (log of the scale); False where a number
+    underflowed.
 
-    psi [T, Q] = exp(node - top), and arcs as prepare_arcs leaves them, each block transposed: the loops run over
-    its sources h.  Most labels are passed over: they could not be the best ones even if the arc into each of their
-    nodes were the largest, and those of another label the smallest.  That leaves 2 or 3 labels of 9 to 20."""
+    psi [T, Q] = exp(node - top), and arcs as prepare_arcs leaves them, each block transposed: the
+    loops run over its sources h.  Most labels are passed over: they could not be the best ones even
+    if the arc into each of their nodes were the largest, and those of another label the smallest.
+    That leaves 2 or 3 labels of 9 to 20."""
     T, Q = psi.shape
     L = cut.shape[1] - 1
     source_ptr, source, arc_ptr = blocks.source_ptr, blocks.source, blocks.arc_ptr
@@ -129,8 +140,8 @@ def bounds(psi, top, arcs, blocks, cut, beta, log_beta):
 
 @kernel
 def prepare_arcs(scores, blocks, arcs):
-    """Fill the exponentials of every token's arcs [T or 1, A]; returns the widest difference between finite scores of
-    one token.  With a row per token, the first is not used."""
+    """Fill the exponentials of every token's arcs [T or 1, A]; returns the widest difference
+    between finite scores of one token.  With a row per token, the first is not used."""
     T, A = scores.shape
     source_ptr, target, arc_ptr = blocks.source_ptr, blocks.target, blocks.arc_ptr
     widest = 0.0
@@ -187,7 +198,12 @@ def log_bounds(node, arc, blocks, cut, beta):
     T, Q = node.shape
     L = cut.shape[1] - 1
     by_token = arc.shape[0] > 1
-    source_ptr, source, target, arc_ptr = blocks.source_ptr, blocks.source, blocks.target, blocks.arc_ptr
+    source_ptr, source, target, arc_ptr = (
+        blocks.source_ptr,
+        blocks.source,
+        blocks.target,
+        blocks.arc_ptr,
+    )
     terms = np.empty(Q)
     beta[T - 1] = 0.0
     for t in range(T - 1, 0, -1):
@@ -209,9 +225,10 @@ def log_bounds(node, arc, blocks, cut, beta):
 
 @kernel
 def _extend(lattice, contexts, before, vector, i, t, into, bound):
-    """The prefixes of one more label, of a prefix with context `before` and weights vector[i] (-1: the first labels):
-    into [Q] = the weight of the paths to each node, bound [L] = that of all completions, 0 where no label may follow.
-    False where the weights of one prefix differ too much for scaled numbers."""
+    """The prefixes of one more label, of a prefix with context `before` and weights vector[i] (-1:
+    the first labels): into [Q] = the weight of the paths to each node, bound [L] = that of all
+    completions, 0 where no label may follow. False where the weights of one prefix differ too much
+    for scaled numbers."""
     psi, E, beta = lattice.psi, lattice.E, lattice.beta
     ptr, nodes, cut = contexts.ptr, contexts.node, contexts.cut
     L = contexts.opening.shape[0]
@@ -276,24 +293,34 @@ def _extend_logs(lattice, contexts, before, vector, i, t, into, bound):
 
 @kernel
 def _consider(lattice, contexts, pool, parent, n, bar, into, bound):
-    """Push every label after `parent` (-1: every first label) that can still be among the n best; bar holds the n best
-    whole weights so far.  False where the weights of one prefix differ too much for scaled numbers."""
+    """Push every label after `parent` (-1: every first label) that can still be among the n best;
+    bar holds the n best whole weights so far.  False where the weights of one prefix differ too
+    much for scaled numbers."""
     T, t, before, scale = lattice.psi.shape[0], 0, np.int64(-1), 0.0
     if parent >= 0:
-        t, before, scale = pool.depth[parent] + 1, np.int64(pool.context[parent]), pool.scale[parent]
+        t, before, scale = (
+            pool.depth[parent] + 1,
+            np.int64(pool.context[parent]),
+            pool.scale[parent],
+        )
     if lattice.logs:
         _extend_logs(lattice, contexts, before, pool.vector, parent, t, into, bound)
     else:
         if not _extend(lattice, contexts, before, pool.vector, parent, t, into, bound):
             return False
-        scale += lattice.top[t] + (lattice.arc_top[t if lattice.E.shape[0] > 1 else 0] if t > 0 else 0.0)
+        scale += lattice.top[t] + (
+            lattice.arc_top[t if lattice.E.shape[0] > 1 else 0] if t > 0 else 0.0
+        )
     for y in range(bound.shape[0]):
         w = bound[y]
         if not lattice.logs:
             w = np.log(w) + scale + lattice.log_beta[t] if w > 0 else -np.inf
         if not w > -np.inf or w < bar[n - 1] - TIE:
             continue
-        new, c = pool.counts[MADE], contexts.following[before, y] if parent >= 0 else contexts.opening[y]
+        new, c = (
+            pool.counts[MADE],
+            contexts.following[before, y] if parent >= 0 else contexts.opening[y],
+        )
         first, size = contexts.ptr[c], contexts.ptr[c + 1] - contexts.ptr[c]
         most = 0.0
         for s in range(size):
@@ -301,7 +328,8 @@ def _consider(lattice, contexts, pool, parent, n, bar, into, bound):
             pool.vector[new, s] = v
             most = max(most, v)
         pool.scale[new] = scale
-        if not lattice.logs and (most < SMALL or most > 1 / SMALL):  # seldom: most prefixes need no second logarithm
+        # seldom: most prefixes need no second logarithm
+        if not lattice.logs and (most < SMALL or most > 1 / SMALL):
             for s in range(size):
                 pool.vector[new, s] /= most
             pool.scale[new] += np.log(most)
@@ -324,11 +352,12 @@ def _consider(lattice, contexts, pool, parent, n, bar, into, bound):
 
 @kernel
 def search(lattice, contexts, pool, places, n, budget, greedy, bar):
-    """Search until the n best labellings have left the queue (DONE), `budget` prefixes were expanded (LIMIT), the pool
-    is FULL and must grow, or weights are LOST without logarithms.  places [n] gets the prefixes that are whole
-    labellings, in order.
+    """Search until the n best labellings have left the queue (DONE), `budget` prefixes were
+    expanded (LIMIT), the pool is FULL and must grow, or weights are LOST without logarithms.
+    places [n] gets the prefixes that are whole labellings, in order.
 
-    A `greedy` search forgets the rest of the queue with each expansion: it descends to one whole labelling."""
+    A `greedy` search forgets the rest of the queue with each expansion: it descends to one whole
+    labelling."""
     L = contexts.opening.shape[0]
     T, Q = lattice.psi.shape
     counts = pool.counts
@@ -367,8 +396,8 @@ def trace(pool, contexts, place, labels):
 
 @kernel
 def _descend(lattice, contexts, vector, labels):
-    """Take the label with the best bound at each token: labels [T], its weight, and the best bound of those left aside,
-    as logarithms; NaN where scaled numbers are not enough."""
+    """Take the label with the best bound at each token: labels [T], its weight, and the best bound
+    of those left aside, as logarithms; NaN where scaled numbers are not enough."""
     T, Q = lattice.psi.shape
     into, bound = np.empty(Q), np.empty(contexts.opening.shape[0])
     before, scale, aside, weight = np.int64(-1), 0.0, -np.inf, np.nan
@@ -383,7 +412,9 @@ def _descend(lattice, contexts, vector, labels):
                 second = max(second, bound[y])
         if not bound[best] > 0:
             return np.nan, aside
-        scale += lattice.top[t] + (lattice.arc_top[t if lattice.E.shape[0] > 1 else 0] if t > 0 else 0.0)
+        scale += lattice.top[t] + (
+            lattice.arc_top[t if lattice.E.shape[0] > 1 else 0] if t > 0 else 0.0
+        )
         if second > 0:
             aside = max(aside, np.log(second) + scale + lattice.log_beta[t])
         weight = np.log(bound[best]) + scale
@@ -400,8 +431,8 @@ def _descend(lattice, contexts, vector, labels):
 
 @kernel
 def _solve_one(node, arcs, widest, blocks, contexts, labels, out):
-    """The bound and a descent of one sentence, which most often is proven to be the best labelling, or else a search;
-    out[0] stays NaN where that needs logarithms or is long."""
+    """The bound and a descent of one sentence, which most often is proven to be the best labelling,
+    or else a search; out[0] stays NaN where that needs logarithms or is long."""
     T, Q = node.shape
     psi = np.empty((T, Q))
     top = np.empty(T)
@@ -419,12 +450,22 @@ def _solve_one(node, arcs, widest, blocks, contexts, labels, out):
     if not aside > weight + TIE:  # proven, or lost
         return
     pool = PrefixPool(
-        np.empty(size), np.empty(size), np.empty(size), np.empty((size, width)), np.empty(size, np.int32),
-        np.empty(size, np.int32), np.empty(size, np.int32), np.empty(size, np.int32), np.array([0, 0, 0, 0, -1]),
-    )  # fmt: skip
+        np.empty(size),
+        np.empty(size),
+        np.empty(size),
+        np.empty((size, width)),
+        np.empty(size, np.int32),
+        np.empty(size, np.int32),
+        np.empty(size, np.int32),
+        np.empty(size, np.int32),
+        np.array([0, 0, 0, 0, -1]),
+    )
     places = np.empty(1, np.int64)
     bar = np.full(1, weight - NEAR * max(1.0, abs(weight)))
-    if search(lattice, contexts, pool, places, 1, size, False, bar) != DONE or pool.counts[LABELLINGS] == 0:
+    if (
+        search(lattice, contexts, pool, places, 1, size, False, bar) != DONE
+        or pool.counts[LABELLINGS] == 0
+    ):
         return
     trace(pool, contexts, places[0], labels)
     out[0], out[1] = pool.priority[places[0]], pool.counts[EXPANDED]
@@ -432,8 +473,9 @@ def _solve_one(node, arcs, widest, blocks, contexts, labels, out):
 
 @kernel
 def solve(node, arcs, widest, blocks, contexts, offsets, labels, out):
-    """The most probable labellings of all sentences of a batch: labels [T] and out [N] = (log weight, expansions), NaN
-    where a sentence needs logarithms, or a search that is longer than usual."""
+    """The most probable labellings of all sentences of a batch: labels [T] and out [N] = (log
+    weight, expansions), NaN where a sentence needs logarithms, or a search that is longer than
+    usual."""
     for n in range(offsets.shape[0] - 1):
         a, b = offsets[n], offsets[n + 1]
         out[n] = np.nan

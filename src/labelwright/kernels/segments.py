@@ -1,16 +1,17 @@
 """Segments of sentences as paths of graphs (kernels.dag): the arcs, their scores, their counts.
 
-A segment is a run of d tokens of one type x; L types, of which the first n_long may have more than one token, and none
-more than `longest`.  The graph of T tokens has the nodes
+A segment is a run of d tokens of one type x; L types, of which the first n_long may have more than
+one token, and none more than `longest`.  The graph of T tokens has the nodes
 
     0: the beginning
     begin(t, x) = 1 + 2tL + x: a segment of x may begin at t
     end(p, x) = begin(p-1, x) + L: a segment of x has ended before p
 
-and the arcs, in this order: from the beginning to begin(0, x); then for p = 1 .. T all segments that end before p, the
-shortest first, and (but for the last p) all transitions from end(p, y) to begin(p, x).  So the arcs of a short sentence
-are the first arcs of a long one.  Rows of scores of segments are in the same order: one for every p and d, with a
-column for each type.  Rows of scores of tokens have the columns B (n_long), I (n_long), E (n_long), S (L).
+and the arcs, in this order: from the beginning to begin(0, x); then for p = 1 .. T all segments
+that end before p, the shortest first, and (but for the last p) all transitions from end(p, y) to
+begin(p, x).  So the arcs of a short sentence are the first arcs of a long one.  Rows of scores of
+segments are in the same order: one for every p and d, with a column for each type.  Rows of scores
+of tokens have the columns B (n_long), I (n_long), E (n_long), S (L).
 """
 
 from typing import Any, NamedTuple
@@ -25,9 +26,11 @@ Array = NDArray[Any]
 
 @kernel
 def arc_scores(state, t0, segment, r0, transition, n_types, n_long, longest, T, inner, score):
-    """Fill the scores [A] of the arcs of T tokens, whose rows begin at t0 and r0; returns how many arcs there are.
+    """Fill the scores [A] of the arcs of T tokens, whose rows begin at t0 and r0; returns how many
+    arcs there are.
 
-    transition [L+1, L+1] has scores, in the last row those from the beginning; inner [T+1, n_long] is scratch."""
+    transition [L+1, L+1] has scores, in the last row those from the beginning; inner [T+1, n_long]
+    is scratch."""
     L, n = unsigned(n_types), unsigned(n_long)
     E, S = n + n, n + n + n  # the first columns of roles; B has 0, I has n
     for x in range(n):
@@ -83,8 +86,8 @@ def _(state, t0, segment, r0, transition, n_types, n_long, longest, T, inner, sc
 
 @kernel
 def arc_counts(arcs, n_types, n_long, longest, T, inner, state, t0, segment, r0, transitions):
-    """The adjoint of arc_scores: numbers on arcs [A] fill the rows of tokens and segments, and are added to
-    transitions."""
+    """The adjoint of arc_scores: numbers on arcs [A] fill the rows of tokens and segments, and are
+    added to transitions."""
     L, n = unsigned(n_types), unsigned(n_long)
     E, S = n + n, n + n + n
     for t in range(T + 1):
@@ -147,7 +150,8 @@ def subtract_gold(gold, r0, n_types, n_long, longest, T, score, arcs):
             e += n_types if d == 1 else n_long
             row += 1
         if into >= 0:
-            # The transition into this segment: arcs of transitions end where the segments of the next token begin.
+            # The transition into this segment: arcs of transitions end where the segments of the
+            # next token begin.
             at = into
             if begin > 0:
                 at += before_transitions(n_types, n_long, longest, begin) + before * n_types
@@ -169,12 +173,27 @@ def before_transitions(n_types, n_long, longest, p):
 
 
 @kernel
-def expectations(state, segment, transition, n_long, longest, offsets, gold, source, target, share, gains, transitions):
-    """Replace the scores in the rows of tokens and segments of some sentences by expected minus observed counts, add
-    those of transitions to transitions [L+1, L+1], and return the loss: the sum of log Z - score of the gold segments.
+def expectations(
+    state,
+    segment,
+    transition,
+    n_long,
+    longest,
+    offsets,
+    gold,
+    source,
+    target,
+    share,
+    gains,
+    transitions,
+):
+    """Replace the scores in the rows of tokens and segments of some sentences by expected minus
+    observed counts, add those of transitions to transitions [L+1, L+1], and return the loss: the
+    sum of log Z - score of the gold segments.
 
-    Loss and counts are taken `share` times; gains [T, R] (or none) of the roles of tokens add their covariances with
-    every arc.  source and target [A] are the arcs of the longest of these sentences, or of a longer one."""
+    Loss and counts are taken `share` times; gains [T, R] (or none) of the roles of tokens add their
+    covariances with every arc.  source and target [A] are the arcs of the longest of these
+    sentences, or of a longer one."""
     L = transition.shape[0] - 1
     T = 0
     for n in range(offsets.shape[0] - 1):
@@ -185,7 +204,10 @@ def expectations(state, segment, transition, n_long, longest, offsets, gold, sou
     has_gains = gains.shape[0] > 0
     gain, cov = np.empty(A if has_gains else 0), np.empty(A if has_gains else 0)
     after = np.empty(Q if has_gains else 0)
-    nothing, no_transition = np.zeros((n_rows(longest, T) if has_gains else 0, L)), np.zeros((L + 1, L + 1))
+    nothing, no_transition = (
+        np.zeros((n_rows(longest, T) if has_gains else 0, L)),
+        np.zeros((L + 1, L + 1)),
+    )
     inner = np.empty((T + 1, n_long))
     sources, sinks = np.zeros(1, np.int32), np.empty(L, np.int32)
     loss = 0.0
@@ -194,10 +216,23 @@ def expectations(state, segment, transition, n_long, longest, offsets, gold, sou
         t0, T = offsets[n] - offsets[0], offsets[n + 1] - offsets[n]
         if T == 0:
             continue
-        A, Q = arc_scores(state, t0, segment, row, transition, L, n_long, longest, T, inner, score), 1 + 2 * T * L
+        A, Q = (
+            arc_scores(state, t0, segment, row, transition, L, n_long, longest, T, inner, score),
+            1 + 2 * T * L,
+        )
         for x in range(L):
             sinks[x] = Q - L + x
-        arguments = source[:A], target[:A], score[:A], sources, sinks, phi[:Q], alpha[:Q], beta[:Q], arcs[:A]
+        arguments = (
+            source[:A],
+            target[:A],
+            score[:A],
+            sources,
+            sinks,
+            phi[:Q],
+            alpha[:Q],
+            beta[:Q],
+            arcs[:A],
+        )
         loss += dag.posteriors(*arguments)
         if has_gains:
             arc_scores(gains, t0, nothing, 0, no_transition, L, n_long, longest, T, inner, gain)
@@ -219,7 +254,7 @@ def n_rows(longest, T):
     return short * (short + 1) // 2 + (T - short) * longest
 
 
-# -- in NumPy alone ---------------------------------------------------------------------------------------------------
+# -- in NumPy alone --------------------------------------------------------------------------------
 
 
 class Places(NamedTuple):
@@ -235,7 +270,9 @@ def places_of(L: int, n: int, longest: int, T: int) -> Places:
     sizes = np.minimum(np.arange(1, T + 1), longest)  # of segments that end with each token
     arcs = L + (sizes - 1) * n
     ends = L + np.cumsum(arcs + L * L)  # after the transitions
-    return Places(ends - arcs - L * L, np.cumsum(sizes) - sizes, ends[:-1] - L * L, int(ends[-1]) - L * L)
+    return Places(
+        ends - arcs - L * L, np.cumsum(sizes) - sizes, ends[:-1] - L * L, int(ends[-1]) - L * L
+    )
 
 
 def of_length(places: Places, d: int, L: int, n: int) -> tuple[Array, int]:
@@ -246,11 +283,11 @@ def of_length(places: Places, d: int, L: int, n: int) -> tuple[Array, int]:
 
 
 def write_graph(
-    n_types: int, n_long: int, longest: int, T: int, source: Array, target: Array, first: Array, length: Array,
-    kind: Array, before: Array,
+    n_types: int, n_long: int, longest: int, T: int, source: Array, target: Array, first: Array,
+    length: Array, kind: Array, before: Array,
 ) -> None:  # fmt: skip
-    """Fill the arcs [A] of T tokens: their nodes, first token, number of tokens (0: a transition), type and, of a
-    transition, the type before it (L: the beginning; of a segment -1)."""
+    """Fill the arcs [A] of T tokens: their nodes, first token, number of tokens (0: a transition),
+    type and, of a transition, the type before it (L: the beginning; of a segment -1)."""
     L, x = n_types, np.arange(n_types)
     source[:L], target[:L], first[:L], length[:L], kind[:L], before[:L] = 0, 1 + x, 0, 0, x, L
     if T == 0:
@@ -268,10 +305,11 @@ def write_graph(
 
 
 def phrase_ends(
-    word: Array, offsets: Array, longest: int, n_words: int, edge: Array, node_of_edge: Array, marked: Array,
-    ends: Array,
+    word: Array, offsets: Array, longest: int, n_words: int, edge: Array, node_of_edge: Array,
+    marked: Array, ends: Array,
 ) -> None:  # fmt: skip
-    """Fill for every row of segments the node of a tree of phrases that its words lead to; 0 where that is not marked.
+    """Fill for every row of segments the node of a tree of phrases that its words lead to; 0 where
+    that is not marked.
 
     The phrases that begin at all tokens are followed at once, one word longer in each step."""
     lengths = np.diff(offsets)
@@ -284,7 +322,11 @@ def phrase_ends(
         token = start + length - 1
         asked = node * n_words + word[token]
         at = np.searchsorted(edge, asked)
-        alive = (word[token] >= 0) & (edge.take(at, mode="clip") == asked) if len(edge) else np.zeros(len(at), np.bool_)
+        alive = (
+            (word[token] >= 0) & (edge.take(at, mode="clip") == asked)
+            if len(edge)
+            else np.zeros(len(at), np.bool_)
+        )
         start, node = start[alive], node_of_edge[at[alive]].astype(np.int64)
         if not len(start):
             return

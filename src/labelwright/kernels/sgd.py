@@ -1,4 +1,5 @@
-"""One pass of stochastic gradient descent: score a sentence with the current weights, update the cells it used."""
+"""One pass of stochastic gradient descent: score a sentence with the current weights, update the
+cells it used."""
 
 from typing import Any, NamedTuple
 
@@ -17,7 +18,8 @@ class Topology(NamedTuple):
     blocks: Any
     contexts: Any
     state: np.ndarray  # [Q]     state of each node
-    fence: np.ndarray  # [3, Q]  0, or minus infinity: at the first token, at the others, and also at the last one
+    # [3, Q]  0, or minus infinity: at the first token, at the others, and also at the last one
+    fence: np.ndarray
     node: np.ndarray  # [Q]     at every token
     arc: np.ndarray  # [A]
     has_node: np.ndarray  # [Q]     1 where a plain transition has a weight, else 0
@@ -31,7 +33,8 @@ class Topology(NamedTuple):
 
 
 class Said(NamedTuple):
-    """What is said of labels: codes from n_labels on are sets of labels; weights where there are any."""
+    """What is said of labels: codes from n_labels on are sets of labels; weights where there are
+    any."""
 
     n_labels: int
     right: np.ndarray  # [C, Q]  nodes that a label or set of labels allows
@@ -40,8 +43,8 @@ class Said(NamedTuple):
 
 
 class Sharing(NamedTuple):
-    """Columns of states, nodes or arcs whose weights share u, w = u + c v: a step of u and v is one of w along
-    (the sum of the gradient over the group) + c^2 (the gradient)."""
+    """Columns of states, nodes or arcs whose weights share u, w = u + c v: a step of u and v is one
+    of w along (the sum of the gradient over the group) + c^2 (the gradient)."""
 
     group: np.ndarray  # [C]  empty where nothing is shared
     deviation: np.ndarray  # [C]  c^2; 0 in a group of one
@@ -49,7 +52,8 @@ class Sharing(NamedTuple):
 
 
 class FeaturePart(NamedTuple):
-    """The features of states, of nodes (order 2: pairs of states) or of arcs; without weights the part is unused."""
+    """The features of states, of nodes (order 2: pairs of states) or of arcs; without weights the
+    part is unused."""
 
     weights: np.ndarray  # [W]
     incidence: Any  # Incidence: the features of each token
@@ -65,7 +69,8 @@ class Schedule(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """What the features of one sentence add up to; the last columns of nodes and arcs take what the space forbids."""
+    """What the features of one sentence add up to; the last columns of nodes and arcs take what the
+    space forbids."""
 
     state: np.ndarray  # [T, S]
     node: np.ndarray  # [T|0, Q+1]
@@ -108,15 +113,18 @@ def _update(part, t, rows, at, step):
 
 @kernel
 def _difference(node, arc, blocks, contexts, label, nodes, arcs, held, held_pairs):
-    """Expected minus observed counts: P(q at t) into nodes [T, Q], and P(arc into t) into arcs, both less those
-    of the gold labelling; returns the loss, log Z - log Z of the gold labelling.
+    """Expected minus observed counts: P(q at t) into nodes [T, Q], and P(arc into t) into arcs,
+    both less those of the gold labelling; returns the loss, log Z - log Z of the gold labelling.
 
-    node [T, Q] and arc are scores.  With a row of arcs per token, arcs gets one too; with one row [1, A] for all
-    tokens, arcs gets the sum over tokens.  In log space where scores differ too much for scaling."""
+    node [T, Q] and arc are scores.  With a row of arcs per token, arcs gets one too; with one row
+    [1, A] for all tokens, arcs gets the sum over tokens.  In log space where scores differ too much
+    for scaling."""
     T = node.shape[0]
     offsets, row, log_y = np.array([0, T]), np.arange(T), np.empty(1)
     top, arc_top = _exponentials(node, arc, nodes, arcs)
-    clamped_posteriors(nodes, top, arcs, arc_top, row, contexts, label, offsets, log_y, held, held_pairs)
+    clamped_posteriors(
+        nodes, top, arcs, arc_top, row, contexts, label, offsets, log_y, held, held_pairs
+    )
     if np.isnan(log_y[0]):
         log_y[0] = clamped_in_log_space(node, arc, contexts, label, held, held_pairs)
     log_z = _expected(node, arc, blocks, nodes, arcs, top, arc_top)
@@ -136,8 +144,8 @@ def _exponentials(node, arc, nodes, arcs):
 
 @kernel
 def _expected(node, arc, blocks, nodes, arcs, top, arc_top):
-    """Replace the exponentials nodes and arcs of scores by probabilities, or those of arcs by their sum; returns
-    log Z."""
+    """Replace the exponentials nodes and arcs of scores by probabilities, or those of arcs by their
+    sum; returns log Z."""
     log_z = posteriors(nodes, top, arcs, arc_top, blocks)
     if np.isnan(log_z):
         ahead = np.empty(node.shape)
@@ -218,7 +226,8 @@ def _share(rows, sharing):
 
 @kernel
 def _descend(topology, states, nodes, arcs, plain, begin, rows, d_node, d_arc, step):
-    """Subtract step times the gradient, of which d_node [T, Q] and d_arc [T|1, A] are the counts; rows is scratch."""
+    """Subtract step times the gradient, of which d_node [T, Q] and d_arc [T|1, A] are the counts;
+    rows is scratch."""
     T, Q = d_node.shape
     A = d_arc.shape[1]
     on_nodes, on_arcs = nodes.weights.shape[0] > 0, arcs.weights.shape[0] > 0
@@ -251,14 +260,20 @@ def _descend(topology, states, nodes, arcs, plain, begin, rows, d_node, d_arc, s
 
 @kernel
 def sgd_pass(order, offsets, gold, said, topology, states, nodes, arcs, plain, schedule, shrink):
-    """One pass over the sentences in `order`; returns the losses before each update, summed, and the new shrink.
+    """One pass over the sentences in `order`; returns the losses before each update, summed, and
+    the new shrink.
 
-    The true weights are shrink times the stored ones, so that the L2 penalty costs one multiplication a sentence.
-    plain (node [Q], arc [A]) has the weights of transitions without features."""
+    The true weights are shrink times the stored ones, so that the L2 penalty costs one
+    multiplication a sentence. plain (node [Q], arc [A]) has the weights of transitions without
+    features."""
     eta, decay, taken = schedule
     Q, A, S = plain.node.shape[0], plain.arc.shape[0], topology.n_states
     on_nodes, on_arcs = nodes.weights.shape[0] > 0, arcs.weights.shape[0] > 0
-    most, targets, longest = topology.most_in_context, topology.most_targets, longest_of(order, offsets)
+    most, targets, longest = (
+        topology.most_in_context,
+        topology.most_targets,
+        longest_of(order, offsets),
+    )
     held, held_pairs = np.empty((longest, most)), np.empty((longest, most, targets))
     loss = 0.0
     for i in range(order.shape[0]):
@@ -267,8 +282,15 @@ def sgd_pass(order, offsets, gold, said, topology, states, nodes, arcs, plain, s
         rate = eta / (1 + eta * decay * (taken + i))
         shrink /= 1 + rate * decay
         n_rows = T if on_arcs else 1
-        rows = Rows(np.zeros((T, S)), np.zeros((T if on_nodes else 0, Q + 1)), np.zeros((n_rows, A + 1)))
-        node, arc, d_node, d_arc = np.empty((T, Q)), np.empty((n_rows, A)), np.empty((T, Q)), np.empty((n_rows, A))
+        rows = Rows(
+            np.zeros((T, S)), np.zeros((T if on_nodes else 0, Q + 1)), np.zeros((n_rows, A + 1))
+        )
+        node, arc, d_node, d_arc = (
+            np.empty((T, Q)),
+            np.empty((n_rows, A)),
+            np.empty((T, Q)),
+            np.empty((n_rows, A)),
+        )
         _add_features(states, nodes, arcs, begin, rows)
         _lattice(topology, plain, rows, shrink, node, arc)
         label = gold[begin : begin + T]
@@ -278,9 +300,19 @@ def sgd_pass(order, offsets, gold, said, topology, states, nodes, arcs, plain, s
             more = _difference_of_sets(node, arc, topology.blocks, label, said.right, d_node, d_arc)
         else:
             more = _difference(
-                node, arc, topology.blocks, topology.contexts, label, d_node, d_arc, held[:T], held_pairs[:T]
+                node,
+                arc,
+                topology.blocks,
+                topology.contexts,
+                label,
+                d_node,
+                d_arc,
+                held[:T],
+                held_pairs[:T],
             )
         often = said.of_sentences[n] if said.of_sentences.shape[0] > 0 else 1.0
         loss += often * more
-        _descend(topology, states, nodes, arcs, plain, begin, rows, d_node, d_arc, often * rate / shrink)
+        _descend(
+            topology, states, nodes, arcs, plain, begin, rows, d_node, d_arc, often * rate / shrink
+        )
     return loss, shrink

@@ -11,14 +11,16 @@ from labelwright.kernels.common import ranges
 
 Array = NDArray[Any]
 
-# A hash is a polynomial in a random base, modulo a prime: whoever writes a file does not know which of its values
-# collide.  Kernels get the base as an argument, since compiled code outlives a process.
+# A hash is a polynomial in a random base, modulo a prime: whoever writes a file does not know which
+# of its values collide.  Kernels get the base as an argument, since compiled code outlives a
+# process.
 PRIME = (1 << 31) - 1
 BASE = (1 << 28) + secrets.randbelow(1 << 28)
 
 
 class Index(NamedTuple):
-    """Tables of rows, one behind the other, and the slots in which each row is found by its hash."""
+    """Tables of rows, one behind the other, and the slots in which each row is found by its
+    hash."""
 
     cells: np.ndarray  # rows of all tables: row f of table i begins at cell_ptr[i] + f * width[i]
     cell_ptr: np.ndarray  # [tables+1]
@@ -32,29 +34,35 @@ class Index(NamedTuple):
 class Lines(NamedTuple):
     """Lines of a template: what their cells read, and the table of each line.
 
-    First come the cells of lines with one cell, whose features are remembered with the value, then those of others."""
+    First come the cells of lines with one cell, whose features are remembered with the value, then
+    those of others."""
 
     table: np.ndarray  # [lines]  of lines with several cells, or none
     ptr: np.ndarray  # [lines+1]  their cells
     alone: np.ndarray  # [alone]  the tables of lines with one cell,
-    outside: np.ndarray  # [marks+1, alone]  and their features at boundary marks, then none; [0, alone]: look them up
-    row: np.ndarray  # [cells]  tokens from this one, or as Python counts in the sentence where `absolute`
+    # [marks+1, alone]  and their features at boundary marks, then none; [0, alone]: look them up
+    outside: np.ndarray
+    # [cells]  tokens from this one, or as Python counts in the sentence where `absolute`
+    row: np.ndarray
     absolute: np.ndarray  # [cells]
     column: np.ndarray  # [cells]
-    place: np.ndarray  # [cells]  of the number, or of the line's feature, in what is remembered of a value
+    # [cells]  of the number, or of the line's feature, in what is remembered of a value
+    place: np.ndarray
     marked: np.ndarray  # [cells]  does it read boundary marks?  Further parts of a value have none
 
 
 @inlined_kernel
 def hash_with(h, number, base):
-    """The hash of what h is the hash of, followed by a number from 0 to below 2^31; no product leaves 63 bits."""
+    """The hash of what h is the hash of, followed by a number from 0 to below 2^31; no product
+    leaves 63 bits."""
     p = (h + np.int64(number)) * np.int64(base)
     return (p & np.int64(PRIME)) + (p >> np.int64(31))
 
 
 @inlined_kernel
 def first_slot(h, mask):
-    """Where the search for what has this hash begins; high bits count, too, since the low ones of sums are regular."""
+    """Where the search for what has this hash begins; high bits count, too, since the low ones of
+    sums are regular."""
     return (h ^ (h >> np.int64(15))) & mask
 
 
@@ -84,7 +92,10 @@ def row_slot(slots, table, row, base):
 def index_tables(index):
     """Enter every row of every table into its slots (all -1)."""
     for i in range(index.width.shape[0]):
-        slots, n = index.slots[index.slot_ptr[i] : index.slot_ptr[i + 1]], index.first[i + 1] - index.first[i]
+        slots, n = (
+            index.slots[index.slot_ptr[i] : index.slot_ptr[i + 1]],
+            index.first[i + 1] - index.first[i],
+        )
         table = index.cells[index.cell_ptr[i] : index.cell_ptr[i + 1]].reshape((n, index.width[i]))
         for f in range(n):
             slots[row_slot(slots, table, table[f], index.base)] = f
@@ -92,7 +103,8 @@ def index_tables(index):
 
 @kernel
 def find_rows(slots, table, rows, ids, base):
-    """ids[k] = the number of rows[k] in `table`, or -1; a row with a negative entry is in no table."""
+    """ids[k] = the number of rows[k] in `table`, or -1; a row with a negative entry is in no
+    table."""
     for k in range(rows.shape[0]):
         known = True
         for i in range(rows.shape[1]):
@@ -103,10 +115,11 @@ def find_rows(slots, table, rows, ids, base):
 
 @kernel
 def find_features(entry, remembered, offsets, reach, lines, index, ptr, feature):
-    """The features of each token, those of lines with one cell first, without unknown ones: those of token t are
-    feature[ptr[t]:ptr[t+1]].  Returns how many there are.
+    """The features of each token, those of lines with one cell first, without unknown ones: those
+    of token t are feature[ptr[t]:ptr[t+1]].  Returns how many there are.
 
-    entry [columns, T]: where in `remembered` that begins which is known of each value.  ptr[0] is 0."""
+    entry [columns, T]: where in `remembered` that begins which is known of each value.  ptr[0] is
+    0."""
     # Tuples in a loop would cost reference counts.
     table, cell_ptr, single, outside, row, absolute, column, place, marked = lines
     first, slots, cells = index.first, index.slots, index.cells
@@ -128,7 +141,15 @@ def find_features(entry, remembered, offsets, reach, lines, index, ptr, feature)
                     elif c < cell_ptr[0]:
                         j = single[c]
                         f = _row_number(
-                            slots, slot_begin[j], slot_begin[j + 1], cells, cell_begin[j], read, c, c + 1, base
+                            slots,
+                            slot_begin[j],
+                            slot_begin[j + 1],
+                            cells,
+                            cell_begin[j],
+                            read,
+                            c,
+                            c + 1,
+                            base,
                         )
                         read[c] = first[j] + f if f >= 0 else f
                 else:
@@ -139,7 +160,12 @@ def find_features(entry, remembered, offsets, reach, lines, index, ptr, feature)
                     n += 1
             for i in range(table.shape[0]):
                 j = table[i]
-                a_cell, b_cell, begin, end = cell_ptr[i], cell_ptr[i + 1], slot_begin[j], slot_begin[j + 1]
+                a_cell, b_cell, begin, end = (
+                    cell_ptr[i],
+                    cell_ptr[i + 1],
+                    slot_begin[j],
+                    slot_begin[j + 1],
+                )
                 f = _row_number(slots, begin, end, cells, cell_begin[j], read, a_cell, b_cell, base)
                 if f >= 0:
                     feature[n] = first[j] + f
@@ -150,8 +176,8 @@ def find_features(entry, remembered, offsets, reach, lines, index, ptr, feature)
 
 @inlined_kernel
 def _row_number(slots, slot_begin, slot_end, cells, cell_begin, read, a, b, base):
-    """The number of the row read[a:b] in its table, or -1; a row with a negative entry is in no table.  (Arrays of
-    where tables begin, in place of numbers, took twice the time.)"""
+    """The number of the row read[a:b] in its table, or -1; a row with a negative entry is in no
+    table.  (Arrays of where tables begin, in place of numbers, took twice the time.)"""
     h = np.int64(0)
     for i in range(a, b):
         if read[i] < 0:
@@ -173,8 +199,8 @@ def _row_number(slots, slot_begin, slot_end, cells, cell_begin, read, a, b, base
 
 @kernel
 def remember_features(index, table, place, remembered):
-    """Fill the last columns of what is remembered of values [K, places + lines] with the features of lines with one
-    cell: line i reads the number at place[i]."""
+    """Fill the last columns of what is remembered of values [K, places + lines] with the features
+    of lines with one cell: line i reads the number at place[i]."""
     slots, cells, first = index.slots, index.cells, index.first
     slot_begin, cell_begin = index.slot_ptr, index.cell_ptr
     read = np.empty(1, np.int64)
@@ -183,14 +209,24 @@ def remember_features(index, table, place, remembered):
         for i in range(table.shape[0]):
             j = table[i]
             read[0] = remembered[e, place[i]]
-            f = _row_number(slots, slot_begin[j], slot_begin[j + 1], cells, cell_begin[j], read, 0, 1, index.base)
+            f = _row_number(
+                slots,
+                slot_begin[j],
+                slot_begin[j + 1],
+                cells,
+                cell_begin[j],
+                read,
+                0,
+                1,
+                index.base,
+            )
             remembered[e, behind + i] = first[j] + f if f >= 0 else -1
 
 
 @kernel
 def invert(ptr, items, starts, owners, places):
-    """Transpose owner -> items: the owners of item i are owners[starts[i]:starts[i+1]], in order, and `places` says
-    where each entry was.  starts must be zeros [n_items + 1]."""
+    """Transpose owner -> items: the owners of item i are owners[starts[i]:starts[i+1]], in order,
+    and `places` says where each entry was.  starts must be zeros [n_items + 1]."""
     for i in range(items.shape[0]):
         starts[items[i] + 1] += 1
     for i in range(1, starts.shape[0]):
@@ -206,7 +242,8 @@ def invert(ptr, items, starts, owners, places):
 
 @kernel
 def distinct_items(ptr, owners, item_ptr, items, n_codes, out_ptr, out):
-    """For each k the sorted distinct items (negative ones aside) of all its owners: out[out_ptr[k]:out_ptr[k+1]]."""
+    """For each k the sorted distinct items (negative ones aside) of all its owners:
+    out[out_ptr[k]:out_ptr[k+1]]."""
     stamp = np.full(n_codes, -1, np.int32)
     n = 0
     for k in range(ptr.shape[0] - 1):
@@ -233,13 +270,14 @@ def distinct_items(ptr, owners, item_ptr, items, n_codes, out_ptr, out):
     return n
 
 
-# -- in NumPy alone: they run once ------------------------------------------------------------------------------------
+# -- in NumPy alone: they run once -----------------------------------------------------------------
 
 
 def sorted_order(items: Array, limit: int) -> Array:
     """The places of items (from 0 to below `limit`) in rising order; equal ones stay in order.
 
-    Sorting numbers is several times as fast as sorting their places: an item and its place make one number."""
+    Sorting numbers is several times as fast as sorting their places: an item and its place make one
+    number."""
     bits = max(1, len(items) - 1).bit_length()
     if int(limit).bit_length() + bits > 63:
         return np.argsort(items, kind="stable")
@@ -266,7 +304,8 @@ def _row_keys(rows: Array) -> tuple[Array, int]:
 
 
 def intern_rows(rows: Array) -> tuple[Array, Array]:
-    """Number the distinct rows [K, n] by first appearance: those of all rows [K], and where each was first."""
+    """Number the distinct rows [K, n] by first appearance: those of all rows [K], and where each
+    was first."""
     keys, limit = _row_keys(rows)
     place = np.arange(len(rows))
     if limit <= 8 * len(rows):
@@ -280,13 +319,18 @@ def intern_rows(rows: Array) -> tuple[Array, Array]:
         first = np.empty(len(order), np.int64)
         first[order] = order[fresh][np.cumsum(fresh) - 1]
     is_first = first == place
-    return (np.cumsum(is_first, dtype=np.int32) - np.int32(1))[first], np.flatnonzero(is_first).astype(np.int32)
+    return (np.cumsum(is_first, dtype=np.int32) - np.int32(1))[first], np.flatnonzero(
+        is_first
+    ).astype(np.int32)
 
 
-def shift_codes(codes: Array, offsets: Array, row: int, absolute: bool, n_values: int, reach: int, out: Array) -> None:
-    """out[t] = the code `row` tokens away in the same sentence, or a boundary code: n_values + d - 1 for d tokens
-    before the first, n_values + reach + d - 1 for d tokens after the last.  An absolute row counts from the first
-    token (0, 1, ...) or, when negative, from the last (-1, -2, ...)."""
+def shift_codes(
+    codes: Array, offsets: Array, row: int, absolute: bool, n_values: int, reach: int, out: Array
+) -> None:
+    """out[t] = the code `row` tokens away in the same sentence, or a boundary code: n_values + d -
+    1 for d tokens before the first, n_values + reach + d - 1 for d tokens after the last.  An
+    absolute row counts from the first token (0, 1, ...) or, when negative, from the last (-1, -2,
+    ...)."""
     lengths = np.diff(offsets)
     begin, end = np.repeat(offsets[:-1], lengths), np.repeat(offsets[1:], lengths)
     if absolute:
@@ -301,27 +345,31 @@ def shift_codes(codes: Array, offsets: Array, row: int, absolute: bool, n_values
 
 
 def move_features(
-    keys: Array, number: Array, key_ptr: Array, key_feature: Array, token_ptr: Array, token_feature: Array,
-    token_value: Array, new_keys: Array, ptr: Array, feature: Array, value: Array,
+    keys: Array, number: Array, key_ptr: Array, key_feature: Array, token_ptr: Array,
+    token_feature: Array, token_value: Array, new_keys: Array, ptr: Array, feature: Array,
+    value: Array,
 ) -> None:  # fmt: skip
-    """Move the features of keys k with number[k] < 0 to their tokens: feature[ptr[t]:ptr[t+1]] has those of the keys,
-    then those of the token itself (whose values go to `value`, if any); other keys go to new_keys [T, G] by their
-    number."""
+    """Move the features of keys k with number[k] < 0 to their tokens: feature[ptr[t]:ptr[t+1]] has
+    those of the keys, then those of the token itself (whose values go to `value`, if any); other
+    keys go to new_keys [T, G] by their number."""
     kept = number[keys] >= 0
     token, _ = np.nonzero(kept)
     new_keys[token, (np.cumsum(kept, axis=1) - 1)[kept]] = number[keys[kept]]
     sizes = np.where(kept, 0, np.diff(key_ptr)[keys])
     after = np.cumsum(sizes, axis=1)
     moved, begin = ~kept, ptr[:-1, None] + after - sizes
-    feature[ranges(begin[moved], sizes[moved])] = key_feature[ranges(key_ptr[keys[moved]], sizes[moved])]
+    feature[ranges(begin[moved], sizes[moved])] = key_feature[
+        ranges(key_ptr[keys[moved]], sizes[moved])
+    ]
     own = ranges(ptr[:-1] + sizes.sum(axis=1), np.diff(token_ptr))
     feature[own] = token_feature
     if len(value):
         value[own] = token_value
 
 
-# -- template lines that read the labels of the layer below, in NumPy alone --------------------------------------------
-# One feature for every candidate, or pair of candidates; all tokens at once: cascades look their features up once.
+# -- template lines that read the labels of the layer below, in NumPy alone ------------------------
+# One feature for every candidate, or pair of candidates; all tokens at once: cascades look their
+# features up once.
 
 
 class _Cells(NamedTuple):
@@ -342,18 +390,22 @@ def _cells(offsets: Array, ptr: Array, row: int, reach: int) -> _Cells:
     return _Cells(mark, np.where(inside, ptr[at], 0), np.where(inside, ptr[at + 1] - ptr[at], 1))
 
 
-def count_alternatives(offsets: Array, ptr: Array, row: int, pair: bool, reach: int, sizes: Array) -> None:
-    """sizes[t] = how many features a line has at token t that reads the labels at `row` (and, if `pair`, the next)."""
+def count_alternatives(
+    offsets: Array, ptr: Array, row: int, pair: bool, reach: int, sizes: Array
+) -> None:
+    """sizes[t] = how many features a line has at token t that reads the labels at `row` (and, if
+    `pair`, the next)."""
     size = _cells(offsets, ptr, row, reach).size
     sizes[:] = size * _cells(offsets, ptr, row + 1, reach).size if pair else size
 
 
 def alternatives(
-    offsets: Array, ptr: Array, pair_ptr: Array, number: Array, row: int, pair: bool, reach: int, first: Array,
-    second: Array, slot: Array,
+    offsets: Array, ptr: Array, pair_ptr: Array, number: Array, row: int, pair: bool, reach: int,
+    first: Array, second: Array, slot: Array,
 ) -> None:  # fmt: skip
-    """Token by token: the numbers of the labels read (marks first, then labels) and the slot that weights the feature;
-    -1 where both cells lie outside the sentence.  number [n] is that of the label in each slot, -1: unknown."""
+    """Token by token: the numbers of the labels read (marks first, then labels) and the slot that
+    weights the feature; -1 where both cells lie outside the sentence.  number [n] is that of the
+    label in each slot, -1: unknown."""
     here = _cells(offsets, ptr, row, reach)
     after = _cells(offsets, ptr, row + 1, reach) if pair else here
     sizes = here.size * after.size if pair else here.size
@@ -373,22 +425,26 @@ def alternatives(
         next_slot = read(after, k, second)
         both = np.flatnonzero((slot >= 0) & (next_slot >= 0))
         of_pairs = np.repeat(
-            pair_ptr[np.clip(np.arange(offsets[0], offsets[-1]) + row + 1, 0, len(pair_ptr) - 1)], sizes
+            pair_ptr[np.clip(np.arange(offsets[0], offsets[-1]) + row + 1, 0, len(pair_ptr) - 1)],
+            sizes,
         )
         slot[:] = np.where(slot < 0, next_slot, slot)
         slot[both] = of_pairs[both] + turn[both]
 
 
 def merge_features(
-    base_ptr: Array, base_feature: Array, ptr: Array, feature: Array, slot: Array, constant: int, out_ptr: Array,
-    out_feature: Array, out_slot: Array,
+    base_ptr: Array, base_feature: Array, ptr: Array, feature: Array, slot: Array, constant: int,
+    out_ptr: Array, out_feature: Array, out_slot: Array,
 ) -> None:  # fmt: skip
-    """The features of each token itself, then those that the layer below gives it; the former have the slots
-    `constant`, `constant` + 1, ..., or -1 where that is negative."""
+    """The features of each token itself, then those that the layer below gives it; the former have
+    the slots `constant`, `constant` + 1, ..., or -1 where that is negative."""
     known = feature >= 0
     n_known = np.diff(np.concatenate([[0], np.cumsum(known)])[ptr])
     n_base = np.diff(base_ptr)
     np.cumsum(n_base + n_known, out=out_ptr[1:])
     base, above = ranges(out_ptr[:-1], n_base), ranges(out_ptr[:-1] + n_base, n_known)
     out_feature[base], out_feature[above] = base_feature, feature[known]
-    out_slot[base], out_slot[above] = constant + np.arange(len(base)) if constant >= 0 else -1, slot[known]
+    out_slot[base], out_slot[above] = (
+        constant + np.arange(len(base)) if constant >= 0 else -1,
+        slot[known],
+    )

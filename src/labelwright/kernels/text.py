@@ -1,4 +1,5 @@
-"""The byte scanner: one pass over a file of columns splits lines, ends sentences and interns every value."""
+"""The byte scanner: one pass over a file of columns splits lines, ends sentences and interns every
+value."""
 
 from typing import NamedTuple
 
@@ -12,7 +13,8 @@ NEWLINE, RETURN, TAB, SPACE, HASH, MINUS, DOT = 10, 13, 9, 32, 35, 45, 46
 DOCSTART = np.frombuffer(b"-DOCSTART-", dtype=np.uint8)
 NEWDOC = np.frombuffer(b"# newdoc", dtype=np.uint8)
 
-# Fields of one row of `entries`: where a distinct value first occurs, its length, its column, its code there, its hash.
+# Fields of one row of `entries`: where a distinct value first occurs, its length, its column, its
+# code there, its hash.
 START, SIZE, COLUMN, CODE, KEY = 0, 1, 2, 3, 4
 
 
@@ -53,7 +55,8 @@ def begins(text, a, b, prefix):
 
 @kernel
 def slot_of(text, f, g, column, key, slots, entries):
-    """Find the slot of value f..g of a column by linear probing: the one that holds it, or the first free one."""
+    """Find the slot of value f..g of a column by linear probing: the one that holds it, or the
+    first free one."""
     s = first_slot(key, len(slots) - 1)
     while slots[s] >= 0:
         e = slots[s]
@@ -101,36 +104,55 @@ class Scanned(NamedTuple):
     got: int  # its number of columns
 
 
-def scan(text: np.ndarray, begin: int, n_columns: int, tabs: bool, conllu: bool, edited: int) -> Scanned:
-    """Scan text [B] from `begin` on: columns are separated by tabs, or by spaces and tabs; blank lines end
-    sentences."""
+def scan(
+    text: np.ndarray, begin: int, n_columns: int, tabs: bool, conllu: bool, edited: int
+) -> Scanned:
+    """Scan text [B] from `begin` on: columns are separated by tabs, or by spaces and tabs; blank
+    lines end sentences."""
     lines = int(np.count_nonzero(text == NEWLINE))
-    rows = 1 + min(lines, (len(text) + 1) // (2 * n_columns))  # each value has a separator; the last line may be short
+    # each value has a separator; the last line may be short
+    rows = 1 + min(lines, (len(text) + 1) // (2 * n_columns))
     most_marks = 1 + min(lines, len(text) // len(NEWDOC))
     codes = np.empty((n_columns, rows), np.int32)
-    starts, ends, offsets = np.empty(rows, np.int64), np.empty(rows, np.int64), np.zeros(rows + 1, np.int64)
+    starts, ends, offsets = (
+        np.empty(rows, np.int64),
+        np.empty(rows, np.int64),
+        np.zeros(rows + 1, np.int64),
+    )
     marks, documents = np.empty(most_marks, np.int64), np.empty(most_marks, np.int64)
     values = (1 << 12) if compiled() else rows * n_columns  # NumPy scans all lines at once
     slots, entries = np.full(1 << 13, -1, np.int64), np.empty((values + n_columns, 5), np.int64)
     distinct = np.zeros(n_columns, np.int64)
     state = np.array([begin, 0, 0, 0, 0, 0, -1, 0, BASE], np.int64)
     places = (offsets, marks, documents)
-    while scan_lines(text, tabs, conllu, edited, codes, starts, ends, places, slots, entries, distinct, state):
+    while scan_lines(
+        text, tabs, conllu, edited, codes, starts, ends, places, slots, entries, distinct, state
+    ):
         slots, entries = grown(slots, entries, int(state[5]))
     _, t, n, m, d, v, fail, got, _ = state.tolist()
     return Scanned(
-        codes[:, :t], starts[:t], ends[:t], offsets[: n + 1], marks[:m], documents[:d], entries[:v], fail, got
+        codes[:, :t],
+        starts[:t],
+        ends[:t],
+        offsets[: n + 1],
+        marks[:m],
+        documents[:d],
+        entries[:v],
+        fail,
+        got,
     )
 
 
 @kernel
-def scan_lines(text, tabs, conllu, edited, codes, starts, ends, places, slots, entries, distinct, state):
-    """Scan lines until the text ends (returns False) or the table of values may overflow (returns True: enlarge
-    it and call again).
+def scan_lines(
+    text, tabs, conllu, edited, codes, starts, ends, places, slots, entries, distinct, state
+):
+    """Scan lines until the text ends (returns False) or the table of values may overflow (returns
+    True: enlarge it and call again).
 
-    The table is never replaced in here: a variable that holds one array after another costs a reference count at
-    every use.  state: place in the text, tokens, sentences, marks, documents, values, failed line, its columns, and
-    the base of hashes.
+    The table is never replaced in here: a variable that holds one array after another costs a
+    reference count at every use.  state: place in the text, tokens, sentences, marks, documents,
+    values, failed line, its columns, and the base of hashes.
     """
     offsets, marks, documents = places
     n_columns = len(codes)
@@ -199,7 +221,16 @@ def scan_lines(text, tabs, conllu, edited, codes, starts, ends, places, slots, e
     if a >= len(text) and t > offsets[n]:
         n += 1
         offsets[n] = t
-    state[0], state[1], state[2], state[3], state[4], state[5], state[6], state[7] = a, t, n, m, d, v, fail, got
+    state[0], state[1], state[2], state[3], state[4], state[5], state[6], state[7] = (
+        a,
+        t,
+        n,
+        m,
+        d,
+        v,
+        fail,
+        got,
+    )
     return a < len(text)
 
 

@@ -1,7 +1,8 @@
 """Best paths over scores in tiles (scoring.tiles), and best paths under the gold labels.
 
-The row of a token has a number for every state, then for every pair and, of order 2, for every triple of states.  `n`
-is how many labels before the token count: 0 for states, 1 for pairs, 2 for triples.
+The row of a token has a number for every state, then for every pair and, of order 2, for every
+triple of states.  `n` is how many labels before the token count: 0 for states, 1 for pairs, 2 for
+triples.
 """
 
 from typing import NamedTuple
@@ -12,7 +13,8 @@ from labelwright.kernels import inlined_kernel, kernel, max_kernel, unsigned
 from labelwright.kernels.common import find
 
 KEPT = 16  # the best score so far is subtracted from all after so many tokens
-PAD = 8  # rows and columns of a matrix of transitions are multiples of this: loops over them need no rest
+# rows and columns of a matrix of transitions are multiples of this: loops over them need no rest
+PAD = 8
 
 
 class RowPart(NamedTuple):
@@ -49,17 +51,20 @@ class Transitions(NamedTuple):
     """The scores of plain transitions, kept up to date; minus infinity where they are forbidden."""
 
     plain: np.ndarray  # [row] float32
-    matrix: np.ndarray  # [S, S] float32  as a matrix, filled up to a multiple of PAD; [0, 0]: not used
+    # [S, S] float32  as a matrix, filled up to a multiple of PAD; [0, 0]: not used
+    matrix: np.ndarray
 
 
 class PathScratch(NamedTuple):
     """What the search for best paths writes, sentence by sentence."""
 
-    rows: np.ndarray  # [1, row] float32  the scores of one token; with a matrix those of all [longest, states]
+    # [1, row] float32  the scores of one token; with a matrix those of all [longest, states]
+    rows: np.ndarray
     rest: np.ndarray  # [longest]  the first feature of each token that is not dense
     first: np.ndarray  # [S] float32  the scores of the states of the first token
     repeated: np.ndarray  # [Q * repeat] float32
-    deltas: np.ndarray  # [longest, Q] float32  best scores up to each node; with a matrix, as wide as that
+    # [longest, Q] float32  best scores up to each node; with a matrix, as wide as that
+    deltas: np.ndarray
     back: np.ndarray  # [longest, Q] int32  the nodes they come from
 
 
@@ -82,16 +87,21 @@ def plain_scores(tiles, weights):
 
 @kernel
 def matrix_of(tiles, plain):
-    """The scores of plain transitions between states [S, S], minus infinity where they are forbidden, rows and columns
-    filled up with it to a multiple of PAD; [0, 0] where pairs have features, and of order 2."""
+    """The scores of plain transitions between states [S, S], minus infinity where they are
+    forbidden, rows and columns filled up with it to a multiple of PAD; [0, 0] where pairs have
+    features, and of order 2."""
     if tiles.order > 1 or tiles.featured[1]:
         return np.empty((0, 0), np.float32)
     S = padded(tiles.label_of.shape[0])
     matrix = np.full((S, S), -np.inf, np.float32)
     for k in range(tiles.steps.shape[0]):
         source, target, at, R, U = (
-            tiles.steps[k, 0], tiles.steps[k, 1], tiles.steps[k, 2], tiles.steps[k, 3], tiles.steps[k, 5],
-        )  # fmt: skip
+            tiles.steps[k, 0],
+            tiles.steps[k, 1],
+            tiles.steps[k, 2],
+            tiles.steps[k, 3],
+            tiles.steps[k, 5],
+        )
         for r in range(R):
             for u in range(U):
                 matrix[source + r, target + u] = plain[at + r * U + u]
@@ -114,8 +124,8 @@ def make_scratch(tiles, longest):
 
 @inlined_kernel
 def _add_dense(weights, feature, i, end, sparse, place, step, rows, t, begin):
-    """Add the weights of dense features, all of value 1, to rows[t, begin:begin+step]: those of feature[i:end] that are
-    below `sparse`.  Returns the place of the first other.
+    """Add the weights of dense features, all of value 1, to rows[t, begin:begin+step]: those of
+    feature[i:end] that are below `sparse`.  Returns the place of the first other.
 
     Eight at a time: the row is read and written less often."""
     width, begin = unsigned(step), unsigned(begin)
@@ -139,7 +149,8 @@ def _add_dense(weights, feature, i, end, sparse, place, step, rows, t, begin):
 
 @inlined_kernel
 def _add_sparse(weights, feature, i, end, weights_of, gram, rows, t, shift):
-    """Add the weights of feature[i:end], none of them dense and all of value 1, to rows[t]; gram k is at k + shift."""
+    """Add the weights of feature[i:end], none of them dense and all of value 1, to rows[t]; gram k
+    is at k + shift."""
     while i < end:
         f = unsigned(feature[i])
         e, many, a = weights_of[f, 0], weights_of[f, 1], unsigned(weights_of[f, 2])
@@ -157,9 +168,17 @@ def _score_merged(weights, features, part, begin, rows, rest):
     """As `_score`, where every label has one state and all values are 1; rest [T] is scratch.
 
     Short loops that do one thing each: the processor waits for several weights at a time."""
-    ptr, feature, weights_of, gram = features.ptr[part.n], features.feature, features.weights_of, features.gram
+    ptr, feature, weights_of, gram = (
+        features.ptr[part.n],
+        features.feature,
+        features.weights_of,
+        features.gram,
+    )
     shift, first, width = part.shift, part.begin, part.width
-    sparse, place = features.dense[part.n, 1], features.dense[part.n, 2] - features.dense[part.n, 0] * part.width
+    sparse, place = (
+        features.dense[part.n, 1],
+        features.dense[part.n, 2] - features.dense[part.n, 0] * part.width,
+    )
     T = unsigned(rows.shape[0])
     for t in range(T):
         i, end = ptr[begin + t], ptr[begin + t + 1]
@@ -172,8 +191,9 @@ def _score_merged(weights, features, part, begin, rows, rest):
 def _score(weights, features, place, size, part, begin, rows, rest):
     """Add the weights of the features of the tokens from `begin` on to their part of each row.
 
-    Dense features add to the whole part.  With one state per label, gram k is at k + shift.  All rows of a sentence are
-    filled by one call: at every token, taking arrays out of tuples would cost as much as the work."""
+    Dense features add to the whole part.  With one state per label, gram k is at k + shift.  All
+    rows of a sentence are filled by one call: at every token, taking arrays out of tuples would
+    cost as much as the work."""
     if part.merged and features.value.shape[0] == 0:
         _score_merged(weights, features, part, begin, rows, rest)
         return
@@ -208,9 +228,13 @@ def _score(weights, features, place, size, part, begin, rows, rest):
 
 @inlined_kernel
 def find_cell(weights_of, gram, learns, size, f, k, column):
-    """Where the weights of feature f and gram k, whose tile has this column in its part of a row, begin; -1: it has
-    none."""
-    begin, n_grams, a = np.int64(weights_of[f, 0]), np.int64(weights_of[f, 1]), np.int64(weights_of[f, 2])
+    """Where the weights of feature f and gram k, whose tile has this column in its part of a row,
+    begin; -1: it has none."""
+    begin, n_grams, a = (
+        np.int64(weights_of[f, 0]),
+        np.int64(weights_of[f, 1]),
+        np.int64(weights_of[f, 2]),
+    )
     if a < 0:
         return column - 1 - a if learns[column - 1 - a] else np.int64(-1)
     if n_grams == 1:
@@ -275,7 +299,8 @@ def _wide_step_and_back(repeated, deltas, t, row, step, back):
 
 @kernel
 def _came_from(deltas, t, row, steps, q):
-    """The node from which the best path to node q comes, where the row is the same for all tokens."""
+    """The node from which the best path to node q comes, where the row is the same for all
+    tokens."""
     best, node = np.float32(-np.inf), np.int64(0)
     for k in range(steps.shape[0]):
         R, M, U = steps[k, 3], steps[k, 4], steps[k, 5]
@@ -291,7 +316,8 @@ def _came_from(deltas, t, row, steps, q):
 
 @inlined_kernel
 def _lower(deltas):
-    """Subtract the largest number from all, unless that is minus infinity: small numbers keep their digits."""
+    """Subtract the largest number from all, unless that is minus infinity: small numbers keep their
+    digits."""
     top = deltas.max()
     if top > -np.inf:
         for q in range(deltas.shape[0]):
@@ -302,7 +328,8 @@ def _lower(deltas):
 def _matrix_steps(deltas, matrix, rows):
     """delta_t(s) = row_t(s) + max_r delta_{t-1}(r) + matrix(r, s) for all tokens after the first.
 
-    One long loop for eight states r each: tiles of a few latent states take ten times as long (40 labels of four)."""
+    One long loop for eight states r each: tiles of a few latent states take ten times as long (40
+    labels of four)."""
     S, one = unsigned(matrix.shape[0]), unsigned(1)
     for t in range(one, unsigned(rows.shape[0])):
         for s in range(S):
@@ -311,11 +338,25 @@ def _matrix_steps(deltas, matrix, rows):
         while i < S:
             j, k, m = i + one, i + unsigned(2), i + unsigned(3)
             n, o, p, q = i + unsigned(4), i + unsigned(5), i + unsigned(6), i + unsigned(7)
-            a, b, c, d = deltas[t - one, i], deltas[t - one, j], deltas[t - one, k], deltas[t - one, m]
-            e, f, g, h = deltas[t - one, n], deltas[t - one, o], deltas[t - one, p], deltas[t - one, q]
+            a, b, c, d = (
+                deltas[t - one, i],
+                deltas[t - one, j],
+                deltas[t - one, k],
+                deltas[t - one, m],
+            )
+            e, f, g, h = (
+                deltas[t - one, n],
+                deltas[t - one, o],
+                deltas[t - one, p],
+                deltas[t - one, q],
+            )
             for s in range(S):
-                low = max(max(a + matrix[i, s], b + matrix[j, s]), max(c + matrix[k, s], d + matrix[m, s]))
-                high = max(max(e + matrix[n, s], f + matrix[o, s]), max(g + matrix[p, s], h + matrix[q, s]))
+                low = max(
+                    max(a + matrix[i, s], b + matrix[j, s]), max(c + matrix[k, s], d + matrix[m, s])
+                )
+                high = max(
+                    max(e + matrix[n, s], f + matrix[o, s]), max(g + matrix[p, s], h + matrix[q, s])
+                )
                 deltas[t, s] = max(deltas[t, s], max(low, high))
             i += unsigned(PAD)
         for s in range(S):
@@ -326,7 +367,8 @@ def _matrix_steps(deltas, matrix, rows):
 
 @kernel
 def _trace_matrix(deltas, matrix, path):
-    """As `_trace`, where a matrix has the scores of all transitions; of equal ones the first state wins."""
+    """As `_trace`, where a matrix has the scores of all transitions; of equal ones the first state
+    wins."""
     T, S = path.shape[0], matrix.shape[0]
     s = np.int64(np.argmax(deltas[T - 1]))
     path[T - 1] = s
@@ -350,7 +392,11 @@ def _trace(deltas, arcs, back, nodes, order, by_token, path):
         path[t] = state[q]
         path[t - 1] = before[q]
         if t >= order:
-            q = np.int64(back[t, q] + middle[q]) if by_token else _came_from(deltas, t, arcs, steps, q)
+            q = (
+                np.int64(back[t, q] + middle[q])
+                if by_token
+                else _came_from(deltas, t, arcs, steps, q)
+            )
     if order == 1:
         path[0] = q
 
@@ -364,14 +410,16 @@ def right_label(allowed, y, label, tiles):
 
 @inlined_kernel
 def _limit(tiles, gold, allowed, margin, rows, begin):
-    """Add the margin of wrong labels (minus infinity: they are forbidden) to the rows of the tokens from `begin` on,
-    and at the last token what forbids states there."""
+    """Add the margin of wrong labels (minus infinity: they are forbidden) to the rows of the tokens
+    from `begin` on, and at the last token what forbids states there."""
     label_of, end = tiles.label_of, tiles.end
     if margin != 0:
         for t in range(rows.shape[0]):
             y = gold[begin + t]
             for s in range(label_of.shape[0]):
-                rows[t, s] += np.float32(0) if right_label(allowed, y, label_of[s], tiles) else margin
+                rows[t, s] += (
+                    np.float32(0) if right_label(allowed, y, label_of[s], tiles) else margin
+                )
     if begin + rows.shape[0] == gold.shape[0]:
         for s in range(label_of.shape[0]):
             rows[-1, s] += end[s]
@@ -398,11 +446,17 @@ def _matrix_path(weights, matrix, tiles, features, begin, gold, allowed, margin,
 def _tile_path(weights, plain, tiles, features, begin, gold, allowed, margin, scratch, path):
     """As `best_path`, where pairs have features or the order is 2.
 
-    Arrays are taken out of their tuples once: at every token that would cost as much as the work."""
+    Arrays are taken out of their tuples once: at every token that would cost as much as the
+    work."""
     T, S, Q, order = gold.shape[0], tiles.label_of.shape[0], tiles.state.shape[0], tiles.order
     row, first, deltas = scratch.rows[0], scratch.first, scratch.deltas
     repeated, back, state, before = scratch.repeated, scratch.back, tiles.state, tiles.before
-    featured, row_begin, width, gram_begin = tiles.featured, tiles.row_begin, tiles.width, tiles.gram_begin
+    featured, row_begin, width, gram_begin = (
+        tiles.featured,
+        tiles.row_begin,
+        tiles.width,
+        tiles.gram_begin,
+    )
     steps = tiles.steps
     place, size, merged, repeat = tiles.place, tiles.size, tiles.merged, tiles.repeat
     by_token, pair = featured[order], row_begin[1]
@@ -414,7 +468,9 @@ def _tile_path(weights, plain, tiles, features, begin, gold, allowed, margin, sc
                 for i in range(row_begin[n], row_begin[n + 1]):
                     row[i] = plain[i]
                 part = RowPart(n, row_begin[n], width[n], merged, row_begin[n] - gram_begin[n])
-                _score(weights, features, place, size, part, begin + t, scratch.rows[:1], scratch.rest)
+                _score(
+                    weights, features, place, size, part, begin + t, scratch.rows[:1], scratch.rest
+                )
         _limit(tiles, gold, allowed, margin, scratch.rows[:1], t)
         if t == 0:
             for s in range(S):
@@ -432,7 +488,9 @@ def _tile_path(weights, plain, tiles, features, begin, gold, allowed, margin, sc
                     for u in range(repeat):
                         repeated[q * repeat + u] = deltas[t - 1, q]
             for k in range(steps.shape[0]):
-                step = Step(steps[k, 0], steps[k, 1], steps[k, 2], steps[k, 3], steps[k, 4], steps[k, 5])
+                step = Step(
+                    steps[k, 0], steps[k, 1], steps[k, 2], steps[k, 3], steps[k, 4], steps[k, 5]
+                )
                 if by_token and repeat > 0:
                     _wide_step_and_back(repeated, deltas, t, arcs, step, back)
                 elif by_token:
@@ -457,15 +515,29 @@ def _tile_path(weights, plain, tiles, features, begin, gold, allowed, margin, sc
 def best_path(weights, transitions, tiles, features, begin, gold, allowed, margin, scratch, path):
     """Fill path [T] with the states of the best path; wrong labels get `margin` on top."""
     if transitions.matrix.shape[0] > 0:
-        _matrix_path(weights, transitions.matrix, tiles, features, begin, gold, allowed, margin, scratch, path)
+        _matrix_path(
+            weights,
+            transitions.matrix,
+            tiles,
+            features,
+            begin,
+            gold,
+            allowed,
+            margin,
+            scratch,
+            path,
+        )
     else:
-        _tile_path(weights, transitions.plain, tiles, features, begin, gold, allowed, margin, scratch, path)
+        _tile_path(
+            weights, transitions.plain, tiles, features, begin, gold, allowed, margin, scratch, path
+        )
 
 
 @kernel
 def _gold_rows(weights, tiles, features, begin, t, gold, plain, rows, sizes):
-    """Fill rows [3, most^3] with the scores of the states, pairs and triples of the gold labels at token t, and sizes
-    [3] with the numbers of states of that label, the one before, and the one before that."""
+    """Fill rows [3, most^3] with the scores of the states, pairs and triples of the gold labels at
+    token t, and sizes [3] with the numbers of states of that label, the one before, and the one
+    before that."""
     L, size_of = tiles.first.shape[0] - 1, tiles.size
     weights_of, entries, learns = features.weights_of, features.gram, features.learns
     k, power = np.int64(0), 1
@@ -481,7 +553,9 @@ def _gold_rows(weights, tiles, features, begin, t, gold, plain, rows, sizes):
         if tiles.featured[n]:
             for i in range(features.ptr[n, begin + t], features.ptr[n, begin + t + 1]):
                 v = features.value[i] if features.value.shape[0] > 0 else np.float32(1)
-                c = find_cell(weights_of, entries, learns, size_of, features.feature[i], gram, column)
+                c = find_cell(
+                    weights_of, entries, learns, size_of, features.feature[i], gram, column
+                )
                 if c >= 0:
                     for j in range(size):
                         rows[n, j] += v * weights[c + j]

@@ -1,4 +1,5 @@
-"""Distances of values: what two codes of a column differ by, and tables of a value's distances from all codes.
+"""Distances of values: what two codes of a column differ by, and tables of a value's distances from
+all codes.
 
 F columns, K codes of all columns together (those of column i are first[i]:first[i+1]), C classes.
 """
@@ -19,17 +20,21 @@ FARTHEST = 1e30  # the largest difference of numbers, in ranges: float32 holds i
 
 
 class Distances(NamedTuple):
-    """What the distances of values are computed from; model files name their tensors after these fields."""
+    """What the distances of values are computed from; model files name their tensors after these
+    fields."""
 
     kind: Any  # [F] int64  OVERLAP, ...
     weight: Any  # [F] float64
-    scaled: Any  # [F] float64  the same by a power of two, so that the largest is between 1 and 2: float32 holds them
+    # [F] float64  the same by a power of two, so that the largest is between 1 and 2: float32 holds
+    # them
+    scaled: Any
     first: Any  # [F+1] int64
     fixed: Any  # [F] int64  the order in which columns are summed
     ptr: Any  # [K+1] int64  P(class | code): the classes of a code ...
     classes: Any  # [E] int32
     share: Any  # [E] float64
-    turned_ptr: Any  # [F*C+1] int64  ... and transposed: the codes of column i that have class c, at i*C + c
+    # [F*C+1] int64  ... and transposed: the codes of column i that have class c, at i*C + c
+    turned_ptr: Any
     turned_code: Any  # [E] int32
     turned_share: Any  # [E] float64
     rare: Any  # [K] bool  too rare for a distribution: differs by 1 from everything else
@@ -40,7 +45,8 @@ class Distances(NamedTuple):
 
 
 class Tables(NamedTuple):
-    """Tables of the weighted distances from one value to all codes of its column, made once for several queries."""
+    """Tables of the weighted distances from one value to all codes of its column, made once for
+    several queries."""
 
     number: Any  # [K] int64  which table is that of a code; -1: it has none
     base: Any  # [tables] int64  where it begins
@@ -52,7 +58,8 @@ class Tables(NamedTuple):
 
 @kernel
 def common_share(kind, p, q):
-    """What a class that both distributions have subtracts from 1, the distance of disjoint distributions."""
+    """What a class that both distributions have subtracts from 1, the distance of disjoint
+    distributions."""
     if kind == MVDM:  # sum |p - q| / 2
         return np.minimum(p, q)
     if kind == JEFFREY:  # sum (p - q) log2(p / q) / 2, and |p - q| / 2 where one of them is 0
@@ -71,7 +78,8 @@ def _half(kind, p, q):
 
 @literal_kernel
 def value_distance(d, i, code, number, other):
-    """The distance of a code of column i (negative: unknown), or of a number, from another code, in double."""
+    """The distance of a code of column i (negative: unknown), or of a number, from another code, in
+    double."""
     kind, first = d.kind[i], d.first[i]
     if kind == NUMERIC:
         apart = abs(number - d.number[first + other])
@@ -89,8 +97,8 @@ def value_distance(d, i, code, number, other):
 
 @literal_kernel
 def _by_classes(d, i, code, other):
-    """The difference of the class distributions of two codes of column i, summed in the order of classes (divergences:
-    each half by itself)."""
+    """The difference of the class distributions of two codes of column i, summed in the order of
+    classes (divergences: each half by itself)."""
     kind, first = d.kind[i], d.first[i]
     if d.rare[first + code] or d.rare[first + other]:
         return 1.0
@@ -124,12 +132,17 @@ def fill_pairs(d, i, pairs):
 def numeric_distances(d, i, number, codes):
     """The distances of a number from codes of column i."""
     apart = np.abs(number - d.number[d.first[i] + codes])
-    return np.minimum(apart / d.width[i], FARTHEST) if d.width[i] > 0.0 else (apart > 0.0).astype(np.float64)
+    return (
+        np.minimum(apart / d.width[i], FARTHEST)
+        if d.width[i] > 0.0
+        else (apart > 0.0).astype(np.float64)
+    )
 
 
 @kernel
 def fill(d, i, code, number, table, base, wide):
-    """Write the weighted distances of a query's value from all codes of column i: table[base:base + codes]."""
+    """Write the weighted distances of a query's value from all codes of column i: table[base:base +
+    codes]."""
     kind, weight, first = d.kind[i], d.scaled[i], d.first[i]
     n = d.first[i + 1] - first
     if kind == NUMERIC or (code >= 0 and d.pair_base[i] >= 0):
@@ -171,7 +184,9 @@ def _(d, i, code, number, table, base, wide):
         for j in range(d.ptr[first + code], d.ptr[first + code + 1]):
             at = i * n_classes + d.classes[j]
             here = slice(d.turned_ptr[at], d.turned_ptr[at + 1])
-            apart[d.turned_code[here]] -= common_share.function(kind, d.share[j], d.turned_share[here])
+            apart[d.turned_code[here]] -= common_share.function(
+                kind, d.share[j], d.turned_share[here]
+            )
         out[:] = weight * np.where(d.rare[first : first + n], 1.0, np.maximum(0.0, apart))
     if kind != NUMERIC and code >= 0:
         out[code] = 0.0
@@ -210,13 +225,17 @@ def store_tables(d, columns, codes, tables, begin, end):
         )
 
 
-# -- weights of columns -----------------------------------------------------------------------------------------------
+# -- weights of columns ----------------------------------------------------------------------------
 
 
-def chi_squared(value: Array, cls: Array, often: Array, values: Array, classes: Array, n: float) -> float:
-    """The sum of (O - E)^2 / E over all cells, zeros too, value by value: one rounding after the other as in TiMBL.
+def chi_squared(
+    value: Array, cls: Array, often: Array, values: Array, classes: Array, n: float
+) -> float:
+    """The sum of (O - E)^2 / E over all cells, zeros too, value by value: one rounding after the
+    other as in TiMBL.
 
-    The cells that are not zero are value, cls, often [E], in the order of values [V] and then of classes [C]."""
+    The cells that are not zero are value, cls, often [E], in the order of values [V] and then of
+    classes [C]."""
     total = 0.0
     step = max(1, CELLS // max(1, len(classes)))
     for first in range(0, len(values), step):

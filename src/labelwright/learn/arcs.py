@@ -1,5 +1,5 @@
-"""Expected minus observed counts of the arcs of graphs: what training a LatticeCRF makes of their scores, and what it
-shares with a SemiCRF."""
+"""Expected minus observed counts of the arcs of graphs: what training a LatticeCRF makes of their
+scores, and what it shares with a SemiCRF."""
 
 from typing import Any
 
@@ -17,17 +17,21 @@ from labelwright.structures.feature_lattice import ArcGraphs
 from labelwright.structures.passing import Candidates
 
 Array = NDArray[Any]
-ROW_WIDTH = 8  # of the row of an arc, which has one score: above learn.rows.DENSE, so that no weight gets a row
+# of the row of an arc, which has one score: above learn.rows.DENSE, so that no weight gets a row
+ROW_WIDTH = 8
 
 
 class GraphExpectations:
     """What all models share whose sentences are graphs: rows as they come, and plain transitions.
 
-    starts : where the rows of each sentence begin [N+1], for each kind of rows; "state" comes first"""
+    starts : where the rows of each sentence begin [N+1], for each kind of rows; "state" comes
+        first"""
 
     kept_numbers = 0  # `passed` keeps nothing for the backward function
 
-    def __init__(self, assembly: Any, starts: dict[str, Array], candidates: Candidates | None = None):
+    def __init__(
+        self, assembly: Any, starts: dict[str, Array], candidates: Candidates | None = None
+    ):
         self.assembly, self.starts, self.candidates = assembly, starts, candidates
         self.offsets = starts["state"]
 
@@ -43,11 +47,14 @@ class GraphExpectations:
             batches = []
             for a, b in sentence_ranges(self.offsets[begin : end + 1], tokens):
                 rows = {
-                    name: slice(*(x[[begin + a, begin + b]] - x[begin]).tolist()) for name, x in self.starts.items()
+                    name: slice(*(x[[begin + a, begin + b]] - x[begin]).tolist())
+                    for name, x in self.starts.items()
                 }
                 batches.append(Batch(number, rows, self.offsets[begin + a : begin + b + 1]))
                 number += 1
-            shards.append(Shard(len(shards), *pieces_of(self.starts, begin, end, self.offsets), batches))
+            shards.append(
+                Shard(len(shards), *pieces_of(self.starts, begin, end, self.offsets), batches)
+            )
         return shards
 
     def transitions(self, weights: Array) -> Plain:
@@ -63,7 +70,8 @@ class GraphExpectations:
 
 
 class ArcAssembly:
-    """Where the scores of arcs and of pairs of labels come from: an arc has a row with one score."""
+    """Where the scores of arcs and of pairs of labels come from: an arc has a row with one
+    score."""
 
     def __init__(self, parameters: Parameters):
         n, self.n_labels = len(parameters.cells["state"].column), parameters.n_states
@@ -90,7 +98,8 @@ class ArcExpectations(GraphExpectations):
 
     gold : which arcs of the graphs [E] are on the true paths
     offsets : [N+1]  arcs of each lattice
-    candidates : a slot for each arc of a lattice, where their probabilities are passed to a layer above
+    candidates : a slot for each arc of a lattice, where their probabilities are passed to a layer
+        above
     weights : [N]  of lattices, by which their losses are multiplied; 1 where there are none"""
 
     def __init__(
@@ -117,13 +126,21 @@ class ArcExpectations(GraphExpectations):
         d_passed: Array | None = None,
         state: None = None,
     ) -> Counts:
-        """Replace the scores of a batch by counts, `share` times; d_passed has derivatives of the losses of higher
-        layers by the probabilities of arcs, and adds what the scores do to them."""
-        loss, counts, first, begin = 0.0, list[Array](), int(np.searchsorted(self.offsets, batch.data[0])), 0
+        """Replace the scores of a batch by counts, `share` times; d_passed has derivatives of the
+        losses of higher layers by the probabilities of arcs, and adds what the scores do to
+        them."""
+        loss, counts, first, begin = (
+            0.0,
+            list[Array](),
+            int(np.searchsorted(self.offsets, batch.data[0])),
+            0,
+        )
         part, scores = self._scores(rows, transitions, batch)
         arc, gold = self.graphs.arc[part], self.gold[part]
         gains = None if d_passed is None else np.append(d_passed, 0.0)[arc]
-        for graph, weight in zip(self.dags[first:], self.weights[first : first + len(batch.data) - 1], strict=False):
+        for graph, weight in zip(
+            self.dags[first:], self.weights[first : first + len(batch.data) - 1], strict=False
+        ):
             here = slice(begin, begin := begin + len(graph.source))
             sums = dag.sums_of(graph, scores[here])
             loss += share * weight * (sums.log_z - float(scores[here][gold[here]].sum()))
@@ -136,10 +153,14 @@ class ArcExpectations(GraphExpectations):
         every, is_pair = np.concatenate(counts), arc < 0
         rows["state"][:] = 0.0
         rows["state"][arc[~is_pair] - batch.data[0], 0] = every[~is_pair]
-        of_pairs = np.bincount(self.graphs.pair[part][is_pair], every[is_pair], len(transitions.arc))
+        of_pairs = np.bincount(
+            self.graphs.pair[part][is_pair], every[is_pair], len(transitions.arc)
+        )
         return Counts(loss, np.empty(0), of_pairs)
 
-    def passed(self, rows: Rows, transitions: Plain, batch: Batch, again: Any, passed: Array) -> None:
+    def passed(
+        self, rows: Rows, transitions: Plain, batch: Batch, again: Any, passed: Array
+    ) -> None:
         """Fill the slots of a batch with the probabilities of its arcs."""
         first, begin = int(np.searchsorted(self.offsets, batch.data[0])), 0
         part, scores = self._scores(rows, transitions, batch)
@@ -154,4 +175,6 @@ class ArcExpectations(GraphExpectations):
         part = slice(*self.graphs.ptr[[first, first + len(batch.data) - 1]].tolist())
         arc, pair = self.graphs.arc[part], self.graphs.pair[part]
         of_arcs = rows["state"][:, 0].astype(np.float64)
-        return part, np.where(arc < 0, transitions.arc[pair], of_arcs[np.where(arc < 0, 0, arc - batch.data[0])])
+        return part, np.where(
+            arc < 0, transitions.arc[pair], of_arcs[np.where(arc < 0, 0, arc - batch.data[0])]
+        )

@@ -1,8 +1,9 @@
-"""How training data are cut into pieces of work: shards, whose rows are in memory together, and batches; and batches of
-chains in time order, with what is said of their labels and what they pass to a layer above.
+"""How training data are cut into pieces of work: shards, whose rows are in memory together, and
+batches; and batches of chains in time order, with what is said of their labels and what they pass
+to a layer above.
 
-A layer passes slots of labels and of pairs of labels (Candidates).  Of first order a pair of labels is some arcs, of
-second order some nodes: its *members*."""
+A layer passes slots of labels and of pairs of labels (Candidates).  Of first order a pair of labels
+is some arcs, of second order some nodes: its *members*."""
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -55,10 +56,14 @@ class Shard(NamedTuple):
 def pieces_of(
     starts: dict[str, Array], begin: int, end: int, offsets: Array
 ) -> tuple[dict[str, tuple[int, int]], list[dict[str, tuple[int, int]]]]:
-    """The rows of sentences begin:end, and the same in pieces; sentence n has the rows starts[name][n:n+2]."""
+    """The rows of sentences begin:end, and the same in pieces; sentence n has the rows
+    starts[name][n:n+2]."""
     tokens = max(1, int(offsets[end] - offsets[begin]) // PIECES)
     cuts = [(begin + a, begin + b) for a, b in sentence_ranges(offsets[begin : end + 1], tokens)]
-    made = [{name: (int(x[a]), int(x[b])) for name, x in starts.items()} for a, b in [(begin, end), *cuts]]
+    made = [
+        {name: (int(x[a]), int(x[b])) for name, x in starts.items()}
+        for a, b in [(begin, end), *cuts]
+    ]
     return made[0], made[1:]
 
 
@@ -81,8 +86,8 @@ class PairMembers:
 
 
 class BatchSlots(NamedTuple):
-    """The slots of the sentences of a batch, by rows in time order; a pair of labels with several members has as many
-    entries, one behind the other."""
+    """The slots of the sentences of a batch, by rows in time order; a pair of labels with several
+    members has as many entries, one behind the other."""
 
     row: Array  # [n]  row of each label
     label: Array  # [n]
@@ -96,14 +101,22 @@ class BatchSlots(NamedTuple):
     members: Array  # [k]  how many entries it has
 
     @staticmethod
-    def of(candidates: Candidates, token: Array, plan: Plan, members: PairMembers, width: int) -> "BatchSlots":
+    def of(
+        candidates: Candidates, token: Array, plan: Plan, members: PairMembers, width: int
+    ) -> "BatchSlots":
         """The slots of tokens [T] in time order."""
         row, slot = runs_of(candidates.ptr[token], np.diff(candidates.ptr)[token])
         later = token[plan.n_first :]
         pair, pair_slot = runs_of(candidates.pair_ptr[later], np.diff(candidates.pair_ptr)[later])
         g = later[pair]
-        i, j = np.divmod(pair_slot - candidates.pair_ptr[g], np.maximum(1, candidates.ptr[g + 1] - candidates.ptr[g]))
-        before, label = candidates.label[candidates.ptr[g - 1] + i], candidates.label[candidates.ptr[g] + j]
+        i, j = np.divmod(
+            pair_slot - candidates.pair_ptr[g],
+            np.maximum(1, candidates.ptr[g + 1] - candidates.ptr[g]),
+        )
+        before, label = (
+            candidates.label[candidates.ptr[g - 1] + i],
+            candidates.label[candidates.ptr[g] + j],
+        )
         code = before.astype(np.int64) * members.n_labels + label
         sizes = np.diff(members.ptr)[code]
         some = sizes > 0  # of order 2, pairs that are forbidden have no node
@@ -116,7 +129,9 @@ class BatchSlots(NamedTuple):
             target = pair_row * width + members.target[member]
         first = np.cumsum(sizes) - sizes
         labels = candidates.label[slot]
-        return BatchSlots(row, labels, slot, pair_row, member, source, target, first, pair_slot, sizes)
+        return BatchSlots(
+            row, labels, slot, pair_row, member, source, target, first, pair_slot, sizes
+        )
 
     def fill(self, passed: Array, nodes: Array, E: Array, sums: Messages, graph: Graph) -> None:
         """Put the probabilities of all labels and pairs into their slots."""
@@ -125,14 +140,21 @@ class BatchSlots(NamedTuple):
             probability = nodes[self.pair_row, self.member]
         else:
             arc = E[0].take(self.member) if len(E) == 1 else E[self.pair_row, self.member]
-            probability = arc * sums.alpha.reshape(-1).take(self.source) * sums.into.reshape(-1).take(self.target)
+            probability = (
+                arc
+                * sums.alpha.reshape(-1).take(self.source)
+                * sums.into.reshape(-1).take(self.target)
+            )
         if len(self.first) == len(probability):
             passed[self.pair_slot] = probability
         elif len(self.first):
             passed[self.pair_slot] = np.add.reduceat(probability, self.first)
 
-    def fill_in_log_space(self, passed: Array, rows: Array, nodes: Array, arcs: Array, graph: Graph) -> None:
-        """The same for one sentence: its rows, the probabilities of its nodes [t, Q] and arcs [t, A]."""
+    def fill_in_log_space(
+        self, passed: Array, rows: Array, nodes: Array, arcs: Array, graph: Graph
+    ) -> None:
+        """The same for one sentence: its rows, the probabilities of its nodes [t, Q] and arcs [t,
+        A]."""
         place = np.full(int(self.row.max()) + 1, -1)
         place[rows] = np.arange(len(rows))
         mine = place[self.row] >= 0
@@ -172,7 +194,8 @@ class Path(NamedTuple):
 class Said(NamedTuple):
     """What is said of the tokens of a batch, by rows: sets of labels, and weights."""
 
-    right: Array | None  # [T, Q]  nodes of the labels that are allowed, where there are sets or costs
+    # [T, Q]  nodes of the labels that are allowed, where there are sets or costs
+    right: Array | None
     cost: Array | None  # [T]  added to the scores of all others
     weight: Array | None  # [T]  how often the sentence counts
 
@@ -191,7 +214,8 @@ class Chains(NamedTuple):
     said: Said
     runs: list[tuple[slice, slice]]  # of the plan, found once: every evaluation needs them
     path: Path | None = None  # of the labels, where it is known and there is only one
-    row: Array = NOTHING  # [T]  where labels have several states: row of each token, sentence by sentence
+    # [T]  where labels have several states: row of each token, sentence by sentence
+    row: Array = NOTHING
     gold: Array = NOTHING  # [T]  and their labels
 
     def path_arcs(self, n_arcs: int) -> Array:
@@ -199,12 +223,14 @@ class Chains(NamedTuple):
         if self.path is None:
             return np.zeros(n_arcs)
         weight = self.said.weight
-        return np.bincount(self.path.arc, None if weight is None else weight[self.plan.n_first :], n_arcs)
+        return np.bincount(
+            self.path.arc, None if weight is None else weight[self.plan.n_first :], n_arcs
+        )
 
 
 class LabelledChains:
-    """Training data as chains over a graph.  Where all labels of a sentence are known, their path is known, too, unless
-    labels have several states: its counts need no sums."""
+    """Training data as chains over a graph.  Where all labels of a sentence are known, their path
+    is known, too, unless labels have several states: its counts need no sums."""
 
     def __init__(
         self,
@@ -216,15 +242,23 @@ class LabelledChains:
         candidates: Candidates | None,
         dtype: Any,
     ):
-        self.graph, self.latent, self.gold, self.offsets, self.dtype = graph, space.latent, gold, offsets, dtype
+        self.graph, self.latent, self.gold, self.offsets, self.dtype = (
+            graph,
+            space.latent,
+            gold,
+            offsets,
+            dtype,
+        )
         self.supervision, self.candidates = supervision, candidates
         self._members = None if candidates is None else PairMembers(graph)
         self._kinds = kinds_of(gold, offsets, supervision, space.n_labels)
         allowed = supervision.allowed(space.n_labels)
-        self._right = np.zeros((len(allowed), graph.width), np.bool_)  # nodes that a label or set of labels allows
+        # nodes that a label or set of labels allows
+        self._right = np.zeros((len(allowed), graph.width), np.bool_)
         self._right[:, : graph.n_nodes] = allowed[:, graph.label_of_node]
         self._paths = NOTHING if self.latent else self._paths_of_labels()
-        self.masked = self.latent and not compiled()  # NumPy sums latent paths of labels as those of sets of labels
+        # NumPy sums latent paths of labels as those of sets of labels
+        self.masked = self.latent and not compiled()
 
     def _paths_of_labels(self) -> Array:
         """The nodes [T] of the paths of labels, in sentences where all labels are known."""
@@ -240,7 +274,8 @@ class LabelledChains:
         return nodes
 
     def cut(self, begin: int, end: int, tokens: int) -> Iterator[Array]:
-        """The sentences begin:end in batches of about so many tokens: those of one kind together, the longest first."""
+        """The sentences begin:end in batches of about so many tokens: those of one kind together,
+        the longest first."""
         kinds = self._kinds[begin:end]
         for kind in np.unique(kinds):
             sentences = begin + np.flatnonzero(kinds == kind)
@@ -253,7 +288,8 @@ class LabelledChains:
                 yield sentences[a:b]
 
     def batch(self, sentences: Array) -> tuple[Array, Chains]:
-        """Sentences of one kind, the longest first: the token of each row, and what training needs of them."""
+        """Sentences of one kind, the longest first: the token of each row, and what training needs
+        of them."""
         lengths = self.offsets[sentences + 1] - self.offsets[sentences]
         plan = timeorder.plan(offsets_from(lengths))
         within = plan.token - (np.cumsum(plan.lengths) - plan.lengths)[plan.rank]
@@ -279,6 +315,12 @@ class LabelledChains:
         _, of_sentences, of_tokens = self.supervision
         with np.errstate(divide="ignore"):
             cost = None if of_tokens is None else np.log(of_tokens[token]).astype(self.dtype)
-        weight = None if of_sentences is None else of_sentences[sentences][plan.rank].astype(self.dtype)
-        right = None if kind == COMPLETE and cost is None and not self.masked else self._right[self.gold[token]]
+        weight = (
+            None if of_sentences is None else of_sentences[sentences][plan.rank].astype(self.dtype)
+        )
+        right = (
+            None
+            if kind == COMPLETE and cost is None and not self.masked
+            else self._right[self.gold[token]]
+        )
         return Said(right, cost, weight)

@@ -1,4 +1,5 @@
-"""Expected minus observed counts of the nodes and arcs of a batch: what training makes of its scores."""
+"""Expected minus observed counts of the nodes and arcs of a batch: what training makes of its
+scores."""
 
 import math
 from collections.abc import Callable
@@ -10,7 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labelwright.kernels import chain, clamped
-from labelwright.learn.batches import Batch, Chains, LabelledChains, Path, Said, Shard, Sizes, pieces_of
+from labelwright.learn.batches import (
+    Batch,
+    Chains,
+    LabelledChains,
+    Path,
+    Said,
+    Shard,
+    Sizes,
+    pieces_of,
+)
 from labelwright.parallel import sentence_ranges
 from labelwright.scoring.assembly import Assembly, Plain, padded
 from labelwright.scoring.parameters import Parameters
@@ -60,19 +70,22 @@ class State(NamedTuple):
     psi: Array  # [T, Q]
     free: Sums
     loss: float
-    held: tuple[Array, Array]  # posteriors of the labels' own latent paths: nodes [T, C] and arcs [T, C, H]
+    # posteriors of the labels' own latent paths: nodes [T, C] and arcs [T, C, H]
+    held: tuple[Array, Array]
     clamped: Sums | None  # paths that sets of labels allow, where there are such sets
-    without_costs: tuple[Array, Sums] | None  # psi and sums as in tagging, for layers above, where labels have costs
+    # psi and sums as in tagging, for layers above, where labels have costs
+    without_costs: tuple[Array, Sums] | None
 
     @property
     def model(self) -> tuple[Array, Sums]:
-        """psi and the sums over all paths as the model scores them, whatever wrong labels cost in training."""
+        """psi and the sums over all paths as the model scores them, whatever wrong labels cost in
+        training."""
         return (self.psi, self.free) if self.without_costs is None else self.without_costs
 
 
 class Expectations:
-    """Makes rows of counts from rows of scores of chains, in scaled probability space or, where need be, in log
-    space."""
+    """Makes rows of counts from rows of scores of chains, in scaled probability space or, where
+    need be, in log space."""
 
     def __init__(
         self,
@@ -114,14 +127,18 @@ class Expectations:
     def lay_out(self, sizes: Sizes) -> list[Shard]:
         """All sentences in time order: within a shard, those of about the same length make a batch.
 
-        Rows stay in the order of the tokens, in which they are scored and summed (neighbours have keys that lie
-        together: in time order both take half as long again); a batch takes a copy of its rows and puts it back."""
+        Rows stay in the order of the tokens, in which they are scored and summed (neighbours have
+        keys that lie together: in time order both take half as long again); a batch takes a copy of
+        its rows and puts it back."""
         build, offsets = self.assembly, self.offsets
         tokens = min(sizes.batch_tokens, sizes.batch_numbers // self.graph.width)
         if build.by_token:
             tokens = min(tokens, sizes.arc_numbers // self.graph.n_arcs)
         tokens = max(1, tokens)
-        of_shard = max(tokens, min(sizes.shard_batches * tokens, sizes.shard_numbers // sum(build.row_width.values())))
+        of_shard = max(
+            tokens,
+            min(sizes.shard_batches * tokens, sizes.shard_numbers // sum(build.row_width.values())),
+        )
         shards, number = list[Shard](), 0
         for begin, end in sentence_ranges(offsets, of_shard):
             batches = []
@@ -144,16 +161,19 @@ class Expectations:
 
     def nothing(self, transitions: Transitions) -> Counts:
         """Counts of no sentences."""
-        return Counts(0.0, np.zeros(len(transitions.plain.node)), np.zeros(len(transitions.plain.arc)))
+        return Counts(
+            0.0, np.zeros(len(transitions.plain.node)), np.zeros(len(transitions.plain.arc))
+        )
 
     def observed(self, total: Counts, transitions: Transitions, share: float) -> Counts:
-        """The counts of all batches less what the plain arcs of the labels' paths count and score."""
+        """The counts of all batches less what the plain arcs of the labels' paths count and
+        score."""
         seen = np.flatnonzero(self._gold_arcs)
         score = float(self._gold_arcs[seen] @ transitions.plain.arc[seen])
         arcs = total.arcs if self.assembly.by_token else total.arcs - share * self._gold_arcs
         return Counts(total.loss - share * score, total.nodes, arcs)
 
-    # -- one batch --------------------------------------------------------------------------------------------
+    # -- one batch ---------------------------------------------------------------------------------
 
     def counts(
         self,
@@ -165,8 +185,9 @@ class Expectations:
         d_passed: Array | None = None,
         state: State | None = None,
     ) -> Counts:
-        """Replace the scores of a batch by counts, `share` times; d_passed has derivatives of the losses of higher
-        layers by what this one passes, and adds what the scores do to them.  `state` is what `passed` made of these."""
+        """Replace the scores of a batch by counts, `share` times; d_passed has derivatives of the
+        losses of higher layers by what this one passes, and adds what the scores do to them.
+        `state` is what `passed` made of these."""
         data, memory = batch.data, None
         if data.kind == UNLABELLED and d_passed is None:  # all paths agree with what is known
             for row in rows.values():
@@ -201,8 +222,11 @@ class Expectations:
             chain.pair_counts(node, on_nodes, self.graph.state, rows["state"], edge, nodes)
         return Counts(share * state.loss, nodes, _sum_rows(arc) if build.by_token else arc[0])
 
-    def passed(self, rows: Rows, transitions: Transitions, batch: Batch, again: Again, passed: Array) -> State:
-        """Fill the slots of a batch with the probabilities of labels and pairs of labels; what `counts` needs of it."""
+    def passed(
+        self, rows: Rows, transitions: Transitions, batch: Batch, again: Again, passed: Array
+    ) -> State:
+        """Fill the slots of a batch with the probabilities of labels and pairs of labels; what
+        `counts` needs of it."""
         data = batch.data
         state = self._forward(rows, transitions, data, again, None, count=False)
         E, free, redone = state.model[1]
@@ -210,25 +234,40 @@ class Expectations:
         data.slots.fill(passed, nodes[:, : self.n_nodes], E, free, self.graph)
         for rank, (lattice, sums) in redone.items():
             where = data.plan.rows_of(rank)
-            data.slots.fill_in_log_space(passed, where, sums.nodes, posterior_arcs(lattice, sums), self.graph)
+            data.slots.fill_in_log_space(
+                passed, where, sums.nodes, posterior_arcs(lattice, sums), self.graph
+            )
         return state
 
     def _forward(
-        self, rows: Rows, transitions: Transitions, data: Chains, again: Again, scratch: Array | None, count: bool
+        self,
+        rows: Rows,
+        transitions: Transitions,
+        data: Chains,
+        again: Again,
+        scratch: Array | None,
+        count: bool,
     ) -> State:
-        """Forward-backward; with `count`, arcs that every token has for itself become their probabilities."""
+        """Forward-backward; with `count`, arcs that every token has for itself become their
+        probabilities."""
         build, plan = self.assembly, data.plan
         node = build.nodes_of(rows, transitions.plain)
         build.shut(node, np.arange(plan.n_first), plan.last)
         row = rows[build.arc_kind] if build.by_token else np.empty((len(node), 0), self.dtype)
         score = 0.0 if data.path is None else self._path_scores(node, row, data, data.path)
-        permitted = _permitted(node, data.said) if data.kind != COMPLETE or self.chains.masked else None
+        permitted = (
+            _permitted(node, data.said) if data.kind != COMPLETE or self.chains.masked else None
+        )
         plain = node.copy() if data.slots is not None and data.said.cost is not None else None
         data.said.add_costs(node)
         top, E, arc_top = self._exponentials(node, row, transitions)
         arc_tops = arc_top if build.by_token else np.broadcast_to(arc_top[:1], top.shape)
         lattice = partial(self._lattice, transitions=transitions, again=again, data=data)
-        clamped_sums, held, log_y = None, (np.empty((0, 0)), np.empty((0, 0, 0))), np.zeros(len(plan.order))
+        clamped_sums, held, log_y = (
+            None,
+            (np.empty((0, 0)), np.empty((0, 0, 0))),
+            np.zeros(len(plan.order)),
+        )
         if permitted is not None:
             permitted_top = self._exponentiate(permitted, self.n_nodes)
             permitted *= data.said.right  # small numbers are no zeros
@@ -244,7 +283,10 @@ class Expectations:
         without_costs = None
         if plain is not None:  # what a layer passes on must not depend on its true labels
             self._exponentiate(plain, self.n_nodes)
-            without_costs = plain, self._messages(plain, E, plan, partial(lattice, costs=False), None, False)
+            without_costs = (
+                plain,
+                self._messages(plain, E, plan, partial(lattice, costs=False), None, False),
+            )
         return State(node, free, float(np.sum(each)) - score, held, clamped_sums, without_costs)
 
     def _messages(
@@ -256,20 +298,29 @@ class Expectations:
         scratch: Array | None = None,
         count: bool = True,
     ) -> Sums:
-        """The sums over all paths, of sentences with too small or too large numbers by their lattices."""
+        """The sums over all paths, of sentences with too small or too large numbers by their
+        lattices."""
         sums, redone = timeorder.messages(node, E, self.products, plan, scratch, count), {}
         for n in np.flatnonzero(sums.failed).tolist():
             redone[n] = (scored := lattice(n)), posterior(scored)
         return Sums(E, sums, redone)
 
     def _latent_paths(
-        self, node: Array, top: Array, E: Array, arc_top: Array, lattice: Callable[[int], Lattice], data: Chains
+        self,
+        node: Array,
+        top: Array,
+        E: Array,
+        arc_top: Array,
+        lattice: Callable[[int], Lattice],
+        data: Chains,
     ) -> tuple[Array, tuple[Array, Array]]:
-        """Logarithms of the sums over the latent paths of the labels [N], and posteriors of their nodes and arcs."""
+        """Logarithms of the sums over the latent paths of the labels [N], and posteriors of their
+        nodes and arcs."""
         plan = data.plan
         offsets, log_y = np.concatenate([[0], np.cumsum(plan.lengths)]), np.zeros(len(plan.order))
         C, H = self.graph.most_in_context, self.graph.most_targets
-        made = np.empty if data.said.weight is None else np.zeros  # first tokens have no arcs, but weights
+        # first tokens have no arcs, but weights
+        made = np.empty if data.said.weight is None else np.zeros
         held = made((len(node), C), self.dtype), made((len(node), C, H), self.dtype)
         inputs = self.graph.contexts, data.gold, offsets, log_y, *held
         clamped.clamped_posteriors(node, top, E, arc_top, data.row, *inputs)
@@ -283,9 +334,12 @@ class Expectations:
             held[1][:] *= often[:, None, None]
         return log_y, held
 
-    def _posteriors(self, node: Array, data: Chains, of: Sums, counted: bool) -> tuple[Array, Array]:
-        """The probabilities of nodes [T, Q], in `node`, and arcs [T, A], or of arcs that all tokens share the expected
-        counts [1, A], as often as each sentence counts; arcs that are `counted` have become their probabilities."""
+    def _posteriors(
+        self, node: Array, data: Chains, of: Sums, counted: bool
+    ) -> tuple[Array, Array]:
+        """The probabilities of nodes [T, Q], in `node`, and arcs [T, A], or of arcs that all tokens
+        share the expected counts [1, A], as often as each sentence counts; arcs that are `counted`
+        have become their probabilities."""
         E, sums, again = of
         weight = data.said.weight
         np.multiply(sums.alpha, sums.beta, out=node)
@@ -311,7 +365,8 @@ class Expectations:
         return node, arc
 
     def _path_scores(self, node: Array, row: Array, data: Chains, path: Path) -> float:
-        """The scores of the labels' paths, less those of plain arcs, as often as each sentence counts."""
+        """The scores of the labels' paths, less those of plain arcs, as often as each sentence
+        counts."""
         weight = data.said.weight
         score = _sum_at(node, path.flat, weight)
         if self.assembly.by_token:
@@ -321,24 +376,34 @@ class Expectations:
         return score
 
     def _exponentiate(self, scores: Array, width: int) -> Array:
-        """Make the first `width` columns of scores their exponentials, in place; what lies above all of a row [T]."""
+        """Make the first `width` columns of scores their exponentials, in place; what lies above
+        all of a row [T]."""
         top = np.empty(len(scores), self.dtype)
-        (chain.exponentiate32 if self.dtype == np.float32 else chain.exponentiate64)(scores, top, width)
+        (chain.exponentiate32 if self.dtype == np.float32 else chain.exponentiate64)(
+            scores, top, width
+        )
         return top
 
-    def _exponentials(self, node: Array, row: Array, transitions: Transitions) -> tuple[Array, Array, Array]:
-        """Exponentiate the scores of nodes [T, Q] in place, and those of arcs: (top [T], E [T or 1, A], arc_top)."""
+    def _exponentials(
+        self, node: Array, row: Array, transitions: Transitions
+    ) -> tuple[Array, Array, Array]:
+        """Exponentiate the scores of nodes [T, Q] in place, and those of arcs: (top [T], E [T or 1,
+        A], arc_top)."""
         top = self._exponentiate(node, self.n_nodes)
         if not self.assembly.by_token:
             return top, transitions.E, np.full(1, transitions.highest)
         used = self.assembly.used[self.assembly.arc_kind]
-        arc, arc_top = np.empty((len(row), self.graph.n_arcs), self.dtype), self._exponentiate(row, len(used) + 1)
+        arc, arc_top = (
+            np.empty((len(row), self.graph.n_arcs), self.dtype),
+            self._exponentiate(row, len(used) + 1),
+        )
         arc_top += transitions.highest
         chain.spread_exponentials(row, used, transitions.E[0], arc)
         return top, arc, arc_top
 
     def _subtract(self, node: Array, arc: Array, data: Chains, state: State) -> None:
-        """Take off the observed counts (those of plain arcs that all tokens share: see `observed`)."""
+        """Take off the observed counts (those of plain arcs that all tokens share: see
+        `observed`)."""
         if state.clamped is not None:
             observed = self._posteriors(np.empty_like(node), data, state.clamped, counted=True)
             node -= observed[0]
@@ -357,7 +422,8 @@ class Expectations:
             arc.reshape(-1)[places] -= 1 if weight is None else weight[first:]
 
     def _covariances(self, state: State, data: Chains, d_passed: Array) -> tuple[Array, Array]:
-        """What the scores of nodes [T, Q] and arcs [T or 1, A] do to the losses of higher layers."""
+        """What the scores of nodes [T, Q] and arcs [T or 1, A] do to the losses of higher
+        layers."""
         assert data.slots is not None
         gains = data.slots.gains(d_passed, self.graph)
         psi, (E, sums, again) = state.model
@@ -365,7 +431,9 @@ class Expectations:
         for rank, (lattice, _) in again.items():
             where = data.plan.rows_of(rank)
             by_arc = gains.arcs_of(where, self.graph.n_arcs)
-            cov_nodes, cov_arcs = chain_covariance(lattice, gains.nodes[where].astype(np.float64), by_arc)
+            cov_nodes, cov_arcs = chain_covariance(
+                lattice, gains.nodes[where].astype(np.float64), by_arc
+            )
             on_nodes[where] = cov_nodes
             if len(on_arcs) > 1:
                 on_arcs[where] = cov_arcs
@@ -382,8 +450,8 @@ class Expectations:
         clamped: bool = False,
         costs: bool = True,
     ) -> Lattice:
-        """The lattice of a sentence whose probabilities are too small or too large for scaling; `clamped`: with only
-        what sets of labels allow; `costs`: with what wrong labels cost."""
+        """The lattice of a sentence whose probabilities are too small or too large for scaling;
+        `clamped`: with only what sets of labels allow; `costs`: with what wrong labels cost."""
         places = data.plan.rows_of(rank)
         rows = {name: row.astype(np.float64) for name, row in again(places).items()}
         node = self.assembly.nodes(rows, transitions.plain, np.array([0, len(places)]))
@@ -412,7 +480,9 @@ def _sum_at(x: Array, places: Array, weight: Array | None) -> float:
 def _sum_rows(rows: Array) -> Array:
     """The sum of rows [T, A] in float64, added up in runs of 64, so that no digits are lost."""
     whole = len(rows) // 64 * 64
-    total: Array = rows[:whole].reshape(-1, 64, rows.shape[1]).sum(axis=1).sum(axis=0, dtype=np.float64)
+    total: Array = (
+        rows[:whole].reshape(-1, 64, rows.shape[1]).sum(axis=1).sum(axis=0, dtype=np.float64)
+    )
     total += rows[whole:].sum(axis=0)
     return total
 

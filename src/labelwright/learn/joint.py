@@ -1,14 +1,15 @@
 """The objective of a cascade whose layers learn together (Azuma & Matsumoto 2011, algorithm 1).
 
-Upwards, each layer passes the probabilities of its labels, which are values of features of higher layers; downwards,
-each takes the derivative of all losses by what it passed (the sum over all layers that read it) and gives those by what
-it was passed.  A layer knows only its own part (`forward` and the backward function that it returns), so that layers of
-any kind may be stacked.
+Upwards, each layer passes the probabilities of its labels, which are values of features of higher
+layers; downwards, each takes the derivative of all losses by what it passed (the sum over all
+layers that read it) and gives those by what it was passed.  A layer knows only its own part
+(`forward` and the backward function that it returns), so that layers of any kind may be stacked.
 
 A layer over lattices passes probabilities of labels of tokens, which are sums of those of arcs:
 
-    passed = M P(arcs),   d loss / d P(arcs) = M^T (d loss / d passed),   M[slot, arc] = 1: the arc gives the token of
-                                                                          the slot its label
+    passed = M P(arcs)
+    d loss / d P(arcs) = M^T (d loss / d passed)
+    M[slot, arc] = 1        the arc gives the token of the slot its label
 """
 
 from collections.abc import Sequence
@@ -44,7 +45,8 @@ class Stack(NamedTuple):
     reads: Sequence[Sequence[int]]  # the numbers of the lower layers that each reads
     values: Sequence[FeatureValues]  # what the features of each make of what those pass
     shares: Sequence[float]  # how much the loss of each layer counts
-    shifts: Sequence[Array | None]  # what is added to the weights of each layer before they are used here
+    # what is added to the weights of each layer before they are used here
+    shifts: Sequence[Array | None]
 
 
 class Joint:
@@ -67,7 +69,11 @@ class Joint:
             layers = [layer.precise() for layer in stack.layers]
             stacks.append(stack._replace(layers=[layer for layer in layers if layer is not None]))
         made.stacks = stacks
-        return made if all(len(a.layers) == len(b.layers) for a, b in zip(stacks, self.stacks, strict=True)) else None
+        return (
+            made
+            if all(len(a.layers) == len(b.layers) for a, b in zip(stacks, self.stacks, strict=True))
+            else None
+        )
 
     def _stack(self, stack: Stack, weights: Array, gradient: Array) -> float:
         used = [
@@ -75,7 +81,9 @@ class Joint:
             for part, shift in zip(self.parts, stack.shifts, strict=False)
         ]
         passed, backs = list[Any](), []
-        for layer, w, reads, values in zip(stack.layers, used, stack.reads, stack.values, strict=True):
+        for layer, w, reads, values in zip(
+            stack.layers, used, stack.reads, stack.values, strict=True
+        ):
             below, values_back = values.forward([passed[i] for i in reads])
             probability, back = layer.forward(w, below)
             passed.append(probability)
@@ -100,7 +108,9 @@ class LabelsOfArcs:
     tokens : the tokens of all arcs, numbered as those of the candidates
     n_labels : how many labels of tokens there are"""
 
-    def __init__(self, paths: LogLikelihood, candidates: Candidates, tokens: ArcTokens, n_labels: int):
+    def __init__(
+        self, paths: LogLikelihood, candidates: Candidates, tokens: ArcTokens, n_labels: int
+    ):
         self.paths, self.n_slots = paths, candidates.n_slots
         wanted = tokens.token * n_labels + tokens.label
         sizes = np.diff(candidates.ptr)
@@ -117,7 +127,11 @@ class LabelsOfArcs:
         passed = np.bincount(self.slot, of_arcs[self.arc], self.n_slots)
 
         def back(d_passed: Array | None, share: float) -> Gradient:
-            d_arcs = None if d_passed is None else np.bincount(self.arc, d_passed[self.slot], len(of_arcs))
+            d_arcs = (
+                None
+                if d_passed is None
+                else np.bincount(self.arc, d_passed[self.slot], len(of_arcs))
+            )
             return arcs_back(d_arcs, share)._replace(below=np.zeros(len(below)))
 
         return passed, back

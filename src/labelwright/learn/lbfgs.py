@@ -1,9 +1,11 @@
-"""Limited-memory BFGS (Nocedal & Wright, algorithm 7.5), resumable to the last bit; and OWL-QN for losses with an L1
-penalty (Andrew & Gao, 2007): one orthant at a time; weights that would cross zero become zero.
+"""Limited-memory BFGS (Nocedal & Wright, algorithm 7.5), resumable to the last bit; and OWL-QN for
+losses with an L1 penalty (Andrew & Gao, 2007): one orthant at a time; weights that would cross zero
+become zero.
 
-The two-loop recursion runs on coefficients: the direction is a combination of the stored steps s_i, gradient changes
-y_i and the gradient, and their inner products are all it needs.  So an iteration reads the history twice, in parallel.
-All passes over long vectors are in `Vectors`: on another device they are other ones, and the rest stays.
+The two-loop recursion runs on coefficients: the direction is a combination of the stored steps s_i,
+gradient changes y_i and the gradient, and their inner products are all it needs.  So an iteration
+reads the history twice, in parallel. All passes over long vectors are in `Vectors`: on another
+device they are other ones, and the rest stays.
 
 float32 serves until its rounding errors hide what a step gains, float64 from there on.
 """
@@ -26,9 +28,11 @@ PAIRS, FEWER = 20, 10  # pairs (s, y) kept: more save an eighth of all evaluatio
 MANY_NUMBERS = 1 << 25  # fewer where the pairs have more numbers than this
 SUFFICIENT, CURVATURE = 1e-4, 0.9  # Wolfe's two conditions
 MAX_TRIALS = 20
-NEAR = 4e-4  # a relative change of the loss by one step of OWL-QN, from which on the optimum is near
+# a relative change of the loss by one step of OWL-QN, from which on the optimum is near
+NEAR = 4e-4
 NOISE = 1e-5  # a relative change of the loss that may be a rounding error
-ROUNDING = {4: 1e-8, 8: 1e-15}  # bytes of a number: a relative change of the loss that cannot be seen
+# bytes of a number: a relative change of the loss that cannot be seen
+ROUNDING = {4: 1e-8, 8: 1e-15}
 
 
 class Objective(Protocol):
@@ -41,8 +45,8 @@ class Objective(Protocol):
 
 
 class AroundWeights:
-    """objective(origin + change), as a function of the change: penalties then keep weights near those of an earlier
-    model."""
+    """objective(origin + change), as a function of the change: penalties then keep weights near
+    those of an earlier model."""
 
     def __init__(self, objective: Objective, origin: Array):
         self.objective, self.origin = objective, origin
@@ -73,7 +77,8 @@ class OfVariables:
 
 
 class Vectors:
-    """Vectors of n numbers in memory, and passes over them: over fixed ranges, whose sums are added in order."""
+    """Vectors of n numbers in memory, and passes over them: over fixed ranges, whose sums are added
+    in order."""
 
     where: Any = staticmethod(np.where)
     sign: Any = staticmethod(np.sign)
@@ -123,22 +128,31 @@ class Vectors:
         """out = x + step * direction."""
         self._run(scoring.advance, x, direction, step, then=(out,))
 
-    def differences(self, x: Array, old_x: Array, g: Array, old_g: Array, s: Array, y: Array) -> None:
+    def differences(
+        self, x: Array, old_x: Array, g: Array, old_g: Array, s: Array, y: Array
+    ) -> None:
         """s = x - old_x and y = g - old_g."""
         self._run(scoring.differences, x, old_x, g, old_g, then=(s, y))
 
-    def add_ridge(self, x: Array, l2: Array, gradient: Array, direction: Array) -> tuple[float, float]:
+    def add_ridge(
+        self, x: Array, l2: Array, gradient: Array, direction: Array
+    ) -> tuple[float, float]:
         """gradient += l2 x; returns l2 x . x and gradient . direction."""
         squares, slope = self._sums(scoring.add_ridge, x, l2, gradient, direction, shape=(2,))
         return float(squares), float(slope)
 
-    def _run(self, function: Callable[..., Any], *arguments: Any, then: tuple[Any, ...] = ()) -> None:
+    def _run(
+        self, function: Callable[..., Any], *arguments: Any, then: tuple[Any, ...] = ()
+    ) -> None:
         self.workers.run(function, [(*arguments, a, b, *then) for a, b in self.ranges])
 
     def _sums(self, function: Callable[..., Any], *arguments: Any, shape: tuple[int, ...]) -> Array:
         """Add up what the kernel writes into its last argument, range by range."""
         parts = np.zeros((len(self.ranges), *shape))
-        self.workers.run(function, [(*arguments, a, b, part) for (a, b), part in zip(self.ranges, parts, strict=True)])
+        self.workers.run(
+            function,
+            [(*arguments, a, b, part) for (a, b), part in zip(self.ranges, parts, strict=True)],
+        )
         total: Array = parts.sum(axis=0)
         return total
 
@@ -158,8 +172,8 @@ class History:
         self._measure([2 * self.memory])
 
     def push(self, x: Array, old_x: Array, g: Array, old_g: Array, gradient: Array) -> None:
-        """Take a step, the change of g that it made, and the gradient that goes with g; a pair without curvature is
-        dropped."""
+        """Take a step, the change of g that it made, and the gradient that goes with g; a pair
+        without curvature is dropped."""
         i = self.n_pushed % self.memory
         s, y = self.basis[i], self.basis[self.memory + i]
         self.vectors.differences(x, old_x, g, old_g, s, y)
@@ -191,7 +205,8 @@ class History:
         delta = np.zeros(2 * m + 1)
         delta[-1] = -1.0
         newest_first = [(self.n_pushed - 1 - k) % m for k in range(min(m, self.n_pushed))]
-        newest_first = [i for i in newest_first if G[i, m + i] > 0]  # a dropped pair leaves its place empty
+        # a dropped pair leaves its place empty
+        newest_first = [i for i in newest_first if G[i, m + i] > 0]
         alpha = {}
         for i in newest_first:
             alpha[i] = delta @ G[:, i] / G[i, m + i]
@@ -206,7 +221,11 @@ class History:
         return float(delta @ G[:, -1])
 
     def state(self) -> dict[str, Array]:
-        return {"basis": self.vectors.numpy(self.basis), "gram": self.gram, "n_pushed": np.array(self.n_pushed)}
+        return {
+            "basis": self.vectors.numpy(self.basis),
+            "gram": self.gram,
+            "n_pushed": np.array(self.n_pushed),
+        }
 
     def restore(self, state: dict[str, Array]) -> None:
         self.basis[:], self.gram[:], self.n_pushed = (
@@ -217,7 +236,8 @@ class History:
 
 
 class Descent:
-    """A run of L-BFGS: the loss of a problem and its penalties, the point where it stands, and how it goes on."""
+    """A run of L-BFGS: the loss of a problem and its penalties, the point where it stands, and how
+    it goes on."""
 
     def __init__(self, problem: Objective, weights: Array, variables: Variables, vectors: Vectors):
         self.variables, self.vectors = vectors.variables(variables), vectors
@@ -228,7 +248,9 @@ class Descent:
     def _take(self, x: Array) -> None:
         """Stand at x, with its precision."""
         self.x, self.l2 = x, self.vectors.cast(self.variables.l2, x.itemsize)
-        self.trial, self.g, self.new_g, self.direction = (self.vectors.zeros((len(x),), x) for _ in range(4))
+        self.trial, self.g, self.new_g, self.direction = (
+            self.vectors.zeros((len(x),), x) for _ in range(4)
+        )
         self.f, self.downhill = np.nan, self.g
         self.history = History(x, self.vectors, self.n_pairs)
 
@@ -279,13 +301,19 @@ class Descent:
         return None
 
     def is_noise(self, f: float, slope: float, new_slope: float) -> bool:
-        """Is a loss that did not fall one of rounding errors?  So it is where the step is a good one by the slopes at
-        both ends (Hager & Zhang, 2005, approximate Wolfe conditions)."""
-        return CURVATURE * slope <= new_slope <= -0.8 * slope and abs(f - self.f) <= NOISE * abs(self.f)
+        """Is a loss that did not fall one of rounding errors?  So it is where the step is a good
+        one by the slopes at both ends (Hager & Zhang, 2005, approximate Wolfe conditions)."""
+        return CURVATURE * slope <= new_slope <= -0.8 * slope and abs(f - self.f) <= NOISE * abs(
+            self.f
+        )
 
     def first_step(self) -> float:
         """The first length to try."""
-        return 1.0 if self.history.n_pushed else 1.0 / max(1.0, float(np.sqrt(self.history.gram[-1, -1])))
+        return (
+            1.0
+            if self.history.n_pushed
+            else 1.0 / max(1.0, float(np.sqrt(self.history.gram[-1, -1])))
+        )
 
     def accept(self, f: float) -> None:
         """Stand at the trial point."""
@@ -309,7 +337,8 @@ class Descent:
         return True
 
     def forget(self) -> bool:
-        """Forget all steps, so that the next direction is that of the gradient; False where there are none."""
+        """Forget all steps, so that the next direction is that of the gradient; False where there
+        are none."""
         known = self.history.n_pushed > 0
         self.history.clear()
         return known
@@ -336,8 +365,11 @@ class Descent:
         self.history.restore(state)
 
 
-def pseudo_gradient(x: Array, gradient: Array, l1: Array | float, where: Callable[..., Array] = np.where) -> Array:
-    """The derivative of loss + l1 |w| on the side where it decreases; 0 where it increases on both sides."""
+def pseudo_gradient(
+    x: Array, gradient: Array, l1: Array | float, where: Callable[..., Array] = np.where
+) -> Array:
+    """The derivative of loss + l1 |w| on the side where it decreases; 0 where it increases on both
+    sides."""
     right, left = gradient + l1, gradient - l1
     at_zero = where(right < 0, right, where(left > 0, left, 0 * left))
     return where(x > 0, right, where(x < 0, left, at_zero))
@@ -358,10 +390,10 @@ class OrthantDescent(Descent):
     def advance(self) -> str | None:
         """Take a step within an orthant.
 
-        Andrew & Gao take only the part of a direction that goes down as the steepest descent does.  Near the optimum
-        that discards much of what earlier steps have taught about curvature, and takes up to four times as many
-        iterations: there only zeros may not leave on the side where the loss increases, unless the direction would not
-        lead down otherwise."""
+        Andrew & Gao take only the part of a direction that goes down as the steepest descent does.
+        Near the optimum that discards much of what earlier steps have taught about curvature, and
+        takes up to four times as many iterations: there only zeros may not leave on the side where
+        the loss increases, unless the direction would not lead down otherwise."""
         vectors = self.vectors
         self.history.direction(self.direction)
         opposed = self.direction * self.downhill >= 0
@@ -380,7 +412,9 @@ class OrthantDescent(Descent):
                 self.is_near = self.is_near or self.f - f < NEAR * abs(f)
                 self.accept(f)
                 return None
-            if self.is_noise(f, gain, vectors.dot(change, self.new_g + self.variables.l1 * orthant)):
+            if self.is_noise(
+                f, gain, vectors.dot(change, self.new_g + self.variables.l1 * orthant)
+            ):
                 break
             step *= 0.5
         return "no step decreases the loss"
@@ -402,9 +436,9 @@ def minimised(
     state: dict[str, Array] | None = None,
     vectors: Vectors | None = None,
 ) -> Array:
-    """The weights that minimise the loss and the penalties of the variables, by OWL-QN where these have an L1 penalty,
-    else by L-BFGS; from `weights`, or from the saved state of a run, until the monitor says stop.  `vectors` are those
-    that the problem takes, in memory by default."""
+    """The weights that minimise the loss and the penalties of the variables, by OWL-QN where these
+    have an L1 penalty, else by L-BFGS; from `weights`, or from the saved state of a run, until the
+    monitor says stop.  `vectors` are those that the problem takes, in memory by default."""
     kind = OrthantDescent if variables.l1.any() else Descent
     vectors = vectors or Vectors(len(variables.scale), workers)
     run, dtype = kind(problem, weights, variables, vectors), weights.dtype

@@ -1,9 +1,10 @@
 """One monitor per training run: history, progress, stopping, checkpoints and Ctrl-C.
 
-A run that is killed can be resumed from its checkpoint, one file.  What is trained on the way to it has files that are
-named after that one: `.2` for the second random start, `.first1` for a model that is trained only to start from,
-`.layer1` for a layer of a cascade, `.layer1.part2` for its second part of the jackknife.  Of parts that are
-finished only the weights are kept; a run that is resumed takes them as they are.
+A run that is killed can be resumed from its checkpoint, one file.  What is trained on the way to it
+has files that are named after that one: `.2` for the second random start, `.first1` for a model
+that is trained only to start from, `.layer1` for a layer of a cascade, `.layer1.part2` for its
+second part of the jackknife.  Of parts that are finished only the weights are kept; a run that is
+resumed takes them as they are.
 """
 
 import os
@@ -37,7 +38,8 @@ KEPT = "kept"  # the weights of a run that is finished
 class Checkpoints:
     """The file of a run, and those of its parts.
 
-    A run that starts anew removes those of an earlier one when it saves its first state, and warns of failures once."""
+    A run that starts anew removes those of an earlier one when it saves its first state, and warns
+    of failures once."""
 
     def __init__(
         self,
@@ -49,7 +51,8 @@ class Checkpoints:
     ):
         self.path, self.every, self.resume = Path(path), every, resume
         self.whole = whole or self  # that of the whole run
-        self.is_part = is_part  # other training follows, so that only its weights are kept once it is finished
+        # other training follows, so that only its weights are kept once it is finished
+        self.is_part = is_part
         self._begun, self._warned = resume, False
         self.fingerprint = ""  # of all that decides the course of the run
         self.is_written = False  # by this process
@@ -90,7 +93,9 @@ class Checkpoints:
         """Save; a full disk must not end the training, and is tried again."""
         self._last, self._wait, whole = time.monotonic(), self.every, self.whole
         try:
-            modelfile.write(self.path, state, {"kind": "checkpoint", "fingerprint": self.fingerprint, **header})
+            modelfile.write(
+                self.path, state, {"kind": "checkpoint", "fingerprint": self.fingerprint, **header}
+            )
             self.is_written = True
             if not whole._begun:
                 whole._begun = True
@@ -110,7 +115,8 @@ class Checkpoints:
             raise ModelFileError(f"{self.path}: not a checkpoint of a training run")
         if header.get("fingerprint") != self.fingerprint:
             raise ModelFileError(
-                f"{self.path}: made with other data or other settings; use the same ones, or delete it to start again"
+                f"{self.path}: made with other data or other settings; use the same ones, or "
+                "delete it to start again"
             )
         return state, header
 
@@ -134,7 +140,8 @@ def remove_checkpoints(path: Path, but: Path | None = None) -> None:
 PERIOD = 10  # iterations over which the loss must still fall
 SECONDS_PER_LINE = 2.0  # of progress where there is no terminal
 MOST = 1 << 40  # passes, or sentences seen in them
-LIMIT = "reached the limit of iterations"  # the one reason to stop that may change when a run is resumed
+# the one reason to stop that may change when a run is resumed
+LIMIT = "reached the limit of iterations"
 State = dict[str, Array]
 
 
@@ -152,7 +159,8 @@ class Record(TypedDict, total=False):
 
 
 class Monitor:
-    """Records every iteration, decides when to stop, keeps the best weights on development data, saves checkpoints."""
+    """Records every iteration, decides when to stop, keeps the best weights on development data,
+    saves checkpoints."""
 
     def __init__(
         self,
@@ -190,7 +198,8 @@ class Monitor:
 
     @property
     def merit(self) -> float:
-        """The number by which runs are compared: the best development score, else minus the loss."""
+        """The number by which runs are compared: the best development score, else minus the
+        loss."""
         return self._best_score if self._best is not None else -self.history[-1]["loss"]
 
     @property
@@ -217,7 +226,12 @@ class Monitor:
         """Record an iteration, and decide whether it was the last."""
         i = self.first + len(self.history)  # 0, where there is one, is the starting point
         seconds = self._seconds_before + time.monotonic() - self._begun
-        record: Record = {"iteration": i, "loss": float(loss), "evaluations": evaluations, "seconds": seconds}
+        record: Record = {
+            "iteration": i,
+            "loss": float(loss),
+            "evaluations": evaluations,
+            "seconds": seconds,
+        }
         if norm is not None:
             record["norm"] = float(norm)
         if mistakes is not None and separable is not None:
@@ -240,21 +254,32 @@ class Monitor:
             self._save()
 
     def _save(self, kept: Array | None = None) -> None:
-        """Write the checkpoint: the state of the run, or the weights that are kept of a finished one."""
-        if self.checkpoint is None or self._state is None or not np.isfinite(self.history[-1]["loss"]):
+        """Write the checkpoint: the state of the run, or the weights that are kept of a finished
+        one."""
+        if (
+            self.checkpoint is None
+            or self._state is None
+            or not np.isfinite(self.history[-1]["loss"])
+        ):
             return  # what is no number cannot be resumed
         saved = dict(self._state()) if kept is None else {KEPT: kept}
         if self._best is not None and kept is None:
             saved["best"] = self._best
         best = self._best_score if self._best is not None else None
         finished = self._finished if kept is None else self.reason
-        header = {"history": self.history, "best_score": best, "worse": self._worse, "finished": finished}
+        header = {
+            "history": self.history,
+            "best_score": best,
+            "worse": self._worse,
+            "finished": finished,
+        }
         self.checkpoint.write(saved, header)
         self._saved = len(self.history)
 
     def run(self, optimise: Callable[[State | None], Array], start: Array) -> Array:
-        """The weights that `optimise` makes of the state of a checkpoint, or of None; those of a run that was finished
-        are taken as they are.  Signals ask it to end; `start` are the weights before the first iteration."""
+        """The weights that `optimise` makes of the state of a checkpoint, or of None; those of a
+        run that was finished are taken as they are.  Signals ask it to end; `start` are the weights
+        before the first iteration."""
         state = self.resume() if self.checkpoint is not None and self.checkpoint.resume else None
         if state is not None and KEPT in state:
             with self._reading():
@@ -280,13 +305,18 @@ class Monitor:
         if self.interrupted:
             return "interrupted"
         if self._worse >= self.patience:
-            return f"no better on the development data for {self.patience * self.dev_every} iterations"
+            return (
+                f"no better on the development data for {self.patience * self.dev_every} iterations"
+            )
         if self.history[-1].get("norm") == 0:
             return "the gradient is zero"
         if len(self.history) > self.period:
             before = self.history[-1 - self.period]["loss"]
             if before - loss < self.tol * max(abs(loss), 1e-300):
-                return f"converged: the loss fell by less than {100 * self.tol:g} % in {self.period} iterations"
+                return (
+                    f"converged: the loss fell by less than {100 * self.tol:g} % in {self.period} "
+                    "iterations"
+                )
         return LIMIT if i >= self.max_iter else None
 
     def best(self, weights: Array) -> Array:
@@ -294,7 +324,8 @@ class Monitor:
         return weights if self._best is None else self._best
 
     def resume(self) -> dict[str, Array] | None:
-        """The state that the checkpoint holds, with the history up to it; None to start from scratch."""
+        """The state that the checkpoint holds, with the history up to it; None to start from
+        scratch."""
         saved = self.checkpoint.read() if self.checkpoint is not None else None
         if saved is None:
             return None
@@ -310,22 +341,33 @@ class Monitor:
             finished = None if header.get("finished") is None else header.text("finished")
             if KEPT in state and finished is None:
                 raise header.refuse("finished", "why the run ended")
-            if finished == LIMIT and history[-1]["iteration"] < self.max_iter:  # a part, of which no state was kept
+            # a part, of which no state was kept
+            if finished == LIMIT and history[-1]["iteration"] < self.max_iter:
                 return None
-            self.history, self._finished, self._seconds_before = history, finished, history[-1]["seconds"]
+            self.history, self._finished, self._seconds_before = (
+                history,
+                finished,
+                history[-1]["seconds"],
+            )
             self._best, self._worse = state.pop("best", None), header.whole("worse")
-            self._best_score = -np.inf if header["best_score"] is None else header.number("best_score")
+            self._best_score = (
+                -np.inf if header["best_score"] is None else header.number("best_score")
+            )
             if header["best_score"] is not None:
                 self._best = state.get(KEPT, self._best)
-            if self._best is not None and self._best_score not in [record.get("dev") for record in self.history]:
+            if self._best is not None and self._best_score not in [
+                record.get("dev") for record in self.history
+            ]:
                 raise header.refuse("best_score", "the score of an iteration")
         self._saved = len(self.history)
         self.reason = self._finished or self._verdict(self.history[-1]["iteration"])
         return state
 
-    def check_state(self, state: dict[str, Array], expected: Mapping[str, Array], weights: Array) -> None:
-        """Refuse a state of `resume` unless its arrays are finite and like the expected ones in dtype and shape, its
-        counts no less than 0, and the best weights so far like `weights`."""
+    def check_state(
+        self, state: dict[str, Array], expected: Mapping[str, Array], weights: Array
+    ) -> None:
+        """Refuse a state of `resume` unless its arrays are finite and like the expected ones in
+        dtype and shape, its counts no less than 0, and the best weights so far like `weights`."""
         arrays = TensorReader(state)
         with self._reading():
             for name, like in expected.items():
@@ -343,12 +385,15 @@ class Monitor:
         try:
             yield
         except ModelFileError as error:
-            raise ModelFileError(f"{self.checkpoint.path}: {error}; delete it to start again") from error
+            raise ModelFileError(
+                f"{self.checkpoint.path}: {error}; delete it to start again"
+            ) from error
         except Exception as error:  # whatever a made file can cause that no check has foreseen
             raise unforeseen(self.checkpoint.path, error, "delete it to start again") from error
 
     def __enter__(self) -> "Monitor":
-        """From here on the first signal ends training after this iteration, the second one ends the program."""
+        """From here on the first signal ends training after this iteration, the second one ends the
+        program."""
         self._requests.__enter__()
         return self
 
@@ -370,8 +415,9 @@ def _read_record(record: HeaderReader) -> Record:
 
 
 class ProgressBar:
-    """Iteration, loss (of perceptrons: mistakes) and development score on one line of the terminal.  Elsewhere, as in
-    notebooks and logs: nothing, or with `lines` a line every few seconds and one at the end.
+    """Iteration, loss (of perceptrons: mistakes) and development score on one line of the terminal.
+     Elsewhere, as in notebooks and logs: nothing, or with `lines` a line every few seconds and one
+    at the end.
 
     total : the limit of iterations that was set; None where training runs until it converges
     tol : training stops when the relative improvement over PERIOD iterations is below this
@@ -379,13 +425,16 @@ class ProgressBar:
 
     lines = False
 
-    def __init__(self, total: int | None = None, tol: float | None = None, what: str = "training") -> None:
+    def __init__(
+        self, total: int | None = None, tol: float | None = None, what: str = "training"
+    ) -> None:
         self.live = sys.stderr.isatty()
         self._bar: Any = None
         self._total, self._tol, self._what = total, tol, what
         self._losses: list[float] = []
         self._dev = ""
-        self._waiting, self._last_written = "", -np.inf  # the line to be written at the end, and when the last one was
+        # the line to be written at the end, and when the last one was
+        self._waiting, self._last_written = "", -np.inf
 
     def __call__(self, record: Record, max_iter: int) -> None:
         if not self.live and not self.lines:
@@ -396,7 +445,10 @@ class ProgressBar:
         if "dev" in record:
             self._dev = f"  dev {100 * record['dev']:.2f}"
         if "mistakes" in record:
-            note = f"mistakes {record['mistakes']:,} ({100 * record['separable']:.1f} % separable){self._dev}"
+            note = (
+                f"mistakes {record['mistakes']:,} ({100 * record['separable']:.1f} % "
+                f"separable){self._dev}"
+            )
         else:
             note = f"loss {record['loss']:,.1f}{self._gain()}{self._dev}"
         if self.live:
@@ -406,7 +458,9 @@ class ProgressBar:
                 self._bar.update(self._task, completed=record["iteration"], note=note)
             return
         of_total = f"/{self._total}" if self._total else ""
-        self._waiting = f"{self._what}  {record['iteration']}{of_total}  {note}  {record['seconds']:.1f} s\n"
+        self._waiting = (
+            f"{self._what}  {record['iteration']}{of_total}  {note}  {record['seconds']:.1f} s\n"
+        )
         if time.monotonic() - self._last_written >= SECONDS_PER_LINE:
             self._write()
 
@@ -430,9 +484,19 @@ class ProgressBar:
         from rich.progress import TimeElapsedColumn as Elapsed
         from rich.progress import TimeRemainingColumn as Remaining
 
-        done = [BarColumn(bar_width=24), MofNCompleteColumn()] if self._total else [TextColumn("{task.completed}")]
+        done = (
+            [BarColumn(bar_width=24), MofNCompleteColumn()]
+            if self._total
+            else [TextColumn("{task.completed}")]
+        )
         left = [TextColumn("and at most"), Remaining(), TextColumn("more")] if self._total else []
-        columns = TextColumn("{task.description}"), *done, TextColumn("{task.fields[note]}"), Elapsed(), *left
+        columns = (
+            TextColumn("{task.description}"),
+            *done,
+            TextColumn("{task.fields[note]}"),
+            Elapsed(),
+            *left,
+        )
         self._bar = Progress(*columns, console=Console(stderr=True))
         self._task = self._bar.add_task(self._what, total=self._total, note="")
         self._bar.start()

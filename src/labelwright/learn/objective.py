@@ -1,9 +1,11 @@
-"""The training objective of CRFs, latent or not: minus log-likelihood and its gradient, over threads.
+"""The training objective of CRFs, latent or not: minus log-likelihood and its gradient, over
+threads.
 
-One evaluation:  weights -> rows of scores (learn.rows) -> expected minus observed counts (learn.expectations)
+One evaluation:  weights -> rows of scores (learn.rows) -> expected minus observed counts
+(learn.expectations)
                  -> gradient (learn.rows).
-Tokens are laid out once, as the expectations ask for.  Batches of sentences depend on the data alone, and their sums
-are added in a fixed order: any number of threads gives the same bits.
+Tokens are laid out once, as the expectations ask for.  Batches of sentences depend on the data
+alone, and their sums are added in a fixed order: any number of threads gives the same bits.
 """
 
 import math
@@ -28,11 +30,14 @@ from labelwright.structures.supervision import PLAIN, Supervision
 
 BATCH_TOKENS = 1 << 15  # of one piece of work, unless
 BATCH_BYTES = 1 << 23  # its nodes, or
-ARC_BYTES = 1 << 22  # the arcs of its tokens, where these have some of their own, need more bytes than that
-SHARD_BYTES = 1 << 25  # rows of scores held at once: they should stay in the last-level cache until they are summed
+# the arcs of its tokens, where these have some of their own, need more bytes than that
+ARC_BYTES = 1 << 22
+# rows of scores held at once: they should stay in the last-level cache until they are summed
+SHARD_BYTES = 1 << 25
 SHARD_BATCHES = 16  # at most
 SHARED = 2  # tokens that a key needs for a row of its own
-KEPT_BYTES = 1 << 28  # messages of a layer of a cascade that are kept for its backward function; more are made again
+# messages of a layer of a cascade that are kept for its backward function; more are made again
+KEPT_BYTES = 1 << 28
 NEVER = 1e-9  # the smallest share of tokens in entities, or outside, whose logarithm is taken
 
 Array = NDArray[Any]
@@ -50,15 +55,15 @@ Back = Callable[[Array | None, float], Gradient]
 
 
 class LogLikelihood:
-    """loss(weights) = sum_n log Z(x_n) - log Z(x_n restricted to the states of y_n), and its gradient:
-    expected counts of all paths minus those of the paths of y_n.
+    """loss(weights) = sum_n log Z(x_n) - log Z(x_n restricted to the states of y_n), and its
+    gradient: expected counts of all paths minus those of the paths of y_n.
 
-    `supervision` has sets of labels: y_n is then all labellings that they allow; weights v_n of sentences, by which
-    their losses are multiplied; and weights w_t of tokens: log Z(x_n) counts a path w_t times for each token where its
-    label is wrong (softmax-margin, Gimpel & Smith 2010).
+    `supervision` has sets of labels: y_n is then all labellings that they allow; weights v_n of
+    sentences, by which their losses are multiplied; and weights w_t of tokens: log Z(x_n) counts a
+    path w_t times for each token where its label is wrong (softmax-margin, Gimpel & Smith 2010).
 
-    As a layer of a cascade it has features whose values the layer below gives (`slots` says which), and passes the
-    probabilities that `candidates` name: see `forward`."""
+    As a layer of a cascade it has features whose values the layer below gives (`slots` says which),
+    and passes the probabilities that `candidates` name: see `forward`."""
 
     def __init__(
         self,
@@ -81,22 +86,42 @@ class LogLikelihood:
         self.expectations = expectations or Expectations(*model, candidates, supervision)
         self.candidates = candidates
         assembly, size = self.expectations.assembly, np.dtype(dtype).itemsize
-        sizes = Sizes(BATCH_TOKENS, BATCH_BYTES // size, ARC_BYTES // size, SHARD_BYTES // size, SHARD_BATCHES)
+        sizes = Sizes(
+            BATCH_TOKENS, BATCH_BYTES // size, ARC_BYTES // size, SHARD_BYTES // size, SHARD_BATCHES
+        )
         self.shards: list[Shard] = self.expectations.lay_out(sizes)
-        places = {name: incidences[name]._replace(token_value=slot) for name, slot in (slots or {}).items()}
-        places = tables_for(places, assembly.row_width, -1, SHARED)  # features that leave their keys have no slot
+        places = {
+            name: incidences[name]._replace(token_value=slot)
+            for name, slot in (slots or {}).items()
+        }
+        # features that leave their keys have no slot
+        places = tables_for(places, assembly.row_width, -1, SHARED)
         self.parts: dict[str, FeatureRows] = {}
         for name, incidence in tables_for(incidences, assembly.row_width, shared=SHARED).items():
             ranges = [shard.rows[name] for shard in self.shards]
-            made = incidence, n_features, assembly.cells[name], assembly.row_width[name], ranges, dtype
-            self.parts[name] = FeatureRows(*made, places[name].token_value if name in places else None)
+            made = (
+                incidence,
+                n_features,
+                assembly.cells[name],
+                assembly.row_width[name],
+                ranges,
+                dtype,
+            )
+            self.parts[name] = FeatureRows(
+                *made, places[name].token_value if name in places else None
+            )
         self._kept: dict[int, Any] | None = None  # what the last `forward` left
         self._rows = self._allocated()
 
     def _allocated(self) -> dict[str, Array]:
         """Memory for the rows of a shard."""
-        longest = {name: max(b - a for a, b in (s.rows[name] for s in self.shards)) for name in self.parts}
-        return {name: np.empty((longest[name], part.width), self.dtype) for name, part in self.parts.items()}
+        longest = {
+            name: max(b - a for a, b in (s.rows[name] for s in self.shards)) for name in self.parts
+        }
+        return {
+            name: np.empty((longest[name], part.width), self.dtype)
+            for name, part in self.parts.items()
+        }
 
     def precise(self) -> "LogLikelihood | None":
         """The same in float64, with the same plan; None where this is in float64."""
@@ -114,8 +139,9 @@ class LogLikelihood:
         return self._sweep(weights, gradient)
 
     def forward(self, weights: Array, below: Array | None = None) -> tuple[Array | None, Back]:
-        """As a layer of a cascade: what it passes, by slots (None at the top), and its backward function, which takes
-        the derivative of the losses above by what was passed and how much its own loss counts.
+        """As a layer of a cascade: what it passes, by slots (None at the top), and its backward
+        function, which takes the derivative of the losses above by what was passed and how much its
+        own loss counts.
 
         `below` is what the layer below passes, by slots, and behind it values that never change."""
         kept: dict[int, Any] = {}
@@ -132,7 +158,7 @@ class LogLikelihood:
 
         return passed, back
 
-    # -- one evaluation ---------------------------------------------------------------------------------------
+    # -- one evaluation ----------------------------------------------------------------------------
 
     def _sweep(
         self,
@@ -161,7 +187,9 @@ class LogLikelihood:
                     rows = self._taken(batch)
                     state = kept.pop(batch.number) if kept else None
                     again = self._again(weights, shard, batch, below)
-                    counts: Counts = self.expectations.counts(rows, transitions, batch, again, share, d_passed, state)
+                    counts: Counts = self.expectations.counts(
+                        rows, transitions, batch, again, share, d_passed, state
+                    )
                     for name, at in batch.rows.items():
                         self._rows[name][at] = rows[name]
                     return counts
@@ -183,7 +211,8 @@ class LogLikelihood:
         below: Array | None,
         d_below: Array | None,
     ) -> list[Any]:
-        """Pieces of work that add the rows of a shard to the gradient and to the derivative by what was passed."""
+        """Pieces of work that add the rows of a shard to the gradient and to the derivative by what
+        was passed."""
         tasks = list[Any]()
         for name, part in self.parts.items():
             part_of = self.parameters.slices[name]
@@ -197,7 +226,8 @@ class LogLikelihood:
         return tasks
 
     def _pass(self, weights: Array, below: Array | None, passed: Array) -> dict[int, Any]:
-        """Fill what is passed; what the expectations made for it, by batches, unless that takes too much memory."""
+        """Fill what is passed; what the expectations made for it, by batches, unless that takes too
+        much memory."""
         transitions = self._begin(weights)
         keep = self.expectations.kept_numbers * np.dtype(self.dtype).itemsize <= KEPT_BYTES
         kept: dict[int, Any] = {}
@@ -216,8 +246,8 @@ class LogLikelihood:
         return kept
 
     def _begin(self, weights: Array, kept: dict[int, Any] | None = None) -> Any:
-        """Plain transitions and the rows of all keys under these weights; those of keys are still there where
-        nothing came after `forward`."""
+        """Plain transitions and the rows of all keys under these weights; those of keys are still
+        there where nothing came after `forward`."""
         if kept is None or self._kept is not kept:
             for name, part in self.parts.items():
                 part.begin(weights[self.parameters.slices[name]], self.workers)
@@ -244,7 +274,9 @@ class LogLikelihood:
             w = weights[self.parameters.slices[name]]
             self.parts[name].score(w, a, b, self._rows[name][a - first : b - first], below)
 
-        self.workers.run(score, [(name, *piece[name]) for name in self.parts for piece in shard.pieces])
+        self.workers.run(
+            score, [(name, *piece[name]) for name in self.parts for piece in shard.pieces]
+        )
 
     def _again(
         self, weights: Array, shard: Shard, batch: Batch, below: Array | None
@@ -255,9 +287,13 @@ class LogLikelihood:
             scored = {}
             for name, at in batch.rows.items():
                 part, w = self.parts[name], weights[self.parameters.slices[name]]
-                scored[name], row = np.empty((len(places), part.width), self.dtype), shard.rows[name][0] + at[places]
+                scored[name], row = (
+                    np.empty((len(places), part.width), self.dtype),
+                    shard.rows[name][0] + at[places],
+                )
                 ends = [0, *(1 + np.flatnonzero(np.diff(row) != 1)).tolist(), len(row)]
-                for a, b in pairwise(ends):  # rows one behind the other, of a sentence all as a rule
+                # rows one behind the other, of a sentence all as a rule
+                for a, b in pairwise(ends):
                     part.score(w, int(row[a]), int(row[b - 1]) + 1, scored[name][a:b], below)
             return scored
 
@@ -265,12 +301,15 @@ class LogLikelihood:
 
 
 class WithEntityRate:
-    """A likelihood that passes P(O at t), and a term that keeps the expected share q of tokens in entities near r
-    (Mann & McCallum 2007, label regularization; Effland & Collins 2021, expected entity ratio):
+    """A likelihood that passes P(O at t), and a term that keeps the expected share q of tokens in
+    entities near r (Mann & McCallum 2007, label regularization; Effland & Collins 2021, expected
+    entity ratio):
 
-        loss(weights) + T (r log r/q + (1 - r) log (1 - r)/(1 - q)),  q = sum_t v_t (1 - P(O at t)) / T
+        loss(weights) + T (r log r/q + (1 - r) log (1 - r)/(1 - q))
+        q = sum_t v_t (1 - P(O at t)) / T
 
-    with v_t how often the sentence of t counts, T their sum.  Derivatives by P(O at t) come as from a layer above."""
+    with v_t how often the sentence of t counts, T their sum.  Derivatives by P(O at t) come as from
+    a layer above."""
 
     def __init__(self, likelihood: LogLikelihood, rate: float, often: Array):
         self.likelihood, self.rate, self.often = likelihood, rate, often  # often [T]
@@ -280,7 +319,8 @@ class WithEntityRate:
         outside, back = self.likelihood.forward(weights)
         assert outside is not None
         r, T = self.rate, float(self.often.sum()) or 1.0
-        q = min(max(1 - float(np.sum(self.often * outside)) / T, NEVER), 1 - NEVER)  # by BLAS, threads change bits
+        # by BLAS, threads change bits
+        q = min(max(1 - float(np.sum(self.often * outside)) / T, NEVER), 1 - NEVER)
         loss, gradient[:], _ = back((r / q - (1 - r) / (1 - q)) * self.often, 1.0)
         return loss + T * (r * math.log(r / q) + (1 - r) * math.log((1 - r) / (1 - q)))
 

@@ -1,6 +1,7 @@
-"""The perceptron and the latent perceptron (Collins 2002; Sun, Matsuzaki, Okanohara & Tsujii 2009, figure 1), with
-passive-aggressive updates (Crammer, Dekel, Keshet, Shalev-Shwartz & Singer 2006) and AROW (Crammer, Kulesza & Dredze
-2009); how far it separates its training data, and how many mistakes it can make (Sun et al., section 3.2)."""
+"""The perceptron and the latent perceptron (Collins 2002; Sun, Matsuzaki, Okanohara & Tsujii 2009,
+figure 1), with passive-aggressive updates (Crammer, Dekel, Keshet, Shalev-Shwartz & Singer 2006)
+and AROW (Crammer, Kulesza & Dredze 2009); how far it separates its training data, and how many
+mistakes it can make (Sun et al., section 3.2)."""
 
 from collections.abc import Callable
 from itertools import pairwise
@@ -24,9 +25,9 @@ from labelwright.structures.supervision import Supervision
 
 Array = NDArray[Any]
 PIECE = 20_000_000  # numbers in all rows of a kernel call: Ctrl-C takes effect between calls
-# Without a margin, superfluous latent states drift and their mean blurs; a large margin separates them, but is never
-# reached.  On synthetic sequences (benchmarks/perceptron.py) 2.5 usual updates, then one, did best among those tried
-# (0 to 6, constant or falling).
+# Without a margin, superfluous latent states drift and their mean blurs; a large margin separates
+# them, but is never reached.  On synthetic sequences (benchmarks/perceptron.py) 2.5 usual updates,
+# then one, did best among those tried (0 to 6, constant or falling).
 EARLY, LARGER = 10, 2.5  # passes before this one have a larger margin, if the margin is automatic
 LARGEST = 1e15  # value of a feature that float32 can still add up
 NO_VARIANCES = np.empty(0, np.float32)
@@ -44,10 +45,17 @@ class Outcome(NamedTuple):
 class Averaged:
     """The weights of a run and the mean of all weight vectors since its first sentence.
 
-    The mean is weights - sums / taken, where sums holds each change times the sentences before it: the cost of an
-    update depends on what it changes, not on the number of weights.  With AROW, weights have variances."""
+    The mean is weights - sums / taken, where sums holds each change times the sentences before it:
+    the cost of an update depends on what it changes, not on the number of weights.  With AROW,
+    weights have variances."""
 
-    def __init__(self, weights: Array, sums: Array | None = None, taken: int = 0, variances: Array = NO_VARIANCES):
+    def __init__(
+        self,
+        weights: Array,
+        sums: Array | None = None,
+        taken: int = 0,
+        variances: Array = NO_VARIANCES,
+    ):
         self.weights = weights.astype(np.float32)  # [W]
         self.sums = np.zeros(len(weights)) if sums is None else sums.astype(np.float64)  # [W]
         self.taken = taken  # sentences so far
@@ -55,7 +63,9 @@ class Averaged:
 
     @classmethod
     def begin(cls, weights: Array, rule: UpdateRule) -> Self:
-        return cls(weights, variances=np.full(len(weights) if rule.variance > 0 else 0, rule.variance))
+        return cls(
+            weights, variances=np.full(len(weights) if rule.variance > 0 else 0, rule.variance)
+        )
 
     def mean(self) -> Array:
         """The mean of the weights after each sentence so far."""
@@ -108,11 +118,18 @@ class Passes:
             NO_WEIGHTS if said.of_tokens is None else said.of_tokens,
         )
         if len(self.features.value) and float(np.abs(self.features.value).max()) > LARGEST:
-            raise OptionError(f"a feature has a value above {LARGEST:g}, too large for a perceptron: scale the values")
+            raise OptionError(
+                f"a feature has a value above {LARGEST:g}, too large for a perceptron: scale the "
+                "values"
+            )
         self.early = 1.0
         if np.isnan(rule.margin):
             value = self.features.value
-            squares = np.concatenate([[0.0], np.cumsum(value.astype(np.float64) ** 2)]) if len(value) else None
+            squares = (
+                np.concatenate([[0.0], np.cumsum(value.astype(np.float64) ** 2)])
+                if len(value)
+                else None
+            )
             of_tokens = np.diff(ptr if squares is None else squares[ptr], axis=1).sum(axis=0)  # [T]
             # By how much an update changes the score of a token that it touches.
             usual = float(np.median(of_tokens)) + self.tiles.order if len(of_tokens) else 0.0
@@ -132,7 +149,9 @@ class Passes:
         mistakes, loss, errors = 0, 0.0, 0.0
         sequential = self.batch_size == 1
         size = self.piece if sequential else self.batch_size
-        transitions = None if sequential else kernels.transitions_of(self.data, self.tiles, run.weights)
+        transitions = (
+            None if sequential else kernels.transitions_of(self.data, self.tiles, run.weights)
+        )
         for begin in range(0, self.n, size):
             piece = order[begin : begin + size]
             if sequential:
@@ -141,20 +160,31 @@ class Passes:
                 seen = self._mini_batch(piece, rule, state, transitions, run.taken)
             more, worse, wrong = seen
             run.taken += len(piece)
-            mistakes, loss, errors = mistakes + int(more), loss + float(worse), errors + float(wrong)
+            mistakes, loss, errors = (
+                mistakes + int(more),
+                loss + float(worse),
+                errors + float(wrong),
+            )
         return Outcome(mistakes, loss, errors)
 
     def _mini_batch(
         self, order: Array, rule: UpdateRule, state: RunState, transitions: Any, taken: int
     ) -> tuple[int, float, float]:
-        """The best paths of some sentences by the same weights, on all threads; then their updates, in order."""
+        """The best paths of some sentences by the same weights, on all threads; then their updates,
+        in order."""
         best, target = self._paths
         wrong = np.empty(len(order), np.int64)
-        cuts = np.linspace(0, len(order), min(self.workers.n, len(order)) + 1).astype(np.int64).tolist()
+        cuts = (
+            np.linspace(0, len(order), min(self.workers.n, len(order)) + 1)
+            .astype(np.int64)
+            .tolist()
+        )
 
         def part(a: int, b: int) -> None:
             some, weights = order[a:b], state.weights
-            kernels.find_paths(some, self.data, self.tiles, rule, weights, transitions, best, target, wrong[a:b])
+            kernels.find_paths(
+                some, self.data, self.tiles, rule, weights, transitions, best, target, wrong[a:b]
+            )
 
         self.workers.run(part, pairwise(cuts))
         result: tuple[int, float, float] = kernels.apply_paths(
@@ -169,8 +199,8 @@ class Passes:
         return best, target
 
     def mean_loss(self, outcome: Outcome) -> float:
-        """The loss per sentence by which training may stop: what passive-aggressive and AROW updates make small, or the
-        share of wrong labels."""
+        """The loss per sentence by which training may stop: what passive-aggressive and AROW
+        updates make small, or the share of wrong labels."""
         return (outcome.loss if self.rule.passive else outcome.errors) / max(1, self.n)
 
     def share_without(self, mistakes: int) -> float:
@@ -178,7 +208,8 @@ class Passes:
         return 1 - mistakes / self.n if self.n else 1.0
 
     def largest_norm(self) -> float | None:
-        """M of theorems 2 and 3: the largest norm of the features of a sentence; None where values are negative."""
+        """M of theorems 2 and 3: the largest norm of the features of a sentence; None where values
+        are negative."""
         if len(self.features.value) and self.features.value.min() < 0:
             return None
         return float(largest_norm(self.features, self.data.offsets, self.tiles.order))
@@ -188,7 +219,8 @@ class Averaging(NamedTuple):
     """Which weights are kept, and from which ones passes begin."""
 
     kind: str  # "none", "avg", "mavg"
-    reset_every: int = 4  # mavg: pass q begins from the mean of all weights before it when q is a multiple of this
+    # mavg: pass q begins from the mean of all weights before it when q is a multiple of this
+    reset_every: int = 4
 
 
 def perceptron(
@@ -199,8 +231,9 @@ def perceptron(
     epsilon: float | None = 0.0,
     state: dict[str, Array] | None = None,
 ) -> Array:
-    """Pass after pass until the monitor says stop, no mistake is left, or the mean loss of a sentence is below epsilon
-    (None: only the monitor stops); returns the last weights, or their mean."""
+    """Pass after pass until the monitor says stop, no mistake is left, or the mean loss of a
+    sentence is below epsilon (None: only the monitor stops); returns the last weights, or their
+    mean."""
     layout = passes.layout
     run, done = Averaged.begin(layout.laid_out(weights), passes.rule), 0
 
@@ -216,7 +249,10 @@ def perceptron(
     if state is not None:
         monitor.check_state(state, saved(), weights)
         variances = state.get("variances", NO_VARIANCES)
-        run, done = Averaged(state["weights"], state["sums"], int(state["taken"]), variances), int(state["done"])
+        run, done = (
+            Averaged(state["weights"], state["sums"], int(state["taken"]), variances),
+            int(state["done"]),
+        )
 
     while not monitor.stop:
         done += 1
@@ -242,16 +278,19 @@ class Convergence(NamedTuple):
 
     separable: float  # share whose best path has the gold labels and no other labels score as much
     strictly_separable: float  # share whose every gold path scores above all others (definition 2)
-    margin: float | None  # smallest distance of the worst gold path above all others, for weights of norm 1
+    # smallest distance of the worst gold path above all others, for weights of norm 1
+    margin: float | None
     mistake_bound: float | None  # what theorem 2 (strictly separable data) or 3 (any data) allows
     theorem: int | None
 
 
 class LatentSeparability(NamedTuple):
-    """What theorem 1 says of latent states where a vector U of norm 1 separates the data without them."""
+    """What theorem 1 says of latent states where a vector U of norm 1 separates the data without
+    them."""
 
     plain_margin: float  # delta of U
-    expansion: float  # T = sqrt(sum m_i u_i^2): the norm of U copied to all states, where u_i has m_i copies
+    # T = sqrt(sum m_i u_i^2): the norm of U copied to all states, where u_i has m_i copies
+    expansion: float
     margin_bound: float  # delta / T: some vector of norm 1 separates the data latently by as much
     mistake_bound: float | None  # theorem 2; None where the updates are not those of the theorem
 
@@ -259,7 +298,8 @@ class LatentSeparability(NamedTuple):
 def latent_separability(
     plain_margin: float, expansion: float, norm_of_features: float | None, start: float
 ) -> LatentSeparability:
-    """delta / T, and 2 M^2 / (delta / T)^2 mistakes at most from zero; a start of norm a allows 2 a / (delta / T) more.
+    """delta / T, and 2 M^2 / (delta / T)^2 mistakes at most from zero; a start of norm a allows 2 a
+    / (delta / T) more.
 
     >>> latent_separability(1.0, 2.0, 3.0, 0.0)  # 2 T^2 M^2 / delta^2
     LatentSeparability(plain_margin=1.0, expansion=2.0, margin_bound=0.5, mistake_bound=72.0)
@@ -271,9 +311,14 @@ def latent_separability(
 
 
 def convergence(
-    margins: list[Margins], norm_of_weights: float, norm_of_features: float | None, passes: int, start: float
+    margins: list[Margins],
+    norm_of_weights: float,
+    norm_of_features: float | None,
+    passes: int,
+    start: float,
 ) -> Convergence:
-    """Summarise the margins of all training sequences; without a norm of features, no theorem applies."""
+    """Summarise the margins of all training sequences; without a norm of features, no theorem
+    applies."""
     best, worst, other = (np.array(column) for column in zip(*margins, strict=True))
     margin = bound = theorem = None
     if norm_of_weights > 0:
@@ -282,18 +327,24 @@ def convergence(
         margin = smallest if np.isfinite(smallest) else None
         if norm_of_features is not None:
             bound, theorem = mistake_bound(gaps, norm_of_features, passes, start)
-    return Convergence(float((best > other).mean()), float((worst > other).mean()), margin, bound, theorem)
+    return Convergence(
+        float((best > other).mean()), float((worst > other).mean()), margin, bound, theorem
+    )
 
 
-def mistake_bound(gaps: Array, norm: float, passes: int = 1, start: float = 0.0) -> tuple[float, int]:
-    """min over d of (R + D)^2 / d^2 with R = sqrt(2) M and D^2 = sum_i max(0, d - g_i)^2 (theorem 3; with D = 0 theorem
-    2), and which theorem it is by.
+def mistake_bound(
+    gaps: Array, norm: float, passes: int = 1, start: float = 0.0
+) -> tuple[float, int]:
+    """min over d of (R + D)^2 / d^2 with R = sqrt(2) M and D^2 = sum_i max(0, d - g_i)^2 (theorem
+    3; with D = 0 theorem 2), and which theorem it is by.
 
-    gaps [N] are the g_i of definition 3 for weights of norm 1; several passes are one over as many copies of the data.
-    Every d gives a bound, so a grid of them does.  From a start of norm a instead of zero, k updates end at a norm of
-    at least k d - a, and (k d - a)^2 <= (1 + D / R) (a^2 + k (R^2 + R D)) in the extended space of the proof.
+    gaps [N] are the g_i of definition 3 for weights of norm 1; several passes are one over as many
+    copies of the data. Every d gives a bound, so a grid of them does.  From a start of norm a
+    instead of zero, k updates end at a norm of at least k d - a, and (k d - a)^2 <= (1 + D / R)
+    (a^2 + k (R^2 + R D)) in the extended space of the proof.
 
-    >>> bound, theorem = mistake_bound(np.array([0.5, 2.0, 1.0]), norm=3.0, passes=10**6)  # 2 M^2 / d^2 with d = 0.5
+    >>> gaps = np.array([0.5, 2.0, 1.0])
+    >>> bound, theorem = mistake_bound(gaps, norm=3.0, passes=10**6)  # 2 M^2 / d^2 with d = 0.5
     >>> round(bound, 6), theorem
     (72.0, 2)
     """
@@ -306,6 +357,8 @@ def mistake_bound(gaps: Array, norm: float, passes: int = 1, start: float = 0.0)
     short = np.maximum(0.0, below * tried**2 - 2 * tried * sums[below] + squares[below])
     longest, missing = max(np.sqrt(2) * norm, 1e-300), np.sqrt(passes * short)
     once = (longest + missing) ** 2 + 2 * start * tried
-    bounds = (once + np.hypot(once, 2 * tried * start * np.sqrt(missing / longest))) / (2 * tried**2)
+    bounds = (once + np.hypot(once, 2 * tried * start * np.sqrt(missing / longest))) / (
+        2 * tried**2
+    )
     best = int(bounds.argmin())
     return float(bounds[best]), 2 if short[best] == 0 else 3

@@ -1,12 +1,15 @@
-"""CRFs with many labels: a zero-order model leaves each token some candidates, and the likelihood sums over these.
+"""CRFs with many labels: a zero-order model leaves each token some candidates, and the likelihood
+sums over these.
 
-The zero-order model is a maximum-entropy classifier of single tokens.  It has the state cells of the CRF and learns by
-a few passes of AdaGrad.  Every training token gets its candidates from a model that has not seen its sentence, so that
-they are like those of new text; the cut-off is the smallest that keeps the wanted share of the gold labels.
+The zero-order model is a maximum-entropy classifier of single tokens.  It has the state cells of
+the CRF and learns by a few passes of AdaGrad.  Every training token gets its candidates from a
+model that has not seen its sentence, so that they are like those of new text; the cut-off is the
+smallest that keeps the wanted share of the gold labels.
 
-One evaluation of the likelihood:  weights -> scores of slots -> forward-backward over candidates -> expected minus
-observed counts of slots and transitions -> gradient, cell by cell.  Sentences are cut into pieces that depend on the
-data alone, and every sum is made by one thread in a fixed order: any number of threads gives the same bits."""
+One evaluation of the likelihood:  weights -> scores of slots -> forward-backward over candidates ->
+expected minus observed counts of slots and transitions -> gradient, cell by cell.  Sentences are
+cut into pieces that depend on the data alone, and every sum is made by one thread in a fixed order:
+any number of threads gives the same bits."""
 
 import itertools
 from typing import Any, NamedTuple
@@ -32,10 +35,12 @@ RATE = 1.0  # of AdaGrad; divided by the number of the pass
 DAMPING = 5.0  # added to the sums of squares: small steps for rare features, against overfitting
 LEAST = 0.02  # tokens whose label is more probable than 1 - LEAST teach nothing more,
 SMALLEST = 1e-4  # nor do other labels that are less probable than that
-WIDTH, BINS = 0.05, 800  # of the histogram of distances between labels and the best of their token, in nats
+# of the histogram of distances between labels and the best of their token, in nats
+WIDTH, BINS = 0.05, 800
 PRIOR = 1.0  # times the scores of the zero-order model are part of those of the CRF
 MOST_CANDIDATES = 64  # of one token
-MEAN_CANDIDATES = 16.0  # of all tokens: a smaller share of gold labels is kept where it would need more
+# of all tokens: a smaller share of gold labels is kept where it would need more
+MEAN_CANDIDATES = 16.0
 PIECE_TOKENS = 4096
 PIECES = 16  # of the gradient
 GROUPS = 8  # of sentences, each with counts of its own
@@ -69,7 +74,10 @@ class _Run(NamedTuple):
         weights = np.zeros(len(self.cells.column), np.float32)
         frequency = np.bincount(self.gold[self.tokens(sentences)], minlength=self.n_labels)
         bias = np.log(frequency + 0.1).astype(np.float32)
-        squares, row = (np.full_like(weights, DAMPING), np.full_like(bias, DAMPING)), np.empty_like(bias)
+        squares, row = (
+            (np.full_like(weights, DAMPING), np.full_like(bias, DAMPING)),
+            np.empty_like(bias),
+        )
         data = self.features, self.cells.ptr, self.cells.column, self.gold
         for done in range(PASSES):
             order = np.random.default_rng([self.seed, done]).permutation(len(sentences))
@@ -78,8 +86,8 @@ class _Run(NamedTuple):
         return weights, bias
 
     def distances(self, model: tuple[Array, Array], tokens: Array) -> tuple[Array, Array, Array]:
-        """How far the gold labels of tokens are below the best, how many labels are above them, and the histogram of
-        the distances of all labels."""
+        """How far the gold labels of tokens are below the best, how many labels are above them, and
+        the histogram of the distances of all labels."""
         row, distance = np.empty(self.n_labels, np.float32), np.empty(len(tokens))
         rank, counts = np.empty(len(tokens), np.int64), np.zeros(BINS, np.int64)
         data = self.features, self.cells.ptr, self.cells.column, *model, self.gold, tokens
@@ -97,18 +105,25 @@ def learn_pruning(
     seed: int,
     workers: Workers,
 ) -> Pruned:
-    """Train the zero-order model, learn its cut-off for this share of gold labels, and prune the training data."""
+    """Train the zero-order model, learn its cut-off for this share of gold labels, and prune the
+    training data."""
     require_compiled("training with pruned labels (prune_labels)")
     run = _Run(features, cells, gold, offsets, n_labels, seed)
     N = len(offsets) - 1
     every = np.arange(N)
-    fold = np.random.default_rng([seed, FOLDS]).integers(0, FOLDS, N) if N >= 2 * FOLDS else np.full(N, -1)
+    fold = (
+        np.random.default_rng([seed, FOLDS]).integers(0, FOLDS, N)
+        if N >= 2 * FOLDS
+        else np.full(N, -1)
+    )
     used = np.unique(fold[fold >= 0])
     *held_out, final = workers.run(run.trained, [*((every[fold != k],) for k in used), (every,)])
     tests = [run.tokens(every[fold == k]) for k in used]
     if not held_out:  # too few sentences to hold any out
         held_out, tests = [final], [run.tokens(every)]
-    cutoff, kept = _cutoff(workers.run(run.distances, list(zip(held_out, tests, strict=True))), share)
+    cutoff, kept = _cutoff(
+        workers.run(run.distances, list(zip(held_out, tests, strict=True))), share
+    )
     pruning = Pruning(*final, cutoff, min(MOST_CANDIDATES, n_labels), kept, PRIOR)
     parts = [
         picked(features, cells, pruning._replace(weights=w, bias=bias), t, workers)
@@ -118,8 +133,12 @@ def learn_pruning(
 
 
 def _cutoff(measured: list[tuple[Array, Array, Array]], share: float) -> tuple[float, float]:
-    """The smallest cut-off that keeps this share of the gold labels, and the share that is kept with it."""
-    distance, rank = np.concatenate([m[0] for m in measured]), np.concatenate([m[1] for m in measured])
+    """The smallest cut-off that keeps this share of the gold labels, and the share that is kept
+    with it."""
+    distance, rank = (
+        np.concatenate([m[0] for m in measured]),
+        np.concatenate([m[1] for m in measured]),
+    )
     mean = np.cumsum(sum(m[2] for m in measured)) / len(distance)  # labels per token up to each bin
     enough = np.sort(distance)[min(len(distance) - 1, int(np.ceil(share * len(distance))) - 1)]
     affordable = WIDTH * max(1, int(np.searchsorted(mean, MEAN_CANDIDATES, side="right")))
@@ -127,17 +146,23 @@ def _cutoff(measured: list[tuple[Array, Array, Array]], share: float) -> tuple[f
     return cutoff, float(((distance <= cutoff) & (rank < MOST_CANDIDATES)).mean())
 
 
-def _in_order(parts: list[tuple[LabelLists, Array]], tokens: list[Array]) -> tuple[LabelLists, Array]:
+def _in_order(
+    parts: list[tuple[LabelLists, Array]], tokens: list[Array]
+) -> tuple[LabelLists, Array]:
     """The candidates of parts of the tokens and their scores, put into the order of the tokens."""
     token = np.concatenate(tokens)
     sizes = np.concatenate([np.diff(lists.ptr) for lists, _ in parts])
-    label, scores = np.concatenate([lists.label for lists, _ in parts]), np.concatenate([scores for _, scores in parts])
+    label, scores = (
+        np.concatenate([lists.label for lists, _ in parts]),
+        np.concatenate([scores for _, scores in parts]),
+    )
     order = np.argsort(np.repeat(token, sizes), kind="stable")
     return LabelLists(offsets_from(sizes[np.argsort(token)]), label[order]), scores[order]
 
 
 def _with_gold(lists: LabelLists, scores: Array, gold: Array) -> tuple[LabelLists, Array, Array]:
-    """The same with the gold label as the only candidate of tokens that have lost it; and which tokens these are."""
+    """The same with the gold label as the only candidate of tokens that have lost it; and which
+    tokens these are."""
     lost = lists.places_of(gold) < 0
     sizes = np.diff(lists.ptr)
     kept = ~np.repeat(lost, sizes)
@@ -149,10 +174,12 @@ def _with_gold(lists: LabelLists, scores: Array, gold: Array) -> tuple[LabelList
 
 
 class PrunedLikelihood:
-    """loss(weights) = sum_n log Z(x_n) - score(x_n, y_n), where Z sums over the candidates, and its gradient.
+    """loss(weights) = sum_n log Z(x_n) - score(x_n, y_n), where Z sums over the candidates, and its
+    gradient.
 
     prior : [slots]  what the zero-order model adds to the scores of slots
-    lost : [T]  tokens whose only candidate is their gold label: they cut their sentence into pieces, and teach nothing
+    lost : [T]  tokens whose only candidate is their gold label: they cut their sentence into
+        pieces, and teach nothing
     """
 
     def __init__(
@@ -174,7 +201,9 @@ class PrunedLikelihood:
         shut = (begins[token] & ~space.start[lists.label]) | (ends[token] & ~space.end[lists.label])
         self.shut = np.flatnonzero(shut)  # slots of labels that may not begin or end a sentence
         self.offsets = offsets = pieces_between(offsets, lost)
-        self.chart = chart(lists, offsets, parameters.sparse, None if space.arc.all() else space.arc)
+        self.chart = chart(
+            lists, offsets, parameters.sparse, None if space.arc.all() else space.arc
+        )
         self.hits = hits_of(features, parameters.cells["state"], lists, workers)
         n = len(parameters.cells["state"].column)
         self._cell_ptr, self._cell_slot, entries = invert(self.hits.ptr, self.hits.cell, n)
@@ -182,13 +211,16 @@ class PrunedLikelihood:
         self._cell_pieces = even_ranges(self._cell_ptr, PIECES)
         pieces = sentence_ranges(offsets, PIECE_TOKENS)
         cuts = np.linspace(0, len(pieces), GROUPS + 1).astype(int).tolist()
-        self.groups = [pieces[a:b] for a, b in itertools.pairwise(cuts) if a < b]  # one thread sums the counts of each
+        # one thread sums the counts of each
+        self.groups = [pieces[a:b] for a, b in itertools.pairwise(cuts) if a < b]
         self.gold_slot = lists.places_of(gold)
         within, later = self.gold_slot - lists.ptr[:-1], np.ones(T, np.bool_)
         later[offsets[:-1]] = False
         t = np.flatnonzero(later)
         pair = self.chart.pair_ptr[t] + within[t - 1] * np.diff(lists.ptr)[t] + within[t]
-        self.gold_pairs = np.bincount(self.chart.place[pair], minlength=len(parameters.sparse.second) + 2)
+        self.gold_pairs = np.bincount(
+            self.chart.place[pair], minlength=len(parameters.sparse.second) + 2
+        )
 
     def __call__(self, weights: Array, gradient: Array) -> float:
         parts = self.parameters.slices
@@ -211,7 +243,11 @@ class PrunedLikelihood:
         """The sums of the weights of every slot."""
         ptr = self.chart.lists.ptr
         slots = np.empty(len(self.chart.lists.label))
-        pieces = [(int(ptr[self.offsets[a]]), int(ptr[self.offsets[b]])) for group in self.groups for a, b in group]
+        pieces = [
+            (int(ptr[self.offsets[a]]), int(ptr[self.offsets[b]]))
+            for group in self.groups
+            for a, b in group
+        ]
         self.workers.run(kernels.slot_scores, [(*self.hits, state, a, b, slots) for a, b in pieces])
         return slots
 
@@ -245,5 +281,7 @@ class PrunedLikelihood:
         graph, scores = made.of(a, b).graphs(slots[mine], pairs).of(0)
         sums = dag.sums(graph, scores)
         nodes[mine] = np.bincount(graph.target - 1, sums.arcs, graph.n_nodes - 1)
-        counts += np.bincount(made.place[made.pair_ptr[a] : made.pair_ptr[b]], sums.arcs, len(counts))
+        counts += np.bincount(
+            made.place[made.pair_ptr[a] : made.pair_ptr[b]], sums.arcs, len(counts)
+        )
         return sums.log_z

@@ -1,9 +1,10 @@
-"""From weights to rows of scores and back: the features on states, on pairs, on triples or on segments.
+"""From weights to rows of scores and back: the features on states, on pairs, on triples or on
+segments.
 
 Scores:    weights -> rows of dense features -> rows of keys -> rows of tokens
 Gradient:  rows of tokens -> sums per key -> sums per dense feature -> gradient
-Features with few weights are added weight by weight, those with many (dense) as whole rows.  Pieces of work own what
-they write and depend on the data alone: any number of threads gives the same bits.
+Features with few weights are added weight by weight, those with many (dense) as whole rows.  Pieces
+of work own what they write and depend on the data alone: any number of threads gives the same bits.
 """
 
 from collections.abc import Sequence
@@ -33,7 +34,8 @@ def call(function: Any, *arguments: Any) -> Any:
 
 
 class CellLists(NamedTuple):
-    """The weights of each owner (a key or a token), one by one: numbers ptr[k]:ptr[k+1] are those of owner k."""
+    """The weights of each owner (a key or a token), one by one: numbers ptr[k]:ptr[k+1] are those
+    of owner k."""
 
     ptr: Array
     cell: Array  # weight
@@ -60,8 +62,14 @@ class _Features(NamedTuple):
         """The features that are chosen [n], and the others."""
         taken = np.concatenate([[0], np.cumsum(chosen)])[self.ptr].astype(np.int64)
         has_values = len(self.value) > 0
-        yes = _Features(taken, self.feature[chosen], self.value[chosen] if has_values else self.value)
-        no = _Features(self.ptr - taken, self.feature[~chosen], self.value[~chosen] if has_values else self.value)
+        yes = _Features(
+            taken, self.feature[chosen], self.value[chosen] if has_values else self.value
+        )
+        no = _Features(
+            self.ptr - taken,
+            self.feature[~chosen],
+            self.value[~chosen] if has_values else self.value,
+        )
         return yes, no
 
     def cells(self, cells: Cells) -> CellLists:
@@ -69,7 +77,9 @@ class _Features(NamedTuple):
         sizes = np.diff(cells.ptr)[self.feature]
         owner, cell = runs_of(cells.ptr[self.feature], sizes)
         value = self.value[owner] if len(self.value) else self.value
-        return CellLists(offsets_from(sizes)[self.ptr], cell.astype(np.int32), cells.column[cell], value)
+        return CellLists(
+            offsets_from(sizes)[self.ptr], cell.astype(np.int32), cells.column[cell], value
+        )
 
 
 Lists = TypeVar("Lists", CellLists, RowLists, _Features)
@@ -93,7 +103,11 @@ def _precise(lists: Any) -> Any:
     """The same lists with values in float64; slots, which are whole numbers, stay."""
     if isinstance(lists, _Split):
         return lists._replace(items=_precise(lists.items))
-    return lists if lists.value.dtype.kind == "i" else lists._replace(value=lists.value.astype(np.float64))
+    return (
+        lists
+        if lists.value.dtype.kind == "i"
+        else lists._replace(value=lists.value.astype(np.float64))
+    )
 
 
 class _Shard(NamedTuple):
@@ -105,7 +119,8 @@ class _Shard(NamedTuple):
 
 
 class FeatureRows:
-    """The linear map from the weights of some features to the rows of all tokens (or segments), and its adjoint."""
+    """The linear map from the weights of some features to the rows of all tokens (or segments), and
+    its adjoint."""
 
     def __init__(
         self,
@@ -117,8 +132,8 @@ class FeatureRows:
         dtype: Any,
         slots: Array | None = None,
     ):
-        """`slots` says where the value of each of the tokens' own features stands in what is passed from below (-1: it
-        is 1); shards are the ranges of rows that are in memory together."""
+        """`slots` says where the value of each of the tokens' own features stands in what is passed
+        from below (-1: it is 1); shards are the ranges of rows that are in memory together."""
         self.cells, self.width, self.dtype, self.has_slots = cells, width, dtype, slots is not None
         self.n_keys, self.keys = incidence.n_keys, incidence.keys
         many = np.diff(cells.ptr) * DENSE > width
@@ -127,7 +142,9 @@ class FeatureRows:
         self.dense = np.flatnonzero(many & present)  # [D]  features that have a row of their own
         number = np.full(n_features, -1, np.int32)
         number[self.dense] = np.arange(len(self.dense))
-        of_tokens = _Features(incidence.token_ptr, incidence.token_feature, incidence.token_value.astype(dtype))
+        of_tokens = _Features(
+            incidence.token_ptr, incidence.token_feature, incidence.token_value.astype(dtype)
+        )
         if slots is not None:
             of_tokens = of_tokens._replace(value=slots)
         elif len(of_tokens.value):  # CRFsuite gives False the value 0: often the rest is all ones
@@ -140,11 +157,17 @@ class FeatureRows:
         token_dense, token_sparse = of_tokens.split(whole)
         on_keys = _Features(incidence.key_ptr, incidence.key_feature, np.empty(0, dtype))
         key_dense, key_sparse = on_keys.split(number[incidence.key_feature] >= 0)
-        token_dense, key_dense = (x._replace(feature=number[x.feature]) for x in (token_dense, key_dense))
+        token_dense, key_dense = (
+            x._replace(feature=number[x.feature]) for x in (token_dense, key_dense)
+        )
         self.token_rows, self.key_rows = RowLists(*token_dense), RowLists(*key_dense)
         self.token_cells, self.key_cells = token_sparse.cells(cells), key_sparse.cells(cells)
         self.pieces = even_ranges(incidence.key_ptr, PIECES)
-        by_dense, by_feature, by_key = Transposer(len(self.dense)), Transposer(n_features), Transposer(self.n_keys)
+        by_dense, by_feature, by_key = (
+            Transposer(len(self.dense)),
+            Transposer(n_features),
+            Transposer(self.n_keys),
+        )
         self.keys_of_dense = self._transposed(by_dense.transpose(*key_dense))
         self.keys_of_sparse = self._transposed(by_feature.transpose(*key_sparse))
         self.shards = []
@@ -171,12 +194,15 @@ class FeatureRows:
         made.dtype = np.float64
         made.token_rows, made.key_rows = _precise(self.token_rows), _precise(self.key_rows)
         made.token_cells, made.key_cells = _precise(self.token_cells), _precise(self.key_cells)
-        made.keys_of_dense, made.keys_of_sparse = _precise(self.keys_of_dense), _precise(self.keys_of_sparse)
+        made.keys_of_dense, made.keys_of_sparse = (
+            _precise(self.keys_of_dense),
+            _precise(self.keys_of_sparse),
+        )
         made.shards = [_Shard(*map(_precise, shard)) for shard in self.shards]
         made._allocate()
         return made
 
-    # -- scores -----------------------------------------------------------------------------------------------
+    # -- scores ------------------------------------------------------------------------------------
 
     def begin(self, weights: Array, workers: Workers) -> None:
         """The rows of dense features and of keys under these weights."""
@@ -192,7 +218,9 @@ class FeatureRows:
         cells, dense = _part(self.token_cells, a, b), _part(self.token_rows, a, b)
         cells = cells._replace(value=self._values(cells.value, below))
         dense = dense._replace(value=self._values(dense.value, below))
-        scoring.score_rows(weights, self.keys[a:b], self.table, cells, self.rows_of_dense, dense, rows)
+        scoring.score_rows(
+            weights, self.keys[a:b], self.table, cells, self.rows_of_dense, dense, rows
+        )
 
     def _values(self, value: Array, below: Array | None) -> Array:
         """Values of features, where need be from what the layer below passes."""
@@ -201,7 +229,7 @@ class FeatureRows:
         assert below is not None
         return below[value].astype(self.dtype)
 
-    # -- gradient ---------------------------------------------------------------------------------------------
+    # -- gradient ----------------------------------------------------------------------------------
 
     def clear(self) -> None:
         """Begin a new gradient."""
@@ -209,11 +237,13 @@ class FeatureRows:
         self.sums_of_dense[:] = 0
 
     def adding(self, shard: int, rows: Array, gradient: Array, below: Array | None) -> list[Task]:
-        """Pieces of work that add the rows of a shard to the sums of keys and dense features, and to the gradient."""
+        """Pieces of work that add the rows of a shard to the sums of keys and dense features, and
+        to the gradient."""
         keys, dense, sparse = self.shards[shard]
         if self.has_slots:
             dense, sparse = (
-                x._replace(items=x.items._replace(value=self._values(x.items.value, below))) for x in (dense, sparse)
+                x._replace(items=x.items._replace(value=self._values(x.items.value, below)))
+                for x in (dense, sparse)
             )
         return [
             *self._pooling(keys, rows, self.sums),
@@ -241,7 +271,8 @@ class FeatureRows:
         return [(scoring.collect, *arguments, a, b) for a, b in transposed.pieces]
 
     def value_gradient(self, weights: Array, a: int, b: int, rows: Array, gradient: Array) -> None:
-        """Add the derivatives by the values that were passed from below, given those by the rows of tokens a:b."""
+        """Add the derivatives by the values that were passed from below, given those by the rows of
+        tokens a:b."""
         if self.has_slots:
             cells, dense = self.token_cells, self.token_rows
             lists = cells, cells.value, self.rows_of_dense, dense, dense.value

@@ -1,8 +1,10 @@
-"""Expected minus observed counts of segments: what training a SemiCRF makes of the scores of tokens and segments.
+"""Expected minus observed counts of segments: what training a SemiCRF makes of the scores of tokens
+and segments.
 
-Labels may be known in part, or count more or less than others.  A segmentation agrees with the data where the labels
-it is written as are all allowed.  One sentence at a time: the graph of its segments is summed over twice, with all arcs
-and with those that agree.  These are a small graph of their own where labels are known."""
+Labels may be known in part, or count more or less than others.  A segmentation agrees with the data
+where the labels it is written as are all allowed.  One sentence at a time: the graph of its
+segments is summed over twice, with all arcs and with those that agree.  These are a small graph of
+their own where labels are known."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -21,7 +23,14 @@ from labelwright.learn.batches import Batch
 from labelwright.learn.expectations import Counts, Rows
 from labelwright.scoring.assembly import Plain, padded
 from labelwright.scoring.carry import old_cells, old_features
-from labelwright.scoring.parameters import Before, Cells, Parameters, Trained, make_parameters, united
+from labelwright.scoring.parameters import (
+    Before,
+    Cells,
+    Parameters,
+    Trained,
+    make_parameters,
+    united,
+)
 from labelwright.structures import dag
 from labelwright.structures.passing import Candidates
 from labelwright.structures.segments import (
@@ -68,15 +77,18 @@ def segment_parameters(
     cells: str,
     before: Trained | None = None,
 ) -> Parameters:
-    """Which weights exist; those of lengths and dictionaries always do, and all those of a model `before` it grows.
-    The last index of transitions is the outside of sentences."""
+    """Which weights exist; those of lengths and dictionaries always do, and all those of a model
+    `before` it grows. The last index of transitions is the outside of sentences."""
     n, L = features.n_features, space.n_types
     roles = types = None
     if before is not None and before.segments is not None:
         old, number = before.parameters.cells, before.extractor.numbers_in(features)
         roles, types = (
             Before(Parameters({"state": old[name]}, 1), state_space(names), number)
-            for name, names in (("state", before.segments.roles), ("segment", before.segments.types))
+            for name, names in (
+                ("state", before.segments.roles),
+                ("segment", before.segments.types),
+            )
         )
     inputs = {"state": incidences["state"]}, n, gold.roles, offsets, state_space(space.roles), cells
     tokens = make_parameters(*inputs, roles)
@@ -84,7 +96,9 @@ def segment_parameters(
     every = features.always if cells == "observed" else range(features.always.start, n)
     sizes = np.diff(ptr)
     sizes[every.start : every.stop] = L
-    column = np.concatenate([np.tile(np.arange(L, dtype=np.int32), len(every)), column[ptr[every.stop] :]])
+    column = np.concatenate(
+        [np.tile(np.arange(L, dtype=np.int32), len(every)), column[ptr[every.stop] :]]
+    )
     of_segments = Cells(np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64), column)
     if types is not None:
         of_segments = Cells(*united(*of_segments, *types.label_cells("state", space.types), L))
@@ -106,7 +120,9 @@ def carry_segments(before: Trained, now: Trained) -> Array:
     parts, old_parts = now.parameters.slices, before.parameters.slices
     weights = np.zeros(now.parameters.n_weights, before.weights.dtype)
     for name, (ptr, column) in now.parameters.cells.items():
-        number = old_cells(before.parameters.cells[name], Cells(ptr, columns[name][column]), features)
+        number = old_cells(
+            before.parameters.cells[name], Cells(ptr, columns[name][column]), features
+        )
         weights[parts[name]] = np.append(before.weights[old_parts[name]], 0)[number]
     L = before.segments.n_types
     transitions = before.weights[old_parts["transitions"]].reshape(L + 1, L + 1)
@@ -136,7 +152,8 @@ class SegmentAssembly:
         return self.row_width["state"] + self.space.max_length * self.row_width["segment"]
 
     def plain(self, weights: Array) -> Plain:
-        """Scores of all plain transitions [(L+1)^2] in float64; minus infinity for those that cannot be."""
+        """Scores of all plain transitions [(L+1)^2] in float64; minus infinity for those that
+        cannot be."""
         arc = weights[self.parts["transitions"]].astype(np.float64)
         arc[self.forbidden] = -np.inf
         return Plain(np.empty(0), arc)
@@ -148,14 +165,22 @@ class SegmentAssembly:
 class SegmentExpectations(GraphExpectations):
     """Makes rows of counts from rows of scores of tokens and segments."""
 
-    def __init__(self, assembly: SegmentAssembly, gold: Array, offsets: Array, candidates: Candidates | None = None):
+    def __init__(
+        self,
+        assembly: SegmentAssembly,
+        gold: Array,
+        offsets: Array,
+        candidates: Candidates | None = None,
+    ):
         require_compiled("training a segment model")
         self.rows = row_offsets(offsets, assembly.space.max_length)
         super().__init__(assembly, {"state": offsets, "segment": self.rows}, candidates)
         self.gold = gold
-        graph = arcs_of(assembly.space, int(np.diff(offsets).max())).dag  # of the longest sentence: it serves all
+        # of the longest sentence: it serves all
+        graph = arcs_of(assembly.space, int(np.diff(offsets).max())).dag
         self.source, self.target = graph.source, graph.target
-        self.label = np.empty(0, np.int64) if candidates is None else label_of_role(assembly.space)  # of each role
+        # of each role
+        self.label = np.empty(0, np.int64) if candidates is None else label_of_role(assembly.space)
 
     def counts(
         self,
@@ -167,20 +192,24 @@ class SegmentExpectations(GraphExpectations):
         d_passed: Array | None = None,
         state: None = None,
     ) -> Counts:
-        """Replace the scores of a batch by counts, `share` times; d_passed has derivatives of the losses of higher
-        layers by what this one passes, and adds what the scores do to them."""
+        """Replace the scores of a batch by counts, `share` times; d_passed has derivatives of the
+        losses of higher layers by what this one passes, and adds what the scores do to them."""
         first = int(np.searchsorted(self.offsets, batch.data[0]))
         gold = self.gold[self.rows[first] : self.rows[first + len(batch.data) - 1]]
         gains = np.empty((0, self.assembly.space.n_roles))
         if d_passed is not None:  # what every role of every token gains [T, R]
             token, slots, label = self._slots(batch.data)
-            by_label = np.zeros((int(batch.data[-1] - batch.data[0]), len(self.assembly.space.labels)))
+            by_label = np.zeros(
+                (int(batch.data[-1] - batch.data[0]), len(self.assembly.space.labels))
+            )
             by_label[token, label] = d_passed[slots]
             gains = np.ascontiguousarray(by_label[:, self.label])
         loss, counts = self._count(rows, transitions, batch.data, gold, share, gains)
         return Counts(loss, np.empty(0), counts.reshape(-1))
 
-    def passed(self, rows: Rows, transitions: Plain, batch: Batch, again: Any, passed: Array) -> None:
+    def passed(
+        self, rows: Rows, transitions: Plain, batch: Batch, again: Any, passed: Array
+    ) -> None:
         """Fill the slots of a batch with the probabilities of labels."""
         none = np.full(len(rows["segment"]), -1, np.int32)
         self._count(rows, transitions, batch.data, none, 1.0, np.empty((0, len(self.label))))
@@ -192,16 +221,33 @@ class SegmentExpectations(GraphExpectations):
         passed[slots] = by_label[token, label]
 
     def _count(
-        self, rows: Rows, transitions: Plain, offsets: Array, gold: Array, share: float, gains: Array
+        self,
+        rows: Rows,
+        transitions: Plain,
+        offsets: Array,
+        gold: Array,
+        share: float,
+        gains: Array,
     ) -> tuple[float, Array]:
         space = self.assembly.space
         scores = transitions.arc.reshape(space.n_types + 1, space.n_types + 1)
         counts = np.zeros_like(scores)
-        through = space.n_long, space.max_length, offsets, gold, self.source, self.target, share, gains, counts
+        through = (
+            space.n_long,
+            space.max_length,
+            offsets,
+            gold,
+            self.source,
+            self.target,
+            share,
+            gains,
+            counts,
+        )
         return float(kernels.expectations(rows["state"], rows["segment"], scores, *through)), counts
 
     def _slots(self, offsets: Array) -> tuple[Array, slice, Array]:
-        """The token of each slot of these sentences (counted from the first), the slots, and their labels."""
+        """The token of each slot of these sentences (counted from the first), the slots, and their
+        labels."""
         assert self.candidates is not None
         ptr = self.candidates.ptr[offsets[0] : offsets[-1] + 1]
         slots = slice(int(ptr[0]), int(ptr[-1]))
@@ -237,17 +283,30 @@ class PartialSegmentExpectations(SegmentExpectations):
             if of_tokens is not None:
                 with np.errstate(divide="ignore"):
                     wrong = np.maximum(np.log(of_tokens[a:b]), -1e30)
-                cost = arcs.reading.sums(np.where(allowed[codes[a:b]], 0.0, wrong[:, None]), len(arcs.first))
-            right = np.flatnonzero(arcs.reading.permitted(allowed[codes[a:b]], len(arcs.first))).astype(np.int32)
+                cost = arcs.reading.sums(
+                    np.where(allowed[codes[a:b]], 0.0, wrong[:, None]), len(arcs.first)
+                )
+            right = np.flatnonzero(
+                arcs.reading.permitted(allowed[codes[a:b]], len(arcs.first))
+            ).astype(np.int32)
             if _agreeing(arcs, np.zeros(len(arcs.first)), right).log_z == -np.inf:
                 raise CorpusError(
-                    f"training labels: sentence {n}: no segments of up to {space.max_length} tokens have labels within "
-                    "its sets of labels; use a larger max_length, or mend the labels"
+                    f"training labels: sentence {n}: no segments of up to {space.max_length} "
+                    "tokens have labels within its sets of labels; use a larger max_length, or "
+                    "mend the labels"
                 )
-            self._said.append(Said(right, cost, 1.0 if of_sentences is None else float(of_sentences[n])))
+            self._said.append(
+                Said(right, cost, 1.0 if of_sentences is None else float(of_sentences[n]))
+            )
 
     def _count(
-        self, rows: Rows, transitions: Plain, offsets: Array, gold: Array, share: float, gains: Array
+        self,
+        rows: Rows,
+        transitions: Plain,
+        offsets: Array,
+        gold: Array,
+        share: float,
+        gains: Array,
     ) -> tuple[float, Array]:
         space, first = self.assembly.space, int(np.searchsorted(self.offsets, offsets[0]))
         shape = space.shape
@@ -258,7 +317,9 @@ class PartialSegmentExpectations(SegmentExpectations):
         for n, (a, b) in enumerate(pairwise((offsets - offsets[0]).tolist()), first):
             arcs = self._arcs.of(b - a)
             score, gain = np.empty((2, len(arcs.first)))
-            kernels.arc_scores(rows["state"], a, rows["segment"], row, scores, *shape, b - a, inner, score)
+            kernels.arc_scores(
+                rows["state"], a, rows["segment"], row, scores, *shape, b - a, inner, score
+            )
             if len(gold):  # only probabilities are asked for
                 lost, p = dag.sums(arcs.dag, score)
             else:
@@ -270,9 +331,13 @@ class PartialSegmentExpectations(SegmentExpectations):
             loss += share * lost
             p *= share
             if len(gains):
-                kernels.arc_scores(gains, a, nothing, row, no_transition, *shape, b - a, inner, gain)
+                kernels.arc_scores(
+                    gains, a, nothing, row, no_transition, *shape, b - a, inner, gain
+                )
                 p += dag.covariance(arcs.dag, score, gain)[1]  # what is passed has no costs
-            kernels.arc_counts(p, *shape, b - a, inner, rows["state"], a, rows["segment"], row, counts)
+            kernels.arc_counts(
+                p, *shape, b - a, inner, rows["state"], a, rows["segment"], row, counts
+            )
             row += kernels.n_rows(space.max_length, b - a)
         return loss, counts
 
@@ -280,5 +345,7 @@ class PartialSegmentExpectations(SegmentExpectations):
 def _agreeing(arcs: Arcs, score: Array, right: Array) -> dag.Sums:
     """The sums over the segmentations that agree, on the graph of their arcs alone."""
     graph = arcs.dag
-    part = dag.Dag(graph.source[right], graph.target[right], graph.n_nodes, graph.sources, graph.sinks)
+    part = dag.Dag(
+        graph.source[right], graph.target[right], graph.n_nodes, graph.sources, graph.sinks
+    )
     return dag.sums(part, score[right])

@@ -1,4 +1,5 @@
-"""Stochastic gradient descent, one sentence a step (Bottou's schedule), for quick models on large data."""
+"""Stochastic gradient descent, one sentence a step (Bottou's schedule), for quick models on large
+data."""
 
 from typing import Any
 
@@ -47,17 +48,22 @@ class SGD:
         fence[2] = 0
         fence[2, self.build.no_end] = -np.inf
         has = self.build.transition_weights(np.ones(parameters.n_weights))
-        graph, sizes = self.graph, (space.n_states, self.graph.most_in_context, self.graph.most_targets)
+        graph, sizes = (
+            self.graph,
+            (space.n_states, self.graph.most_in_context, self.graph.most_targets),
+        )
         shared = _sharing(space, len(forbidden.node), l2, l2_latent)
         of_graph = graph.blocks, graph.contexts, graph.state, fence
         self.topology = kernels.Topology(*of_graph, *forbidden, *has, *sizes, *shared)
         self.said = _said(supervision, space)
-        # State features, features on nodes (pairs, of order 2) and on arcs (pairs or triples); one column more than
-        # there are nodes or arcs takes what the space forbids.
+        # State features, features on nodes (pairs, of order 2) and on arcs (pairs or triples); one
+        # column more than there are nodes or arcs takes what the space forbids.
         no_cells = Cells(np.zeros(1, np.int64), np.empty(0, np.int32))
         self.names = ["state", "edge" if self.graph.order == 2 else "", self.build.arc_kind]
         self.features: list[tuple[Incidence, Cells]] = []
-        for name, dead in zip(self.names, (0, len(forbidden.node), len(forbidden.arc)), strict=True):
+        for name, dead in zip(
+            self.names, (0, len(forbidden.node), len(forbidden.arc)), strict=True
+        ):
             incidence = incidences.get(name, incidences["state"])
             incidence = incidence._replace(token_value=incidence.token_value.astype(np.float32))
             cells = self.build.cells.get(name, no_cells)
@@ -66,8 +72,11 @@ class SGD:
                 cells = cells._replace(column=place[cells.column].astype(np.int32))
             self.features.append((incidence, cells))
 
-    def one_pass(self, weights: Array, shrink: float, order: Array, eta: float, taken: int) -> tuple[float, float]:
-        """Update `weights` (float64, in place); returns the penalised loss before each update and the new shrink."""
+    def one_pass(
+        self, weights: Array, shrink: float, order: Array, eta: float, taken: int
+    ) -> tuple[float, float]:
+        """Update `weights` (float64, in place); returns the penalised loss before each update and
+        the new shrink."""
         slices, plain = self.build.parts, self.build.transition_weights(weights)
         parts = [
             kernels.FeaturePart(weights[slices[name]] if name in slices else weights[:0], *features)
@@ -75,10 +84,13 @@ class SGD:
         ]
         schedule = kernels.Schedule(eta, self.decay, taken)
         loss, shrink = kernels.sgd_pass(
-            order, self.offsets, self.gold, self.said, self.topology, *parts, plain, schedule, shrink
+            order, self.offsets, self.gold, self.said, self.topology, *parts,
+            plain, schedule, shrink,
         )  # fmt: skip
         self.build.store_transitions(*plain, weights)
-        return loss + 0.5 * shrink**2 * float(self.variables.l2 @ self.variables.of(weights) ** 2), shrink
+        return loss + 0.5 * shrink**2 * float(
+            self.variables.l2 @ self.variables.of(weights) ** 2
+        ), shrink
 
     def first_rate(self, weights: Array) -> float:
         """The learning rate with the lowest loss after one pass over a sample."""
@@ -88,7 +100,11 @@ class SGD:
             copy = weights.copy()
             _, shrink = self.one_pass(copy, 1.0, sample, eta, 0)
             reached[eta] = self.one_pass(copy, shrink, sample, 1e-12, 0)[0]
-        return min((eta for eta in reached if np.isfinite(reached[eta])), key=lambda eta: reached[eta], default=0.001)
+        return min(
+            (eta for eta in reached if np.isfinite(reached[eta])),
+            key=lambda eta: reached[eta],
+            default=0.001,
+        )
 
 
 def _said(supervision: Supervision, space: StateSpace) -> kernels.Said:
@@ -101,37 +117,63 @@ def _said(supervision: Supervision, space: StateSpace) -> kernels.Said:
     return kernels.Said(space.n_labels, np.ascontiguousarray(right), often, cost)
 
 
-def _sharing(space: StateSpace, width: int, l2: float, l2_latent: float | None) -> list[kernels.Sharing]:
-    """What latent states, nodes (pairs, of order 2) and arcs share with others of the same labels."""
+def _sharing(
+    space: StateSpace, width: int, l2: float, l2_latent: float | None
+) -> list[kernels.Sharing]:
+    """What latent states, nodes (pairs, of order 2) and arcs share with others of the same
+    labels."""
     graph, (source, target) = space.graph, space.graph.ends
-    last, before = space.label_of[graph.state], np.where(graph.previous < 0, -1, space.label_of[graph.previous])
+    last, before = (
+        space.label_of[graph.state],
+        np.where(graph.previous < 0, -1, space.label_of[graph.previous]),
+    )
     of_arcs = np.stack([before[source], last[source], last[target]])
     shared = []
-    for labels, n in ((space.label_of[None], space.n_states), (np.stack([before, last]), width), (of_arcs, None)):
+    for labels, n in (
+        (space.label_of[None], space.n_states),
+        (np.stack([before, last]), width),
+        (of_arcs, None),
+    ):
         group = np.unique(labels, axis=1, return_inverse=True)[1].reshape(-1)
         group = np.concatenate([group, np.arange(len(group), n or 0)])  # a row may be padded
         several = np.bincount(group)[group] > 1
         if l2_latent is None or not several.any():
             group, several = group[:0], several[:0]
         ratio = 1.0 if not l2_latent else float(l2) / float(l2_latent)
-        shared.append(kernels.Sharing(group, np.where(several, ratio, 0.0), int(group.max(initial=-1)) + 1))
+        shared.append(
+            kernels.Sharing(group, np.where(several, ratio, 0.0), int(group.max(initial=-1)) + 1)
+        )
     return shared
 
 
 def sgd(
-    run: SGD, weights: Array, monitor: Monitor, state: dict[str, Array] | None = None, average_from: int | None = None
+    run: SGD,
+    weights: Array,
+    monitor: Monitor,
+    state: dict[str, Array] | None = None,
+    average_from: int | None = None,
 ) -> Array:
-    """Passes over shuffled sentences until the monitor says stop; returns the weights or, with `average_from`, the mean
-    of the weights after that pass and each later one."""
+    """Passes over shuffled sentences until the monitor says stop; returns the weights or, with
+    `average_from`, the mean of the weights after that pass and each later one."""
     if state is None:
         w, shrink, done = weights.astype(np.float64), 1.0, 0
         total = np.zeros_like(w if average_from is not None else w[:0])
         eta = run.first_rate(w)
     else:
-        like = {"w": weights.astype(np.float64), "shrink": np.array(1.0), "done": np.array(1), "eta": np.array(1.0)}
+        like = {
+            "w": weights.astype(np.float64),
+            "shrink": np.array(1.0),
+            "done": np.array(1),
+            "eta": np.array(1.0),
+        }
         like["total"] = like["w"] if average_from is not None else like["w"][:0]
         monitor.check_state(state, like, weights)
-        w, shrink, done, eta = state["w"], float(state["shrink"]), int(state["done"]), float(state["eta"])
+        w, shrink, done, eta = (
+            state["w"],
+            float(state["shrink"]),
+            int(state["done"]),
+            float(state["eta"]),
+        )
         total = state["total"]
 
     def result() -> Array:
@@ -149,6 +191,12 @@ def sgd(
         done += 1
         if average_from is not None and done >= average_from:
             total += w * shrink
-        saved = {"w": w, "shrink": np.array(shrink), "done": np.array(done), "eta": np.array(eta), "total": total}
+        saved = {
+            "w": w,
+            "shrink": np.array(shrink),
+            "done": np.array(done),
+            "eta": np.array(eta),
+            "total": total,
+        }
         monitor.report(loss=loss, weights=result(), state=lambda saved=saved: saved)  # type: ignore[misc]
     return monitor.best(result())

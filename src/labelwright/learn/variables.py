@@ -1,13 +1,15 @@
-"""What an optimiser varies in place of the weights: coordinates in which it finds better optima, sooner.
+"""What an optimiser varies in place of the weights: coordinates in which it finds better optima,
+sooner.
 
     w = a v + (b u)[group],   penalty = l1 |a v| + l2_latent/2 |a v|^2 + l1 |b u| + l2/2 |b u|^2
 
-The scales a and b are n^-0.2 for a feature that n tokens have: the loss is curved most along frequent ones.  (On 4,000
-sentences of conll2003, conll2002_ned and conll2000, L-BFGS is within 1 % of the optimum after 32, 33 and 46 iterations,
-without scales after 57, 42 and 63; powers of 0.15 and 0.25 are as good, 0.35 is worse than none.)
+The scales a and b are n^-0.2 for a feature that n tokens have: the loss is curved most along
+frequent ones.  (On 4,000 sentences of conll2003, conll2002_ned and conll2000, L-BFGS is within 1 %
+of the optimum after 32, 33 and 46 iterations, without scales after 57, 42 and 63; powers of 0.15
+and 0.25 are as good, 0.35 is worse than none.)
 
-Weights of a group share u, each has its deviation v, and the penalties of the two differ: so latent states of one label
-learn from each other.  A weight without a group is v alone.
+Weights of a group share u, each has its deviation v, and the penalties of the two differ: so latent
+states of one label learn from each other.  A weight without a group is v alone.
 """
 
 from collections.abc import Mapping, Sequence
@@ -55,7 +57,8 @@ class Variables(NamedTuple):
         if not len(self.group):
             return (weights / self.scale).astype(weights.dtype)
         n = len(self.group)
-        of_v, of_u = np.split(self.l2 / self.scale.astype(np.float64) ** 2 + TINY, [n])  # penalties of a v and b u
+        # penalties of a v and b u
+        of_v, of_u = np.split(self.l2 / self.scale.astype(np.float64) ** 2 + TINY, [n])
         u = self._sums(of_v * weights) / (of_u + self._sums(of_v))
         every = np.concatenate([weights - np.append(u, 0.0).take(self.group), u])
         return (every / self.scale).astype(weights.dtype)
@@ -95,12 +98,13 @@ def of_model(
     incidences: Mapping[str, Incidence | Array] = MappingProxyType({}),
     n_tokens: int = 0,
 ) -> Variables:
-    """The variables of a model: weights by how often their features occur; with `l2_latent`, the states of a label
-    share theirs, and so do pairs and triples of states.  Without incidences, all have the scale 1; they may be counted
-    already: how many tokens have each feature [F]."""
+    """The variables of a model: weights by how often their features occur; with `l2_latent`, the
+    states of a label share theirs, and so do pairs and triples of states.  Without incidences, all
+    have the scale 1; they may be counted already: how many tokens have each feature [F]."""
     scale = _scale(parameters, incidences, n_tokens)
     group = NO_GROUPS
-    ridge, l1, l2 = np.full(len(scale), float(l2)), float(l1), float(l2)  # whole numbers may be large
+    # whole numbers may be large
+    ridge, l1, l2 = np.full(len(scale), float(l2)), float(l1), float(l2)
     if l2_latent is not None:
         group, n_groups = _groups(parameters, space)
         shared = group < n_groups
@@ -108,8 +112,13 @@ def of_model(
         of_groups[group[shared]] = scale[shared]
         ridge[shared] = float(l2_latent)
         scale[shared] *= stiffness(l2, l2_latent)
-        scale, ridge = np.concatenate([scale, of_groups]), np.concatenate([ridge, np.full(n_groups, l2)])
-    scale, lasso, ridge = (vector.astype(np.float32) for vector in (scale, l1 * scale, ridge * scale**2))
+        scale, ridge = (
+            np.concatenate([scale, of_groups]),
+            np.concatenate([ridge, np.full(n_groups, l2)]),
+        )
+    scale, lasso, ridge = (
+        vector.astype(np.float32) for vector in (scale, l1 * scale, ridge * scale**2)
+    )
     return Variables(scale, lasso, ridge, group)
 
 
@@ -124,7 +133,10 @@ def joined(parts: Sequence[Variables]) -> Variables:
         first += n
 
     def in_a_row(vectors: Sequence[Array]) -> Array:
-        v, u = zip(*(np.split(vector, [n]) for vector, n in zip(vectors, n_weights, strict=True)), strict=True)
+        v, u = zip(
+            *(np.split(vector, [n]) for vector, n in zip(vectors, n_weights, strict=True)),
+            strict=True,
+        )
         return np.concatenate([*v, *u])
 
     scale, l1, l2 = (in_a_row([part[i] for part in parts]) for i in range(3))
@@ -132,8 +144,9 @@ def joined(parts: Sequence[Variables]) -> Variables:
 
 
 def _scale(parameters: Any, incidences: Mapping[str, Incidence | Array], n_tokens: int) -> Array:
-    """The scale of every weight [W]; those of plain transitions have all tokens.  Of pairs and triples of states, the
-    states before the last are part of the feature, in an equal share of its tokens."""
+    """The scale of every weight [W]; those of plain transitions have all tokens.  Of pairs and
+    triples of states, the states before the last are part of the feature, in an equal share of its
+    tokens."""
     scale = np.ones(parameters.n_weights)
     for name, part in parameters.slices.items() if incidences else ():
         often: Any = n_tokens
@@ -166,7 +179,9 @@ def _groups(parameters: Any, space: StateSpace) -> tuple[Array, int]:
             feature = np.repeat(np.arange(len(ptr) - 1), np.diff(ptr))
         else:
             column, feature = np.arange(part.stop - part.start), np.zeros(1, np.int64)
-        code = feature * space.n_labels ** (reach + 1) + renamed(column, reach, space.label_of, space.n_labels)
+        code = feature * space.n_labels ** (reach + 1) + renamed(
+            column, reach, space.label_of, space.n_labels
+        )
         codes, number = np.unique(code, return_inverse=True)
         group[part], n_groups = n_groups + number, n_groups + len(codes)
     several = np.bincount(group, minlength=n_groups) > 1

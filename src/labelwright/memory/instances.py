@@ -1,4 +1,5 @@
-"""Instances as rows of value codes, every column interned once; and their classes, distinct and numbered."""
+"""Instances as rows of value codes, every column interned once; and their classes, distinct and
+numbered."""
 
 import sys
 import warnings
@@ -22,7 +23,8 @@ NAN = float("nan")
 class Instances(NamedTuple):
     """M instances of F columns."""
 
-    values: tuple[list[Any], ...]  # [F]  distinct values of each column, in order of first appearance
+    # [F]  distinct values of each column, in order of first appearance
+    values: tuple[list[Any], ...]
     codes: Array  # [M, F] int32  index into values; -1 where a value is missing
 
 
@@ -38,43 +40,55 @@ def instances(X: Any, source: str = "X") -> Instances:
 
 
 def _columns_of(X: Any, source: str) -> list[Sequence[Any]]:
-    """The columns [F] of a table of at least one row; a column of numbers stays an array.  scikit-learn's checks look
-    for some of the words of errors."""
+    """The columns [F] of a table of at least one row; a column of numbers stays an array.
+    scikit-learn's checks look for some of the words of errors."""
     if hasattr(X, "toarray"):
-        raise CorpusError(f"{source}: expected rows of values, got a sparse matrix; give X.toarray()")
+        raise CorpusError(
+            f"{source}: expected rows of values, got a sparse matrix; give X.toarray()"
+        )
     if is_frame(X):
         X = X.to_numpy()
     elif hasattr(X, "__array__"):
         X = np.asarray(X)
     if isinstance(X, str | bytes) or not hasattr(X, "__len__"):
-        raise CorpusError(f"{source}: expected rows of values, one for each instance, got {type(X).__name__}")
+        raise CorpusError(
+            f"{source}: expected rows of values, one for each instance, got {type(X).__name__}"
+        )
     if isinstance(X, np.ndarray):
         if X.ndim != 2:
             raise CorpusError(
-                f"{source}: expected a table (2 dimensions), got {X.ndim}. Reshape your data: use X.reshape(-1, 1) for "
-                "a single column, X.reshape(1, -1) for a single row"
+                f"{source}: expected a table (2 dimensions), got {X.ndim}. Reshape your data: use "
+                "X.reshape(-1, 1) for a single column, X.reshape(1, -1) for a single row"
             )
         for what, n in zip(("sample", "feature"), X.shape, strict=True):
             if n == 0:
                 raise CorpusError(
-                    f"{source}: expected at least one instance and one column, got 0 {what}(s) (shape={X.shape}) while "
-                    "a minimum of 1 is required of both"
+                    f"{source}: expected at least one instance and one column, got 0 {what}(s) "
+                    f"(shape={X.shape}) while a minimum of 1 is required of both"
                 )
         if X.dtype.kind == "c":
-            raise CorpusError(f"{source}: Complex data not supported; give two columns, X.real and X.imag")
+            raise CorpusError(
+                f"{source}: Complex data not supported; give two columns, X.real and X.imag"
+            )
         return list(X.T) if X.dtype.kind in "fiub" else [column.tolist() for column in X.T]
     if len(X) == 0:
         raise CorpusError(f"{source}: expected at least one instance, got none")
-    widths = [len(row) if hasattr(row, "__len__") and not isinstance(row, str | bytes) else -1 for row in X]
+    widths = [
+        len(row) if hasattr(row, "__len__") and not isinstance(row, str | bytes) else -1
+        for row in X
+    ]
     row = next((n for n, width in enumerate(widths) if width != widths[0] or width < 1), None)
     if row is not None:
         came = widths[row] if widths[row] >= 0 else f"a {type(X[row]).__name__}"
-        raise CorpusError(f"{source}: instance {row}: expected {widths[0] if row else 'some'} columns, got {came}")
+        raise CorpusError(
+            f"{source}: instance {row}: expected {widths[0] if row else 'some'} columns, got {came}"
+        )
     return [list(column) for column in zip(*X, strict=True)]
 
 
 def _numbered(column: Sequence[Any], source: str, number: int) -> tuple[list[Any], Array]:
-    """The distinct values of a column in order of first appearance, and the number of each instance's value."""
+    """The distinct values of a column in order of first appearance, and the number of each
+    instance's value."""
     if isinstance(column, np.ndarray):
         distinct, first, inverse = np.unique(column, return_index=True, return_inverse=True)
         order = np.argsort(first, kind="stable")
@@ -110,17 +124,24 @@ class ValueNumbers:
 
     @computed_once
     def _numbers(self) -> list[dict[Any, int]]:
-        return [{_known(value): number for number, value in enumerate(known)} for known in self.values]
+        return [
+            {_known(value): number for number, value in enumerate(known)} for known in self.values
+        ]
 
     def of_strings(self, columns: Sequence[Sequence[str]]) -> Array:
         """Codes [M, F] of columns of strings [F][M]."""
-        numbers = [[index.get(s, -1) for s in strings] for index, strings in zip(self._numbers, columns, strict=True)]
+        numbers = [
+            [index.get(s, -1) for s in strings]
+            for index, strings in zip(self._numbers, columns, strict=True)
+        ]
         return np.array(numbers, np.int32).T
 
     def translated(self, instances: Instances, source: str = "X") -> Array:
         """Codes [M, F] by the known values; -1 where a value is missing."""
         if len(instances.values) != len(self.values):
-            raise CorpusError(f"{source}: the model reads {len(self.values)} columns, got {len(instances.values)}")
+            raise CorpusError(
+                f"{source}: the model reads {len(self.values)} columns, got {len(instances.values)}"
+            )
         codes = np.empty(instances.codes.shape, np.int32)
         for i, (index, present) in enumerate(zip(self._numbers, instances.values, strict=True)):
             numbers = np.array([index.get(_known(value), -1) for value in present], np.int32)
@@ -139,26 +160,36 @@ def some_instances(data: Instances, kept: Array) -> Instances:
 
 def joined(old: Instances, new: Instances) -> Instances:
     """All instances of both, the old ones first."""
-    values = tuple(list(dict.fromkeys(map(_known, [*a, *b]))) for a, b in zip(old.values, new.values, strict=True))
+    values = tuple(
+        list(dict.fromkeys(map(_known, [*a, *b])))
+        for a, b in zip(old.values, new.values, strict=True)
+    )
     return Instances(values, np.concatenate([old.codes, ValueNumbers(values).translated(new)]))
 
 
-# -- classes -----------------------------------------------------------------------------------------------------------
+# -- classes ---------------------------------------------------------------------------------------
 
 
 def numbered_classes(y: Any, n: int) -> tuple[list[Any], Array]:
-    """The distinct classes in order of first appearance, and the number of each instance's class."""
+    """The distinct classes in order of first appearance, and the number of each instance's
+    class."""
     if y is None:
         raise CorpusError(
-            "y: expected one class for each instance: fit requires y to be passed, but the target y is None"
+            "y: expected one class for each instance: fit requires y to be passed, but the target "
+            "y is None"
         )
     if isinstance(y, str):
         raise CorpusError(f"y: expected one class for each instance, got {y!r:.40}")
     if hasattr(y, "__array__") and not hasattr(y, "tolist"):
         y = np.asarray(y)
-    if getattr(y, "ndim", 1) == 2 and y.shape[1] == 1:  # scikit-learn's own classifiers warn of it, too
+    # scikit-learn's own classifiers warn of it, too
+    if getattr(y, "ndim", 1) == 2 and y.shape[1] == 1:
         kind = getattr(sys.modules.get("sklearn.exceptions"), "DataConversionWarning", UserWarning)
-        warnings.warn("A column-vector y was passed when a 1d array was expected; give y.ravel()", kind, stacklevel=3)
+        warnings.warn(
+            "A column-vector y was passed when a 1d array was expected; give y.ravel()",
+            kind,
+            stacklevel=3,
+        )
         y = np.asarray(y).reshape(-1)
     listed = y.tolist() if hasattr(y, "tolist") else list(y)
     if len(listed) != n:
@@ -166,13 +197,17 @@ def numbered_classes(y: Any, n: int) -> tuple[list[Any], Array]:
     try:
         index = {label: i for i, label in enumerate(dict.fromkeys(listed))}
     except TypeError:
-        raise CorpusError("y: expected one class for each instance, a string or a number, got lists") from None
+        raise CorpusError(
+            "y: expected one class for each instance, a string or a number, got lists"
+        ) from None
     for label, number in index.items():
         if is_missing(label) or label in (np.inf, -np.inf):
             at = next(i for i, other in enumerate(listed) if index[other] == number)
             raise CorpusError(f"y: instance {at} has no class, got {label!r}; leave it out")
     if isinstance(y, np.ndarray) and y.dtype.kind == "f" and (y % 1 != 0).any():
-        raise CorpusError("y: an array of fractions looks like a continuous target; give classes, or y.tolist()")
+        raise CorpusError(
+            "y: an array of fractions looks like a continuous target; give classes, or y.tolist()"
+        )
     return list(index), np.fromiter(map(index.__getitem__, listed), np.int32, n)
 
 

@@ -21,8 +21,9 @@ from labelwright.parallel import Workers, computed_once, even_ranges, renewed_lo
 Array = NDArray[Any]
 
 TABLES = 1 << 26  # bytes of tables for values that several queries have
-# Postings find neighbours where columns with rare values (at most one in so many pairs of rows have the same) have so
-# large a share of the weights: words and tags, at four times the speed of the trie, but not letters.
+# Postings find neighbours where columns with rare values (at most one in so many pairs of rows have
+# the same) have so large a share of the weights: words and tags, at four times the speed of the
+# trie, but not letters.
 RARE, SHARE = 1 / 32, 1 / 3
 FEW = 64  # queries that are not worth several threads, where postings find their neighbours
 KEPT_ROWS, KEPT_REQUESTS = 1 << 23, 64  # that may come again with another k or other votes
@@ -70,19 +71,36 @@ class Searcher:
     def __reduce__(self) -> tuple[Any, ...]:
         return Searcher, (self.memory,)  # a pickle does without the rest
 
-    # -- questions ----------------------------------------------------------------------------------------------------
+    # -- questions ---------------------------------------------------------------------------------
 
     def classify(
-        self, codes: Array, numbers: Array, k: int, votes: str, decay: tuple[float, float], workers: Workers
+        self,
+        codes: Array,
+        numbers: Array,
+        k: int,
+        votes: str,
+        decay: tuple[float, float],
+        workers: Workers,
     ) -> Answers:
-        """The classes of queries: codes [Q, F] of their values (-1: unknown), numbers [Q, F] of numeric columns."""
+        """The classes of queries: codes [Q, F] of their values (-1: unknown), numbers [Q, F] of
+        numeric columns."""
         memory, voting = self.memory, Voting(VOTES[votes], float(decay[0]), float(decay[1]))
         best, distance = np.empty(len(codes), np.int32), np.empty(len(codes))
         near = self._rows_near(codes, numbers, k, voting, workers) if compiled() else NO_ROWS
 
         def part(asked: Queries, begin: int, end: int, scratch: SearchScratch, *out: Array) -> int:
             return kernels.classify(  # type: ignore[no-any-return]
-                memory.trie, memory.distances, memory.groups, asked, voting, begin, end, scratch, best, distance, *out
+                memory.trie,
+                memory.distances,
+                memory.groups,
+                asked,
+                voting,
+                begin,
+                end,
+                scratch,
+                best,
+                distance,
+                *out,
             )
 
         return Answers(best, distance, *self._run(part, codes, numbers, k, workers, near))
@@ -95,14 +113,19 @@ class Searcher:
 
         ptr, rows, distance = self._run(part, codes, numbers, k, workers)
         ends, places = entries_of(self.memory.grouped.ptr, rows)
-        return Neighbourhood(ends[ptr], self.memory.grouped.members[places], np.repeat(distance, np.diff(ends)))
+        return Neighbourhood(
+            ends[ptr], self.memory.grouped.members[places], np.repeat(distance, np.diff(ends))
+        )
 
     def _nearest(self, *arguments: Any) -> int:
         return kernels.nearest(self.memory.trie, self.memory.distances, *arguments)  # type: ignore[no-any-return]
 
-    def _rows_near(self, codes: Array, numbers: Array, k: int, voting: Voting, workers: Workers) -> Rows:
-        """The rows near queries that came before with another k or other votes, as in a search for the best settings:
-        they are found once for all of these.  No rows where queries are new, or have too many."""
+    def _rows_near(
+        self, codes: Array, numbers: Array, k: int, voting: Voting, workers: Workers
+    ) -> Rows:
+        """The rows near queries that came before with another k or other votes, as in a search for
+        the best settings: they are found once for all of these.  No rows where queries are new, or
+        have too many."""
         key, asked = hashlib.blake2b(codes.tobytes() + numbers.tobytes()).digest(), (k, voting)
         with self._lock:
             if key not in self._requests and len(self._requests) >= KEPT_REQUESTS:
@@ -110,10 +133,14 @@ class Searcher:
             before = self._requests.setdefault(key, _Request(asked))
         if asked == before.asked or k < before.within or k >= before.too_many or not len(codes):
             return before.near if k < before.within else NO_ROWS
-        others = sum(len(each.near[1]) for other, each in list(self._requests.items()) if other != key)
+        others = sum(
+            len(each.near[1]) for other, each in list(self._requests.items()) if other != key
+        )
         near = self._run(self._nearest, codes, numbers, k + 1, workers, most=KEPT_ROWS - others)
         whole = len(near[0]) > len(codes)
-        now = _Request(asked, k + 1, near, before.too_many) if whole else before._replace(too_many=k)
+        now = (
+            _Request(asked, k + 1, near, before.too_many) if whole else before._replace(too_many=k)
+        )
         with self._lock:
             self._requests[key] = now
         return near if whole else NO_ROWS
@@ -128,8 +155,8 @@ class Searcher:
         near: Rows = NO_ROWS,
         most: int | None = None,
     ) -> Rows:
-        """Answer all queries by `part`; what it writes, one after the other: ptr [Q+1], items, numbers; of fewer
-        queries, where that is more than `most` items.
+        """Answer all queries by `part`; what it writes, one after the other: ptr [Q+1], items,
+        numbers; of fewer queries, where that is more than `most` items.
 
         near : the rows near the queries, where they are known"""
         order, d, n = self.memory.order, self.memory.distances, len(codes)
@@ -137,9 +164,14 @@ class Searcher:
         table, begins = self._code_table
         ordered = table.take(codes[:, order] + begins)
         space, tables = self._prepared(ordered, k, workers, searched=len(near[0]) == 1)
-        given, known = np.ascontiguousarray(numbers[:, order]), ((ordered >= 0) | (d.kind == NUMERIC)) @ d.weight
+        given, known = (
+            np.ascontiguousarray(numbers[:, order]),
+            ((ordered >= 0) | (d.kind == NUMERIC)) @ d.weight,
+        )
         served = int(space.served[0])
-        asked = Queries(ordered, given, k, self._tiny, tables, self.postings, served, known, self._most, near)
+        asked = Queries(
+            ordered, given, k, self._tiny, tables, self.postings, served, known, self._most, near
+        )
         waiting: SimpleQueue[SearchScratch] = SimpleQueue()
         for scratch in space.scratch:
             waiting.put(scratch)
@@ -148,7 +180,9 @@ class Searcher:
             scratch = waiting.get()
             try:
                 limit = None if most is None else most * (end - begin) // n
-                return _pieces(lambda at, *out: part(asked, at, end, scratch, *out), begin, end, limit)
+                return _pieces(
+                    lambda at, *out: part(asked, at, end, scratch, *out), begin, end, limit
+                )
             finally:
                 waiting.put(scratch)
 
@@ -162,15 +196,17 @@ class Searcher:
                 self._kept[:] = [space]  # for the next request; one is enough
         if not written:
             return np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0)
-        sizes, items, values = written[0] if len(written) == 1 else map(np.concatenate, zip(*written, strict=True))
+        sizes, items, values = (
+            written[0] if len(written) == 1 else map(np.concatenate, zip(*written, strict=True))
+        )
         return offsets_from(sizes), items, values
 
-    # -- what all requests need ---------------------------------------------------------------------------------------
+    # -- what all requests need --------------------------------------------------------------------
 
     @computed_once
     def _code_table(self) -> tuple[Array, Array]:
-        """The codes of the values of all columns, in the order of the search, each after that of an unknown one; and
-        where they begin [F]."""
+        """The codes of the values of all columns, in the order of the search, each after that of an
+        unknown one; and where they begin [F]."""
         code_of = self.memory.code_of
         begin = offsets_from([len(codes) + 1 for codes in code_of])[:-1]
         parts = [part for codes in code_of for part in (np.array([-1]), codes)]
@@ -178,13 +214,20 @@ class Searcher:
 
     @computed_once
     def postings(self) -> Postings:
-        """The rows of each code, where all values are compared by overlap and enough of them are rare."""
+        """The rows of each code, where all values are compared by overlap and enough of them are
+        rare."""
         d, columns = self.memory.distances, self.memory.trie.columns
-        counts = [np.bincount(column, minlength=n) for column, n in zip(columns, np.diff(d.first), strict=True)]
-        alike = np.array([((count / count.sum()) ** 2).sum() for count in counts])  # the chance of two rows to be equal
+        counts = [
+            np.bincount(column, minlength=n)
+            for column, n in zip(columns, np.diff(d.first), strict=True)
+        ]
+        # the chance of two rows to be equal
+        alike = np.array([((count / count.sum()) ** 2).sum() for count in counts])
         if (d.kind != OVERLAP).any() or d.weight[alike <= RARE].sum() < SHARE * d.weight.sum():
             nothing = np.empty(0, np.int32)
-            return Postings(np.zeros(1, np.int64), nothing, nothing.reshape(0, 0), nothing.astype(np.uint32))
+            return Postings(
+                np.zeros(1, np.int64), nothing, nothing.reshape(0, 0), nothing.astype(np.uint32)
+            )
         kind = np.uint16 if np.diff(d.first).max() <= 1 << 16 else np.int32
         cell = np.ascontiguousarray(columns.T, kind)
         rows = [np.argsort(column, kind="stable") for column in np.ascontiguousarray(cell.T)]
@@ -200,7 +243,8 @@ class Searcher:
 
     @computed_once
     def _tiny(self) -> float:
-        """Scaled distances that differ by less may be equal: by rounding, or because so small distances all are."""
+        """Scaled distances that differ by less may be equal: by rounding, or because so small
+        distances all are."""
         d = self.memory.distances
         heaviest = int(d.weight.argmax())
         scale = float(d.scaled[heaviest] / d.weight[heaviest]) if d.weight[heaviest] > 0 else 1.0
@@ -208,24 +252,32 @@ class Searcher:
 
     @computed_once
     def _most(self) -> int:
-        """How many rows can be subtracted from all without rounding: if instances count whole numbers, all but one."""
+        """How many rows can be subtracted from all without rounding: if instances count whole
+        numbers, all but one."""
         ptr, classes, count, frequency = self.memory.groups
         whole = (count % 1 == 0).all() and frequency.sum() < 1 << 53
-        return len(ptr) - 2 if whole and (np.bincount(classes, count, len(frequency)) == frequency).all() else 0
+        return (
+            len(ptr) - 2
+            if whole and (np.bincount(classes, count, len(frequency)) == frequency).all()
+            else 0
+        )
 
     @computed_once
     def _no_tables(self) -> tuple[Array, Array, Array] | None:
-        """What `_shared` says where no value has a table; None where values are compared by their class
-        distributions."""
+        """What `_shared` says where no value has a table; None where values are compared by their
+        class distributions."""
         d, nothing = self.memory.distances, np.empty(0, np.int64)
         if np.isin(d.kind, (OVERLAP, NUMERIC), invert=True).any():
             return None
         return np.full(int(d.first[-1]), -1, np.int64), nothing, np.zeros(1, np.int64)
 
-    # -- scratch ------------------------------------------------------------------------------------------------------
+    # -- scratch -----------------------------------------------------------------------------------
 
-    def _prepared(self, ordered: Array, k: int, workers: Workers, searched: bool) -> tuple[_Workspace, Tables]:
-        """Scratch for each thread, and, for a search, the tables of values that several queries have."""
+    def _prepared(
+        self, ordered: Array, k: int, workers: Workers, searched: bool
+    ) -> tuple[_Workspace, Tables]:
+        """Scratch for each thread, and, for a search, the tables of values that several queries
+        have."""
         d = self.memory.distances
         number, columns, bases = self._no_tables or _shared(d, ordered if searched else ordered[:0])
         n, threads, shared = len(bases) - 1, min(workers.n, max(len(ordered), 1)), int(bases[-1])
@@ -233,7 +285,8 @@ class Searcher:
             space = self._kept.pop() if self._kept and not shared else None
         if space is None or space.k != k or len(space.scratch) != threads:
             n_codes = int(d.first[-1])
-            table = np.empty(shared + threads * n_codes, np.float32)  # what threads share comes first
+            # what threads share comes first
+            table = np.empty(shared + threads * n_codes, np.float32)
             table[shared:] = np.tile(np.repeat(d.scaled, np.diff(d.first)), threads)
             scratch = [self._scratch(k, shared + thread * n_codes) for thread in range(threads)]
             space = _Workspace(k, scratch, table, np.zeros(1, np.int64))
@@ -247,7 +300,11 @@ class Searcher:
     def _scratch(self, k: int, tables_begin: int) -> SearchScratch:
         memory, trie = self.memory, self.memory.trie
         F, M = trie.columns.shape
-        K, C, nodes = int(memory.distances.first[-1]), len(memory.groups.frequency), len(trie.begin) + F
+        K, C, nodes = (
+            int(memory.distances.first[-1]),
+            len(memory.groups.frequency),
+            len(trie.begin) + F,
+        )
         return SearchScratch(
             tables_begin=tables_begin,
             base=np.zeros(F, np.int64),
@@ -261,7 +318,8 @@ class Searcher:
             node=np.empty(nodes, np.int32),
             level=np.empty(nodes, np.int32),
             so_far=np.empty(nodes),
-            sum=np.empty(int((trie.end - trie.begin)[np.diff(trie.child) == 0].max()), np.float32),  # longest leaf
+            # longest leaf
+            sum=np.empty(int((trie.end - trie.begin)[np.diff(trie.child) == 0].max()), np.float32),
             row=np.empty(M + 1024, np.int32),
             distance=np.empty(M + 1024),
             stamp=np.full(K, -1, np.int64),
@@ -276,11 +334,15 @@ class Searcher:
 def _pieces(
     part: Callable[..., int], begin: int, end: int, limit: int | None = None
 ) -> list[tuple[Array, Array, Array]]:
-    """What `part` writes for the queries begin:end, in arrays that grow until they are long enough: how much for each
-    query, items, numbers.  Nothing where there are more items than the limit."""
+    """What `part` writes for the queries begin:end, in arrays that grow until they are long enough:
+    how much for each query, items, numbers.  Nothing where there are more items than the limit."""
     pieces, size, total = [], 16 * (end - begin) + 4096, 0
     while begin < end:
-        ptr, items, numbers = np.zeros(end - begin + 1, np.int64), np.empty(size, np.int32), np.empty(size)
+        ptr, items, numbers = (
+            np.zeros(end - begin + 1, np.int64),
+            np.empty(size, np.int32),
+            np.empty(size),
+        )
         done = part(begin, ptr, items, numbers)
         used = int(ptr[done - begin])
         pieces.append((np.diff(ptr[: done - begin + 1]), items[:used], numbers[:used]))
@@ -291,13 +353,15 @@ def _pieces(
 
 
 def _shared(d: Distances, queries: Array) -> tuple[Array, Array, Array]:
-    """Choose the values whose tables are made once, the most frequent ones of the queries: the table of each code [K],
-    the column of each table, and where it begins."""
+    """Choose the values whose tables are made once, the most frequent ones of the queries: the
+    table of each code [K], the column of each table, and where it begins."""
     number = np.full(int(d.first[-1]), -1, np.int64)
     count = np.zeros(len(number), np.int64)
     for i in np.flatnonzero((d.kind != OVERLAP) & (d.kind != NUMERIC)):
         codes = queries[:, i]
-        count[d.first[i] : d.first[i + 1]] = np.bincount(codes[codes >= 0], minlength=d.first[i + 1] - d.first[i])
+        count[d.first[i] : d.first[i + 1]] = np.bincount(
+            codes[codes >= 0], minlength=d.first[i + 1] - d.first[i]
+        )
     several = np.flatnonzero(count > 1)
     several = several[np.argsort(-count[several], kind="stable")]
     width = np.diff(d.first)[np.searchsorted(d.first, several, side="right") - 1]
@@ -307,7 +371,7 @@ def _shared(d: Distances, queries: Array) -> tuple[Array, Array, Array]:
     return number, columns, offsets_from(np.diff(d.first)[columns])
 
 
-# -- settings worth trying ---------------------------------------------------------------------------------------------
+# -- settings worth trying -------------------------------------------------------------------------
 
 NEIGHBOURS = (1, 3, 5, 7, 9, 11, 13, 15, 19, 25, 35)
 TRIED_METRICS: dict[str, tuple[dict[str, Any], ...]] = {
@@ -317,13 +381,15 @@ TRIED_METRICS: dict[str, tuple[dict[str, Any], ...]] = {
 }
 SEARCHED = ("k", "metric", "weights", "votes", "mvdm_threshold")
 
-# The value of the grid that one outside it is most like: settings with that value are tried with it.
+# The value of the grid that one outside it is most like: settings with that value are tried with
+# it.
 LIKE = {"k": 3, "weights": "none", "votes": "none", "mvdm_threshold": 2}
 
 
 def memory_settings(prefix: str = "") -> list[dict[str, Any]]:
-    """Settings of memory-based models for a search: k, metric, weights, votes and the threshold of value differences,
-    without those that make no difference (votes with one neighbour; a threshold of overlap).
+    """Settings of memory-based models for a search: k, metric, weights, votes and the threshold of
+    value differences, without those that make no difference (votes with one neighbour; a threshold
+    of overlap).
 
     prefix : `classifier__` for a MemoryBased within another model
 
@@ -333,7 +399,9 @@ def memory_settings(prefix: str = "") -> list[dict[str, Any]]:
     settings = []
     for k, (metric, thresholds), weights in product(NEIGHBOURS, TRIED_METRICS.items(), WEIGHTS):
         for votes, threshold in product(VOTES if k > 1 else ["none"], thresholds):
-            settings.append({"k": k, "metric": metric, "weights": weights, "votes": votes, **threshold})
+            settings.append(
+                {"k": k, "metric": metric, "weights": weights, "votes": votes, **threshold}
+            )
     return [{prefix + name: value for name, value in setting.items()} for setting in settings]
 
 
@@ -343,14 +411,20 @@ def settings_with(algorithm: str, given: Mapping[str, Any]) -> list[dict[str, An
     >>> len(settings_with("ib1", {"k": 1})), len(settings_with("igtree", {}))
     (25, 5)
     """
-    tried = memory_settings() if algorithm == "ib1" else [{"weights": weights} for weights in WEIGHTS]
+    tried = (
+        memory_settings() if algorithm == "ib1" else [{"weights": weights} for weights in WEIGHTS]
+    )
     for name in SEARCHED:
         if name in given:
             wanted = given[name]
             same = [setting for setting in tried if setting.get(name) == wanted]
             like = LIKE.get(name)
             if name == "metric":
-                compared = {"mvdm", "jeffrey", "jensen-shannon"} & {*([wanted] if isinstance(wanted, str) else wanted)}
+                compared = {"mvdm", "jeffrey", "jensen-shannon"} & {
+                    *([wanted] if isinstance(wanted, str) else wanted)
+                }
                 like = "mvdm" if compared else "overlap"
-            tried = same or [setting | {name: wanted} for setting in tried if setting.get(name) == like]
+            tried = same or [
+                setting | {name: wanted} for setting in tried if setting.get(name) == like
+            ]
     return tried

@@ -1,9 +1,10 @@
 """Instances with their classes, stored so that queries are answered fast.
 
-A Memory is sorted, with a trie over its rows (kernels.neighbours).  An IGTree is a decision tree, one column a level,
-the most informative column first: a query descends by its values as far as the tree has them, and the classes of the
-last node that it reaches are the answer.  A node is kept only if its class differs from that of its parent, or if a
-node below it is kept: the tree holds the exceptions to the classes of its upper nodes.
+A Memory is sorted, with a trie over its rows (kernels.neighbours).  An IGTree is a decision tree,
+one column a level, the most informative column first: a query descends by its values as far as the
+tree has them, and the classes of the last node that it reaches are the answer.  A node is kept only
+if its class differs from that of its parent, or if a node below it is kept: the tree holds the
+exceptions to the classes of its upper nodes.
 """
 
 from collections.abc import Sequence
@@ -79,8 +80,8 @@ def learn(
     names: Sequence[str] | None = None,
     often: Array | None = None,
 ) -> Learnt:
-    """Learn weights and distances of values from instances and their classes [M]; `names` of columns are for error
-    messages, and `often` [M] is how many times each instance counts."""
+    """Learn weights and distances of values from instances and their classes [M]; `names` of
+    columns are for error messages, and `often` [M] is how many times each instance counts."""
     tables, columns = [], []
     for i, (metric, values) in enumerate(zip(metrics, data.values, strict=True)):
         codes, place = data.codes[:, i], f"column {i if names is None else names[i]}"
@@ -88,18 +89,24 @@ def learn(
         columns.append(column_codes(metric, values, table, threshold, place))
         if metric == "numeric":
             bins = binned(columns[-1].number)
-            table = counts(bins[codes].astype(np.int32), int(bins.max()) + 1, classes, n_classes, often)
+            table = counts(
+                bins[codes].astype(np.int32), int(bins.max()) + 1, classes, n_classes, often
+            )
         tables.append(table)
     if isinstance(weights, str):
         return Learnt(columns, tables, np.array([WEIGHTS[weights](table) for table in tables]))
     return Learnt(columns, tables, weights)
 
 
-def memory(learnt: Learnt, data: Instances, classes: Array, n_classes: int, often: Array | None = None) -> Memory:
+def memory(
+    learnt: Learnt, data: Instances, classes: Array, n_classes: int, often: Array | None = None
+) -> Memory:
     """Sort instances with their classes [M] into a memory."""
     columns, tables, weight = learnt
     order = np.lexsort((np.array([c.n_codes for c in columns]), -weight))
-    informative = [gain_ratio(table) / len(values) for table, values in zip(tables, data.values, strict=True)]
+    informative = [
+        gain_ratio(table) / len(values) for table, values in zip(tables, data.values, strict=True)
+    ]
     fixed = np.argsort(-np.array(informative), kind="stable")
     rows, members = grouped(np.stack([columns[i].code_of[data.codes[:, i]] for i in order], axis=1))
     in_order = [columns[i] for i in order]
@@ -113,13 +120,14 @@ def memory(learnt: Learnt, data: Instances, classes: Array, n_classes: int, ofte
     )
 
 
-# -- sorted rows and their trie ----------------------------------------------------------------------------------------
+# -- sorted rows and their trie --------------------------------------------------------------------
 
 SMALL = 128  # nodes of so many rows are not split further
 
 
 def grouped(codes: Array) -> tuple[Array, Grouped]:
-    """The distinct rows [M, F] of codes [instances, F] in lexicographic order, and the instances of each."""
+    """The distinct rows [M, F] of codes [instances, F] in lexicographic order, and the instances of
+    each."""
     order = np.lexsort(codes.T[::-1])
     rows = codes[order]
     new = np.ones(len(rows), np.bool_)
@@ -129,9 +137,11 @@ def grouped(codes: Array) -> tuple[Array, Grouped]:
     return rows[starts], Grouped(ptr, order.astype(np.int32))
 
 
-def class_groups(grouped: Grouped, classes: Array, n_classes: int, often: Array | None = None) -> Groups:
-    """The classes of the instances of each row, and the frequency of each class; `often` is how many times each
-    instance counts."""
+def class_groups(
+    grouped: Grouped, classes: Array, n_classes: int, often: Array | None = None
+) -> Groups:
+    """The classes of the instances of each row, and the frequency of each class; `often` is how
+    many times each instance counts."""
     n_rows = len(grouped.ptr) - 1
     row = np.repeat(np.arange(n_rows, dtype=np.int64), np.diff(grouped.ptr))
     within = None if often is None else often[grouped.members]
@@ -168,12 +178,12 @@ def trie(rows: Array, small: int = SMALL) -> Trie:
     return Trie(np.ascontiguousarray(rows.T), begin, end, code, child.astype(np.int32))
 
 
-# -- IGTree ------------------------------------------------------------------------------------------------------------
+# -- IGTree ----------------------------------------------------------------------------------------
 
 
 class IGTree(NamedTuple):
-    """Nodes level by level: the children of a node are contiguous, in the order of their values; model files name their
-    tensors after these fields."""
+    """Nodes level by level: the children of a node are contiguous, in the order of their values;
+    model files name their tensors after these fields."""
 
     order: Array  # [F]  columns, the most informative first
     left: Array  # [F+1] float64  the summed weights of the remaining columns, after so many
@@ -189,8 +199,11 @@ class IGTree(NamedTuple):
         return sum(a.nbytes for a in self)
 
 
-def igtree(codes: Array, classes: Array, n_classes: int, weights: Array, often: Array | None = None) -> IGTree:
-    """The tree of instances: codes [M, F] of their values, their classes [M], and how many times each counts [M]."""
+def igtree(
+    codes: Array, classes: Array, n_classes: int, weights: Array, often: Array | None = None
+) -> IGTree:
+    """The tree of instances: codes [M, F] of their values, their classes [M], and how many times
+    each counts [M]."""
     order = np.argsort(-weights, kind="stable")
     frequency = np.bincount(classes, often, n_classes)
     nodes = np.zeros(len(codes), np.int64)  # [M]  the node of this level that has each instance
@@ -218,7 +231,8 @@ def igtree(codes: Array, classes: Array, n_classes: int, weights: Array, often: 
 
 
 class _Level(NamedTuple):
-    """The nodes of a level: the class of each, how many classes it has, which, and how often they occur."""
+    """The nodes of a level: the class of each, how many classes it has, which, and how often they
+    occur."""
 
     best: Array
     sizes: Array
@@ -227,14 +241,23 @@ class _Level(NamedTuple):
 
 
 def _classes_of(
-    nodes: Array, classes: Array, n_nodes: int, n_classes: int, frequency: Array, often: Array | None
+    nodes: Array,
+    classes: Array,
+    n_nodes: int,
+    n_classes: int,
+    frequency: Array,
+    often: Array | None,
 ) -> _Level:
-    """The classes of the instances of each node; the most frequent one, of several the one that is more frequent in all
-    instances, then the first seen."""
+    """The classes of the instances of each node; the most frequent one, of several the one that is
+    more frequent in all instances, then the first seen."""
     keys, count = counted_keys(nodes * n_classes + classes, often)
     node, cls = keys // n_classes, keys % n_classes
     ranked = np.lexsort((cls, -frequency[cls], -count, node))
-    first = np.flatnonzero(np.append(True, node[ranked][1:] != node[ranked][:-1])) if len(keys) else ranked
+    first = (
+        np.flatnonzero(np.append(True, node[ranked][1:] != node[ranked][:-1]))
+        if len(keys)
+        else ranked
+    )
     return _Level(cls[ranked][first], np.bincount(node, minlength=n_nodes), cls, count)
 
 
@@ -271,12 +294,18 @@ class Answers(NamedTuple):
 
 
 def ask(tree: IGTree, codes: Array) -> Answers:
-    """The classes of queries: codes [Q, F] of their values (-1: unknown); the distance is the summed weight of the
-    remaining columns."""
+    """The classes of queries: codes [Q, F] of their values (-1: unknown); the distance is the
+    summed weight of the remaining columns."""
     n = len(codes)
     reached, levels = np.empty(n, np.int32), np.empty(n, np.int64)
-    kernels.descend(tree.code, tree.child, np.ascontiguousarray(codes[:, tree.order]), reached, levels)
+    kernels.descend(
+        tree.code, tree.child, np.ascontiguousarray(codes[:, tree.order]), reached, levels
+    )
     ptr, places = entries_of(tree.ptr, reached)
     return Answers(
-        tree.best[reached], tree.left[len(tree.order) - levels], ptr, tree.classes[places], tree.often[places]
+        tree.best[reached],
+        tree.left[len(tree.order) - levels],
+        ptr,
+        tree.classes[places],
+        tree.often[places],
     )

@@ -1,8 +1,11 @@
 """Instances and what the search needs of them as tensors, and back, every index checked.
 
-    codes [M, F]  targets [M]  weights [F]  values{i}  seen     the instances, their classes, the weights of columns
-    order [F]  column{i}.code_of  distances.*  grouped.*  groups.*  trie.*     a Memory (kernels.neighbours), or
-    tree.*                                                                     an IGTree
+    codes [M, F]  targets [M]  weights [F]  values{i}  seen
+        the instances, their classes, the weights of columns
+    order [F]  column{i}.code_of  distances.*  grouped.*  groups.*  trie.*
+        a Memory (kernels.neighbours), or
+    tree.*
+        an IGTree
 
 Values and classes are stored as JSON, which keeps strings and numbers apart.
 """
@@ -21,7 +24,13 @@ from labelwright.kernels.values import FARTHEST, NUMERIC, Distances
 from labelwright.memory.instances import Instances
 from labelwright.memory.store import Grouped, IGTree, Memory
 from labelwright.memory.weights import LEAST_SHARE
-from labelwright.modelfile import TensorReader, check_distinct, check_indices, pack_strings, read_strings
+from labelwright.modelfile import (
+    TensorReader,
+    check_distinct,
+    check_indices,
+    pack_strings,
+    read_strings,
+)
 
 Array = NDArray[Any]
 PLAIN = str | int | float | bool
@@ -42,14 +51,25 @@ class Remembered(NamedTuple):
     def tensors(self) -> dict[str, Array]:
         tensors = {"targets": self.targets, "codes": self.data.codes, "weights": self.weights}
         tensors |= {} if self.often is None else {"often": self.often}
-        for name, values in [("seen", self.seen), *((f"values{i}", v) for i, v in enumerate(self.data.values))]:
-            tensors[f"{name}.text"], tensors[f"{name}.offsets"] = pack_strings([_text(value) for value in values])
+        for name, values in [
+            ("seen", self.seen),
+            *((f"values{i}", v) for i, v in enumerate(self.data.values)),
+        ]:
+            tensors[f"{name}.text"], tensors[f"{name}.offsets"] = pack_strings(
+                [_text(value) for value in values]
+            )
         index = self.searched
         if isinstance(index, IGTree):
             return tensors | {f"tree.{name}": array for name, array in index._asdict().items()}
         for part in PARTS:
-            tensors |= {f"{part}.{name}": array for name, array in getattr(index, part)._asdict().items()}
-        return tensors | {"order": index.order} | {f"column{i}.code_of": code for i, code in enumerate(index.code_of)}
+            tensors |= {
+                f"{part}.{name}": array for name, array in getattr(index, part)._asdict().items()
+            }
+        return (
+            tensors
+            | {"order": index.order}
+            | {f"column{i}.code_of": code for i, code in enumerate(index.code_of)}
+        )
 
 
 def _text(value: Any) -> str:
@@ -57,7 +77,8 @@ def _text(value: Any) -> str:
         value = value.item()
     if not isinstance(value, PLAIN):
         raise ModelFileError(
-            f"the model holds a value of type {type(value).__name__}, and a file only strings and numbers; pickle it"
+            f"the model holds a value of type {type(value).__name__}, and a file only strings and "
+            "numbers; pickle it"
         )
     return json.dumps(value)
 
@@ -128,7 +149,10 @@ def _read_memory(tensors: TensorReader, values: Values, N: int, C: int, votes: V
     order = tensors.permutation("order", np.int64, len(values))
     distances = _read_distances(tensors.part("distances."), len(values), C)
     sizes = np.diff(distances.first)  # [F]  codes of each column, in the order of the search
-    code_of = [tensors.indices(f"column{i}.code_of", np.int32, sizes[i], len(values[c])) for i, c in enumerate(order)]
+    code_of = [
+        tensors.indices(f"column{i}.code_of", np.int32, sizes[i], len(values[c]))
+        for i, c in enumerate(order)
+    ]
     trie = _read_trie(tensors.part("trie."), sizes)
     M = trie.columns.shape[1]
     g = tensors.part("grouped.")
@@ -141,14 +165,17 @@ def _read_memory(tensors: TensorReader, values: Values, N: int, C: int, votes: V
         count=g.numbers("count", np.float64, len(classes), least=votes[0], most=votes[1]),
         frequency=g.numbers("frequency", np.float64, C, least=0, most=votes[1]),
     )
-    if not np.allclose(groups.frequency, np.bincount(classes, groups.count, C), rtol=1e-9, atol=0.0):
+    if not np.allclose(
+        groups.frequency, np.bincount(classes, groups.count, C), rtol=1e-9, atol=0.0
+    ):
         raise g.refuse("frequency", "the sums of groups.count")
     return Memory(order, code_of, distances, grouped, groups, trie)
 
 
 def _read_trie(tensors: TensorReader, sizes: Array) -> Trie:
-    """The trie of rows whose columns have so many codes [F]: children share out the rows of their parent, a node at
-    level i + 1 has the code of column i of its first row, and no node lies below the last column."""
+    """The trie of rows whose columns have so many codes [F]: children share out the rows of their
+    parent, a node at level i + 1 has the code of column i of its first row, and no node lies below
+    the last column."""
     columns = tensors.indices("columns", np.int32, sizes[:, None], len(sizes), None)
     child = tensors.children("child")
     n = len(child) - 1
@@ -181,7 +208,8 @@ def _read_trie(tensors: TensorReader, sizes: Array) -> Trie:
 
 
 def _read_distances(tensors: TensorReader, F: int, C: int) -> Distances:
-    """What distances of values are made of; those of column i have the codes first[i]:first[i+1]."""
+    """What distances of values are made of; those of column i have the codes
+    first[i]:first[i+1]."""
     K = len(tensors.array("rare", np.bool_, None))
     first = tensors.pointers("first", F, K, least=1)
     sizes = np.diff(first)
@@ -193,7 +221,8 @@ def _read_distances(tensors: TensorReader, F: int, C: int) -> Distances:
     if (np.diff(ptr[first]) != n_entries).any():
         raise tensors.refuse("turned_ptr", "the entries of distances.ptr")
     pair_base = tensors.array("pair_base", np.int64, F)
-    squares = np.where(pair_base >= 0, sizes * sizes, 0)  # of columns that have a distance for each pair of codes
+    # of columns that have a distance for each pair of codes
+    squares = np.where(pair_base >= 0, sizes * sizes, 0)
     if (pair_base != np.where(pair_base >= 0, np.cumsum(squares) - squares, -1)).any():
         raise tensors.refuse("pair_base", "the columns of distances.pairs, one after the other")
     return Distances(

@@ -1,9 +1,13 @@
-"""What a column tells of the classes: how informative it is (its weight), and how far apart its values are.
+"""What a column tells of the classes: how informative it is (its weight), and how far apart its
+values are.
 
-information gain  H(C) - sum_v P(v) H(C | v)          gain ratio       information gain / H(v)
-chi-squared       sum (O - E)^2 / E over values and classes     shared variance  chi-squared / (N (min(C, V) - 1))
+    information gain    H(C) - sum_v P(v) H(C | v)
+    gain ratio          information gain / H(v)
+    chi-squared         sum (O - E)^2 / E over values and classes
+    shared variance     chi-squared / (N (min(C, V) - 1))
 
-Values with equal class distributions share a code for the metrics that compare distributions: their distance is 0.
+Values with equal class distributions share a code for the metrics that compare distributions: their
+distance is 0.
 """
 
 from collections.abc import Callable
@@ -16,7 +20,15 @@ from numpy.typing import NDArray
 from labelwright.corpus.offsets import offsets_from, runs_of
 from labelwright.errors import CorpusError
 from labelwright.kernels import values as kernels
-from labelwright.kernels.values import JEFFREY, MVDM, NUMERIC, OVERLAP, SHANNON, Distances, fill_pairs
+from labelwright.kernels.values import (
+    JEFFREY,
+    MVDM,
+    NUMERIC,
+    OVERLAP,
+    SHANNON,
+    Distances,
+    fill_pairs,
+)
 
 Array = NDArray[Any]
 
@@ -34,9 +46,11 @@ class Contingency(NamedTuple):
     classes: Array  # [C]  and each class
 
 
-def counts(codes: Array, n_values: int, classes: Array, n_classes: int, often: Array | None = None) -> Contingency:
-    """The contingency table of a column [M] and the classes [M], without its zeros; `often` is how many times each
-    instance counts."""
+def counts(
+    codes: Array, n_values: int, classes: Array, n_classes: int, often: Array | None = None
+) -> Contingency:
+    """The contingency table of a column [M] and the classes [M], without its zeros; `often` is how
+    many times each instance counts."""
     keys, count = counted_keys(codes.astype(np.int64) * n_classes + classes, often)
     values, frequency = np.bincount(codes, often, n_values), np.bincount(classes, often, n_classes)
     return Contingency(keys // n_classes, keys % n_classes, count, values, frequency)
@@ -57,17 +71,21 @@ def entries_of(ptr: Array, rows: Array) -> tuple[Array, Array]:
 
 
 def binned(numbers: Array) -> Array:
-    """The bin of each distinct value, by its number; the first bins hold one more where values are left over.
+    """The bin of each distinct value, by its number; the first bins hold one more where values are
+    left over.
 
     Values that are spelt differently are different, "1" and "1.0", as in TiMBL."""
     size, larger = divmod(len(numbers), BINS)
     bins = np.empty(len(numbers), np.int64)
-    bins[np.argsort(numbers, kind="stable")] = np.repeat(np.arange(BINS), size + (np.arange(BINS) < larger))
+    bins[np.argsort(numbers, kind="stable")] = np.repeat(
+        np.arange(BINS), size + (np.arange(BINS) < larger)
+    )
     return bins
 
 
 def _running(terms: Array) -> float:
-    """A sum from the first term to the last, as in TiMBL: one rounding is enough to make equal distances differ."""
+    """A sum from the first term to the last, as in TiMBL: one rounding is enough to make equal
+    distances differ."""
     return float(np.cumsum(terms)[-1])
 
 
@@ -91,8 +109,11 @@ def gain_ratio(c: Contingency) -> float:
 
 def chi_squared(c: Contingency) -> float:
     """The chi-squared statistic of the table against independence."""
-    values, classes, often = (np.asarray(counted, np.float64) for counted in (c.values, c.classes, c.often))
-    if len(values) * len(classes) > CELLS:  # sum O^2 / E - N skips the zeros; only the last digits differ
+    values, classes, often = (
+        np.asarray(counted, np.float64) for counted in (c.values, c.classes, c.often)
+    )
+    # sum O^2 / E - N skips the zeros; only the last digits differ
+    if len(values) * len(classes) > CELLS:
         expected = values[c.value] * classes[c.cls] / values.sum()
         return max(0.0, _running(often**2 / expected) - float(values.sum()))
     return float(kernels.chi_squared(c.value, c.cls, often, values, classes, values.sum()))
@@ -113,9 +134,15 @@ WEIGHTS: dict[str, Callable[[Contingency], float]] = {
 }
 
 
-# -- distances of values -----------------------------------------------------------------------------------------------
+# -- distances of values ---------------------------------------------------------------------------
 
-METRICS = {"overlap": OVERLAP, "mvdm": MVDM, "jeffrey": JEFFREY, "jensen-shannon": SHANNON, "numeric": NUMERIC}
+METRICS = {
+    "overlap": OVERLAP,
+    "mvdm": MVDM,
+    "jeffrey": JEFFREY,
+    "jensen-shannon": SHANNON,
+    "numeric": NUMERIC,
+}
 COMPARED = MVDM, JEFFREY, SHANNON  # these compare class distributions
 LEAST_SHARE = 1e-300  # of a class that a value has: quotients of two shares are finite
 NARROW = 256  # columns of up to so many codes have a table of all pairs,
@@ -136,7 +163,9 @@ class ColumnCodes(NamedTuple):
     width: float
 
 
-def column_codes(metric: str, values: list[Any], counts: Contingency, threshold: int, place: str) -> ColumnCodes:
+def column_codes(
+    metric: str, values: list[Any], counts: Contingency, threshold: int, place: str
+) -> ColumnCodes:
     """The codes of a column's values, and what their distances are computed from."""
     kind, n = METRICS[metric], len(values)
     code_of, number, width = np.arange(n, dtype=np.int32), np.zeros(n), 0.0
@@ -145,8 +174,15 @@ def column_codes(metric: str, values: list[Any], counts: Contingency, threshold:
             number = numbers_of(values, place)
             width = float(number.max() / 2 - number.min() / 2) * 2  # of any two numbers
         if not np.isfinite(width):
-            raise CorpusError(f"{place}: expected a finite range of numbers, got {values[0]!r:.40} and others")
-        nothing = np.zeros(n + 1, np.int64), np.empty(0, np.int32), np.empty(0), np.zeros(n, np.bool_)
+            raise CorpusError(
+                f"{place}: expected a finite range of numbers, got {values[0]!r:.40} and others"
+            )
+        nothing = (
+            np.zeros(n + 1, np.int64),
+            np.empty(0, np.int32),
+            np.empty(0),
+            np.zeros(n, np.bool_),
+        )
         return ColumnCodes(kind, code_of, n, *nothing, number, width)
     rare = counts.values < threshold
     bounds = np.searchsorted(counts.value, np.arange(n + 1))
@@ -159,7 +195,9 @@ def column_codes(metric: str, values: list[Any], counts: Contingency, threshold:
     kept = np.array([*first.values()], np.int64)
     ptr, places = entries_of(bounds, kept)
     classes, share = counts.cls[places].astype(np.int32), shares[places]
-    return ColumnCodes(kind, code_of, len(kept), ptr, classes, share, rare[kept], np.zeros(len(kept)), width)
+    return ColumnCodes(
+        kind, code_of, len(kept), ptr, classes, share, rare[kept], np.zeros(len(kept)), width
+    )
 
 
 def numbers_of(values: list[Any], place: str) -> Array:
@@ -168,15 +206,20 @@ def numbers_of(values: list[Any], place: str) -> Array:
         try:
             numbers[i] = float(value)
         except (TypeError, ValueError):
-            raise CorpusError(f"{place}: expected numbers, got {value!r:.40}; use another metric for it") from None
+            raise CorpusError(
+                f"{place}: expected numbers, got {value!r:.40}; use another metric for it"
+            ) from None
         if not np.isfinite(numbers[i]):
             got = "NaN" if np.isnan(numbers[i]) else repr(value)
             raise CorpusError(f"{place}: expected finite numbers, got {got:.40}")
     return numbers
 
 
-def distances(columns: list[ColumnCodes], weights: Array, fixed: Array, n_classes: int, n_rows: int) -> Distances:
-    """The distances of all columns, in the order of the search, for the kernels; `fixed` is the order of sums."""
+def distances(
+    columns: list[ColumnCodes], weights: Array, fixed: Array, n_classes: int, n_rows: int
+) -> Distances:
+    """The distances of all columns, in the order of the search, for the kernels; `fixed` is the
+    order of sums."""
     F, largest = len(columns), float(np.max(weights))
     widest = min(NARROW, int((PAIRS * n_rows) ** 0.5))
     first = offsets_from([c.n_codes for c in columns])
@@ -190,7 +233,9 @@ def distances(columns: list[ColumnCodes], weights: Array, fixed: Array, n_classe
     order = np.argsort(cell, kind="stable")
     turned_ptr = np.searchsorted(cell[order], np.arange(F * n_classes + 1)).astype(np.int64)
     narrow = [c.kind in COMPARED and c.n_codes <= widest for c in columns]
-    sizes = np.array([c.n_codes**2 if small else 0 for c, small in zip(columns, narrow, strict=True)])
+    sizes = np.array(
+        [c.n_codes**2 if small else 0 for c, small in zip(columns, narrow, strict=True)]
+    )
     bases = offsets_from(sizes)
     pairs = np.empty(int(bases[-1]))
     made = Distances(

@@ -1,5 +1,5 @@
-"""The report of an experiment: blocks of Markdown, of which a page is made; the same as JSON; its figures, drawn by
-matplotlib where it is installed (the extra `plots`)."""
+"""The report of an experiment: blocks of Markdown, of which a page is made; the same as JSON; its
+figures, drawn by matplotlib where it is installed (the extra `plots`)."""
 
 import base64
 import json
@@ -23,27 +23,36 @@ TOLERANCE = 0.05  # points that are no miss
 MISS = " ▼"
 LAST = "Pairs"  # how the titles of long tables of tests begin
 KEPT = (
-    "A difference is *kept* where the mean over seeds has the paper's direction and a paired bootstrap on F1 (10,000 "
-    "samples of sentences, runs with seed 0) finds it there with p < 0.05; for word accuracy, McNemar's test on "
-    "letters decides. Elsewhere that test is shown beside it. It counts tokens (our choice, the papers do not name the "
-    "unit), and can favour the other system."
+    "A difference is *kept* where the mean over seeds has the paper's direction and a paired "
+    "bootstrap on F1 (10,000 samples of sentences, runs with seed 0) finds it there with p < 0.05; "
+    "for word accuracy, McNemar's test on letters decides. Elsewhere that test is shown beside it. "
+    "It counts tokens (our choice, the papers do not name the unit), and can favour the other "
+    "system."
 )
 
 
 def write_report(work: Work, findings: Findings, command: str) -> list[Path]:
-    """Write NAME.results.json, NAME.md, NAME.html and the figures (NAME.quick.* of a quick run); return their paths.
+    """Write NAME.results.json, NAME.md, NAME.html and the figures (NAME.quick.* of a quick run);
+    return their paths.
 
     command : that made the results"""
     experiment, name, folder = work.experiment, work.folder.name, work.folder.parent
-    pictures = [folder / f"{name}.{figure.name}.png" for figure in findings.figures] if can_draw() else []
+    pictures = (
+        [folder / f"{name}.{figure.name}.png" for figure in findings.figures] if can_draw() else []
+    )
     for figure, path in zip(findings.figures, pictures, strict=False):
         _draw(figure, path)
     title = f"{experiment.title} ({experiment.paper})"
     blocks = [f"# {title}", *_blocks(work, findings, pictures, command)]
     contents = {
-        f"{name}.results.json": json.dumps(_results(work, findings, command), indent=1, ensure_ascii=False) + "\n",
+        f"{name}.results.json": json.dumps(
+            _results(work, findings, command), indent=1, ensure_ascii=False
+        )
+        + "\n",
         f"{name}.md": "\n\n".join(blocks) + "\n",
-        f"{name}.html": html_page(title, STYLE, "\n".join(_html(block, folder) for block in blocks)),
+        f"{name}.html": html_page(
+            title, STYLE, "\n".join(_html(block, folder) for block in blocks)
+        ),
     }
     for file, text in contents.items():
         replace_file(folder / file, text.encode())
@@ -63,7 +72,11 @@ def _results(work: Work, findings: Findings, command: str) -> dict[str, Any]:
         "quick": work.quick,
         "rows": rows,
         "claims": [claim._asdict() for claim in findings.claims],
-        "notes": [*experiment.readings, *findings.notes, *([] if work.quick else experiment.remarks)],
+        "notes": [
+            *experiment.readings,
+            *findings.notes,
+            *([] if work.quick else experiment.remarks),
+        ],
     }
 
 
@@ -76,24 +89,32 @@ def _rounded(value: float | None) -> float | None:
     return None if value is None else round(value, 4) if abs(value) >= 1 else float(f"{value:.4g}")
 
 
-# -- blocks -----------------------------------------------------------------------------------------------------------
+# -- blocks ----------------------------------------------------------------------------------------
 
 
 def _html(block: str, folder: Path) -> str:
-    """A block of Markdown as HTML: a heading, a table, a list, a picture (which goes into the page), or text."""
+    """A block of Markdown as HTML: a heading, a table, a list, a picture (which goes into the
+    page), or text."""
     mark, _, rest = block.partition(" ")
     if mark in ("#", "##"):
         return f"<h{len(mark)}>{escape(rest)}</h{len(mark)}>"
     if mark == "|":
         head, _, *lines = [line[2:-2].split(" | ") for line in block.split("\n")]
         tagged = [("th", head), *(("td", line) for line in lines)]
-        rows = ["".join(f"<{tag}>{_inline(cell)}</{tag}>" for cell in cells) for tag, cells in tagged]
-        return f'<div class="wide"><table>{"".join(f"<tr>{row}</tr>" for row in rows)}</table></div>'
+        rows = [
+            "".join(f"<{tag}>{_inline(cell)}</{tag}>" for cell in cells) for tag, cells in tagged
+        ]
+        return (
+            f'<div class="wide"><table>{"".join(f"<tr>{row}</tr>" for row in rows)}</table></div>'
+        )
     if mark == "-":
         return f"<ul>{''.join(f'<li>{_inline(line[2:])}</li>' for line in block.splitlines())}</ul>"
     picture = re.match(r"!\[(.*)\]\((.*)\)", block)
     if picture:
-        caption, data = escape(picture[1]), base64.b64encode((folder / picture[2]).read_bytes()).decode()
+        caption, data = (
+            escape(picture[1]),
+            base64.b64encode((folder / picture[2]).read_bytes()).decode(),
+        )
         image = f'<img src="data:image/png;base64,{data}" alt="{caption}">'
         return f"<figure>{image}\n<figcaption>{caption}</figcaption></figure>"
     return f"<p>{_inline(block)}</p>"
@@ -106,7 +127,10 @@ def _inline(text: str) -> str:
     '<code>a * b</code> is <em>kept</em>, 2 * 3 * 4'
     """
     parts, emphasis = escape(text.replace("\\|", "|")).split("`"), r"(\*+)(?! )([^*]+)(?<! )\1"
-    return "".join(f"<code>{p}</code>" if i % 2 else re.sub(emphasis, r"<em>\2</em>", p) for i, p in enumerate(parts))
+    return "".join(
+        f"<code>{p}</code>" if i % 2 else re.sub(emphasis, r"<em>\2</em>", p)
+        for i, p in enumerate(parts)
+    )
 
 
 def _table(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
@@ -118,15 +142,23 @@ def _bullets(lines: Sequence[str]) -> str:
     return "\n".join(f"- {line}" for line in lines)
 
 
-def _blocks(work: Work, findings: Findings, pictures: Sequence[Path], command: str) -> Iterator[str]:
+def _blocks(
+    work: Work, findings: Findings, pictures: Sequence[Path], command: str
+) -> Iterator[str]:
     """What the report says, in its order."""
     experiment = work.experiment
     if work.quick:
-        yield "A quick run on small parts of the data, with fewer iterations: **these figures mean nothing.**"
+        yield (
+            "A quick run on small parts of the data, with fewer iterations: **these figures mean "
+            "nothing.**"
+        )
     seconds = sum(result["step_seconds"] for result in work.results.values())
     minutes = f"{seconds / 60:.0f} minutes" if seconds >= 120 else f"{seconds:.0f} seconds"
     machines = "; ".join(sorted(work.machines))
-    yield f"labelwright {labelwright.__version__}, {machines}; {minutes}, summed over all steps, by `{command}`."
+    yield (
+        f"labelwright {labelwright.__version__}, {machines}; {minutes}, summed over all steps, by "
+        f"`{command}`."
+    )
     yield (
         "A cell is ours ± half the spread over seeds, and in brackets the figure of the paper;"
         f"{MISS} marks those more than {TOLERANCE} below it, where the data are the paper's."
@@ -187,8 +219,10 @@ def _cell(row: Row) -> str:
 def _number(value: float, metric: str) -> str:
     """A figure as its table shows it.
 
-    >>> _number(91.1666, "F1"), _number(4000, "time"), _number(0.031, "time"), _number(10800, "train time")
-    ('91.17', '4,000 s', '0.03 s', '3 h')
+    >>> _number(91.1666, "F1"), _number(4000, "time")
+    ('91.17', '4,000 s')
+    >>> _number(0.031, "time"), _number(10800, "train time")
+    ('0.03 s', '3 h')
     """
     if metric in ("iterations", "mistakes") or metric.startswith("only "):
         return f"{value:,.0f}"
@@ -203,7 +237,8 @@ def _number(value: float, metric: str) -> str:
 
 STYLE = """
 h2 { font-size: 1.05rem; margin: 1.6rem 0 .5rem; }
-th, td { text-align: left; padding: .28rem .7rem .28rem 0; border-bottom: 1px solid var(--line); vertical-align: top; }
+th, td { text-align: left; padding: .28rem .7rem .28rem 0; border-bottom: 1px solid var(--line);
+  vertical-align: top; }
 td:nth-child(n+3) { font-variant-numeric: tabular-nums; }
 code { background: var(--panel); padding: .1rem .3rem; border-radius: 4px; font-size: .9em; }
 .wide { overflow-x: auto; }
@@ -211,7 +246,7 @@ figure { margin: 0; } img { max-width: 100%; background: #fff; border-radius: 6p
 figcaption { color: var(--quiet); font-size: .87rem; }
 """
 
-# -- figures ----------------------------------------------------------------------------------------------------------
+# -- figures ---------------------------------------------------------------------------------------
 
 MARKERS = "os^Dv<>*"
 IN_A_ROW = 3  # panels
@@ -237,15 +272,31 @@ def _draw(figure: Figure, target: Path) -> None:
             line = "none" if panel.points else "-"
             columns = list(zip(*runs, strict=True))
             (drawn,) = axes.plot(
-                x, list(map(mean, columns)), marker=marker, markersize=4, linestyle=line, linewidth=1.8, label=name
+                x,
+                list(map(mean, columns)),
+                marker=marker,
+                markersize=4,
+                linestyle=line,
+                linewidth=1.8,
+                label=name,
             )
             if len(runs) > 1:
                 low, high = list(map(min, columns)), list(map(max, columns))
                 axes.fill_between(x, low, high, color=drawn.get_color(), alpha=0.2, linewidth=0)
             for point in panel.paper.get(name, ()):
-                axes.plot(*point, "*", markersize=13, color=drawn.get_color(), markeredgecolor="black")
+                axes.plot(
+                    *point, "*", markersize=13, color=drawn.get_color(), markeredgecolor="black"
+                )
         if any(panel.paper.values()):
-            axes.plot([], [], "*", markersize=13, color="white", markeredgecolor="black", label="the paper")
+            axes.plot(
+                [],
+                [],
+                "*",
+                markersize=13,
+                color="white",
+                markeredgecolor="black",
+                label="the paper",
+            )
         if panel.log_x:
             axes.set_xscale("log")
         axes.set_xlabel(panel.x_label)
@@ -253,5 +304,6 @@ def _draw(figure: Figure, target: Path) -> None:
         axes.grid(alpha=0.3)
         axes.spines[["top", "right"]].set_visible(False)
         if any(panel.curves) or any(panel.paper.values()):  # a single curve has no name
-            axes.legend(frameon=False, fontsize=8, loc="lower left", bbox_to_anchor=(0, 1), ncols=2)  # above the axes
+            # above the axes
+            axes.legend(frameon=False, fontsize=8, loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
     drawing.savefig(target, dpi=140)

@@ -1,4 +1,5 @@
-"""What steps of several experiments do: read a corpus as the papers describe it, train, decode, score, and compare."""
+"""What steps of several experiments do: read a corpus as the papers describe it, train, decode,
+score, and compare."""
 
 import re
 import time
@@ -22,28 +23,38 @@ KINDS: dict[str, tuple[Any, dict[str, Any]]] = {  # of models, and their setting
     "Perc": (Perceptron, FIGURE_1),
     "Lat-Perc": (LatentPerceptron, FIGURE_1 | {"start": "random", "share": False}),
 }
-TOLD = ("order", "n_latent", "l2", "averaging", "start", "share", "cells")  # settings, even at their default
+# settings, even at their default
+TOLD = ("order", "n_latent", "l2", "averaging", "start", "share", "cells")
 SIGNIFICANT = 0.05  # p-values below
 SMALLEST = 1e-300  # that is shown
 ABSTRACTS = 16_807  # the first sentence of abstract 1,801 of jnlpba
 TRAINED = 0.9  # of CoNLL-2000's training part, where a paper names no development data
 
-# -- corpora ----------------------------------------------------------------------------------------------------------
+# -- corpora ---------------------------------------------------------------------------------------
 
 
 def read_part(folder: Path, corpus: str, part: str, names: str) -> Corpus:
     """The training or test part of a corpus, compressed or not."""
     path = folder / corpus / f"{part}.txt"
-    return read_columns(path if path.exists() else path.with_suffix(".txt.xz"), names=names.split(","))
+    return read_columns(
+        path if path.exists() else path.with_suffix(".txt.xz"), names=names.split(",")
+    )
 
 
 def base_nps(folder: Path, columns: Sequence[str], words: Callable[[str], str] = str) -> Parts:
-    """NP chunking: CoNLL-2000 with every label but B-NP and I-NP mapped to O, these columns, words rewritten."""
+    """NP chunking: CoNLL-2000 with every label but B-NP and I-NP mapped to O, these columns, words
+    rewritten."""
 
     def part(which: str) -> Corpus:
         corpus = read_part(folder, "conll2000", which, "word,pos,chunk")
-        inputs = {"word": [list(map(words, x)) for x in corpus.column("word")], "pos": corpus.column("pos")}
-        rows = [list(zip(*sentence, strict=True)) for sentence in zip(*(inputs[name] for name in columns), strict=True)]
+        inputs = {
+            "word": [list(map(words, x)) for x in corpus.column("word")],
+            "pos": corpus.column("pos"),
+        }
+        rows = [
+            list(zip(*sentence, strict=True))
+            for sentence in zip(*(inputs[name] for name in columns), strict=True)
+        ]
         labels = [[label if label in ("B-NP", "I-NP") else "O" for label in y] for y in corpus.y]
         return Corpus.from_sequences(rows, labels)
 
@@ -79,7 +90,7 @@ def parts_of(work: Work) -> Parts:
     return work.read(READERS[work.task.data])
 
 
-# -- training and scores ----------------------------------------------------------------------------------------------
+# -- training and scores ---------------------------------------------------------------------------
 
 
 def model_of(kind: str, variant: str, template: str, device: str = "cpu", **settings: Any) -> Any:
@@ -95,7 +106,11 @@ def settings_of(model: Any) -> str:
     """The settings of a model that are not at their default, and those of which a paper speaks."""
     params = model.get_params(deep=False)
     names = (*TOLD, "reset_every") if params.get("averaging") == "mavg" else TOLD
-    told = [f"{name}={params[name]!r}" for name in names if name in params and f"{name}=" not in repr(model)]
+    told = [
+        f"{name}={params[name]!r}"
+        for name in names
+        if name in params and f"{name}=" not in repr(model)
+    ]
     return repr(model).replace("(", f"({', '.join(told)}, ", 1)
 
 
@@ -110,7 +125,9 @@ def scored(gold: Sequence[Sequence[str]], labels: Sequence[Sequence[str]]) -> Re
     """Sentence accuracy, and precision, recall and F1 of chunks, in percent."""
     report = evaluate(gold, labels)
     values = (report.sentence_accuracy, report.precision, report.recall, report.f1)
-    return dict(zip(("S.A.", "P", "R", "F1"), (100 * (value or 0.0) for value in values), strict=True))
+    return dict(
+        zip(("S.A.", "P", "R", "F1"), (100 * (value or 0.0) for value in values), strict=True)
+    )
 
 
 def best(scores: Mapping[Any, float]) -> Any:
@@ -118,7 +135,7 @@ def best(scores: Mapping[Any, float]) -> Any:
     return max(scores, key=lambda setting: scores[setting])
 
 
-# -- rows -------------------------------------------------------------------------------------------------------------
+# -- rows ------------------------------------------------------------------------------------------
 
 
 def averaged(results: Sequence[Result], metric: str) -> tuple[float, float | None]:
@@ -139,12 +156,22 @@ def rows_of(
     spent = averaged(results, "seconds")[0] if "seconds" in results[0] else None
     seeds = range(len(results))
     return [
-        Row(table, system, metric, published, *averaged(results, metric), spent, variant, settings, tuple(seeds))
+        Row(
+            table,
+            system,
+            metric,
+            published,
+            *averaged(results, metric),
+            spent,
+            variant,
+            settings,
+            tuple(seeds),
+        )
         for metric, published in paper.items()
     ]
 
 
-# -- whether systems differ -------------------------------------------------------------------------------------------
+# -- whether systems differ ------------------------------------------------------------------------
 
 
 def difference(pairs: Mapping[str, Result], a: str, b: str) -> Result:
@@ -152,7 +179,10 @@ def difference(pairs: Mapping[str, Result], a: str, b: str) -> Result:
     if f"{a} / {b}" in pairs:
         return pairs[f"{a} / {b}"]
     pair = pairs[f"{b} / {a}"]
-    alone = {"only first correct": pair["only second correct"], "only second correct": pair["only first correct"]}
+    alone = {
+        "only first correct": pair["only second correct"],
+        "only second correct": pair["only first correct"],
+    }
     return pair | alone | {"F1": pair["F1"][::-1]}
 
 
@@ -173,10 +203,16 @@ def p_value(p: float) -> str:
 
 
 def claimed(
-    pairs: Mapping[str, Result], a: str, relation: str, b: str, where: str = "", means: Mapping[str, float] = {}
+    pairs: Mapping[str, Result],
+    a: str,
+    relation: str,
+    b: str,
+    where: str = "",
+    means: Mapping[str, float] = {},
 ) -> Claim:
-    """Whether the relation that a paper claims of two systems holds: by their mean F1 over seeds (where there are
-    several) and by the paired bootstrap with seed 0, which must agree; McNemar's test is shown."""
+    """Whether the relation that a paper claims of two systems holds: by their mean F1 over seeds
+    (where there are several) and by the paired bootstrap with seed 0, which must agree; McNemar's
+    test is shown."""
     pair = difference(pairs, a, b)
     first, p = pair["F1"], pair["p, F1"]
     f1 = [means.get(system, score) for system, score in zip((a, b), first, strict=True)]
@@ -185,6 +221,12 @@ def claimed(
         "not significantly different from": HOLDS[p >= SIGNIFICANT],
     }.get(relation, verdict(f1[0] - f1[1], p if first[0] > first[1] else 1.0))
     over = "" if f1 == first else f"means {f1[0]:.2f} and {f1[1]:.2f}; seed 0: "
-    alone = f"only one is right on {pair['only first correct']:,} and {pair['only second correct']:,} tokens"
-    evidence = f"{over}F1 {first[0]:.2f} and {first[1]:.2f}, {p_value(p)}; {alone}, {p_value(pair['p, tokens'])}"
+    alone = (
+        f"only one is right on {pair['only first correct']:,} and {pair['only second correct']:,} "
+        "tokens"
+    )
+    evidence = (
+        f"{over}F1 {first[0]:.2f} and {first[1]:.2f}, {p_value(p)}; {alone}, "
+        f"{p_value(pair['p, tokens'])}"
+    )
     return Claim(f"{a} is {relation} {b}{where}", kept, evidence)

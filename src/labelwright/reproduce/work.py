@@ -1,5 +1,5 @@
-"""What an experiment consists of, and its runner: the result of each step is a file, so that an interrupted run resumes
-where it stopped."""
+"""What an experiment consists of, and its runner: the result of each step is a file, so that an
+interrupted run resumes where it stopped."""
 
 import hashlib
 import json
@@ -34,12 +34,22 @@ T = TypeVar("T")
 AS_PUBLISHED, OURS = "as published", "ours"
 VARIANTS = (AS_PUBLISHED, OURS)
 QUICK = (300, 100, 100)  # sentences to train on, for development and to test on, in a quick run
-SHARED = "measured.py"  # a file on which the results of every experiment depend, as they do on that of its steps
-TOLD = re.compile(rb"\n# -- (?:rows|findings) ")  # where that part of such a file begins which tells results
-WORDED = re.compile("texts|notes|table|figure|published|published_curve|claims|orders|relation|minutes")  # no settings
-ARM_CORES = {("0x41", "0xd0c"): "Neoverse N1", ("0x41", "0xd40"): "Neoverse V1", ("0x41", "0xd4f"): "Neoverse V2"}
+# a file on which the results of every experiment depend, as they do on that of its steps
+SHARED = "measured.py"
+# where that part of such a file begins which tells results
+TOLD = re.compile(rb"\n# -- (?:rows|findings) ")
+# no settings
+WORDED = re.compile(
+    "texts|notes|table|figure|published|published_curve|claims|orders|relation|minutes"
+)
+ARM_CORES = {
+    ("0x41", "0xd0c"): "Neoverse N1",
+    ("0x41", "0xd40"): "Neoverse V1",
+    ("0x41", "0xd4f"): "Neoverse V2",
+}
 
-HOLDS = {True: "holds", False: "does not hold", None: "not measured"}  # what no test of a difference decides
+# what no test of a difference decides
+HOLDS = {True: "holds", False: "does not hold", None: "not measured"}
 
 Result = dict[str, Any]  # of a step: whatever JSON holds; "shown" is what progress shows of it
 
@@ -82,10 +92,12 @@ class Panel(NamedTuple):
 
     x_label: str
     y_label: str
-    curves: Mapping[str, tuple[Sequence[float], Sequence[Sequence[float]]]]  # by name: x, and y of each seed
+    # by name: x, and y of each seed
+    curves: Mapping[str, tuple[Sequence[float], Sequence[Sequence[float]]]]
     log_x: bool = False
     points: bool = False  # a cloud of points instead of lines
-    paper: Mapping[str, Sequence[tuple[float, float]]] = {}  # points of the paper, by the names of curves
+    # points of the paper, by the names of curves
+    paper: Mapping[str, Sequence[tuple[float, float]]] = {}
 
 
 class Figure(NamedTuple):
@@ -118,7 +130,8 @@ class Experiment:
     source: str  # the file of the steps: results depend on it
     task: Any = None  # its tables and settings, as papers.toml describes them
     readings: Sequence[str] = ()  # how "as published" was read where the paper leaves room
-    remarks: Sequence[str] = ()  # what was checked where a figure of a full run misses that of the paper
+    # what was checked where a figure of a full run misses that of the paper
+    remarks: Sequence[str] = ()
 
 
 class Parts(NamedTuple):
@@ -131,7 +144,8 @@ class Parts(NamedTuple):
 
 
 class Work:
-    """The folder of an experiment: results of steps, models and labels, and where the corpora are."""
+    """The folder of an experiment: results of steps, models and labels, and where the corpora
+    are."""
 
     def __init__(
         self,
@@ -145,7 +159,13 @@ class Work:
         jobs: int = 1,
     ):
         """A folder for one experiment; `fresh` forgets what an earlier run left behind."""
-        self.experiment, self.corpora, self.quick, self.say, self.fresh = experiment, corpora, quick, say, fresh
+        self.experiment, self.corpora, self.quick, self.say, self.fresh = (
+            experiment,
+            corpora,
+            quick,
+            say,
+            fresh,
+        )
         self.device, self.jobs = device, jobs  # on which batch training runs; steps at once
         self.task = experiment.task
         self.folder = folder / f"{experiment.name}{'.quick' if quick else ''}"
@@ -157,11 +177,15 @@ class Work:
             if corpora is None or not (corpora / name).is_dir():
                 place = "give --corpora DIR, or set LABELWRIGHT_CORPORA"
                 if corpora is not None:
-                    place = f"there is no folder {name} in {corpora}; docs/papers says where corpora come from"
+                    place = (
+                        f"there is no folder {name} in {corpora}; docs/papers says where corpora "
+                        "come from"
+                    )
                 raise OptionError(f"{experiment.name}: needs the corpus {name}; {place}")
 
     def run(self) -> Findings:
-        """Run all steps but those whose results are already there; what follows from all results."""
+        """Run all steps but those whose results are already there; what follows from all
+        results."""
         steps, name = self.experiment.steps(self), self.experiment.name
         by_round = sorted(steps, key=attrgetter("round"))
         if self.fresh:
@@ -185,14 +209,17 @@ class Work:
             spent, left = spent + step.minutes, left - step.minutes
             shown = f": {result['shown']}" if "shown" in result else ""
             left_over = left * (time.perf_counter() - begun) / spent
-            time_left = f", about {duration(left_over)} left" if len(self.results) < len(steps) else ""
+            time_left = (
+                f", about {duration(left_over)} left" if len(self.results) < len(steps) else ""
+            )
             done = f"[{len(self.results):>{len(str(len(steps)))}}/{len(steps)}]"
             self.say(f"{done} {step.name}{shown} ({duration(result['step_seconds'])}{time_left})")
         self.results = {step.name: self.results[step.name] for step in steps}
         return self.experiment.findings(self)
 
     def _ran(self, todo: Sequence[Step]) -> Iterator[tuple[Step, Result]]:
-        """The results of steps as they come: one after the other, or those of a round side by side."""
+        """The results of steps as they come: one after the other, or those of a round side by
+        side."""
         if self.jobs == 1:
             for step in todo:
                 yield step, _timed(self, step)
@@ -201,7 +228,8 @@ class Work:
         try:
             for number, steps in groupby(todo, key=attrgetter("round")):
                 alone = copy(self)
-                alone._data, alone.results = {}, self._below(number)  # each step reads the corpora anew
+                # each step reads the corpora anew
+                alone._data, alone.results = {}, self._below(number)
                 longest_first = sorted(steps, key=lambda step: -step.minutes)
                 futures = {pool.submit(_timed, alone, step): step for step in longest_first}
                 for future in as_completed(futures):
@@ -210,13 +238,17 @@ class Work:
             for process in active_children():
                 process.terminate()
             if isinstance(error, BrokenProcessPool):
-                why = "a process died, perhaps for lack of memory; the same command with fewer resumes"
+                why = (
+                    "a process died, perhaps for lack of memory; the same command with fewer "
+                    "resumes"
+                )
                 raise OptionError(f"--jobs: {why}") from None
             raise
         pool.shutdown()
 
     def _take_over(self, step: Step) -> None:
-        """Take the result of a step that is there, made by this version of the experiment from the same results."""
+        """Take the result of a step that is there, made by this version of the experiment from the
+        same results."""
         try:
             kept = json.loads(self._place("steps", step.name, ".json").read_bytes())
         except (OSError, ValueError):
@@ -228,27 +260,36 @@ class Work:
     def _keep(self, step: Step, result: Result) -> None:
         by = machine() + ("" if self.device == "cpu" else f", {self.device}")
         by += "" if self.jobs == 1 else f", {self.jobs} steps at once"
-        facts: Result = {"fingerprint": self._fingerprint(step), "step": step.name, "machine": by, "result": result}
+        facts: Result = {
+            "fingerprint": self._fingerprint(step),
+            "step": step.name,
+            "machine": by,
+            "result": result,
+        }
         content = json.dumps(facts, default=float)
         self.results[step.name] = json.loads(content)["result"]
         self.machines.add(facts["machine"])
         replace_file(self._place("steps", step.name, ".json"), content.encode())
 
     def _fingerprint(self, step: Step) -> str:
-        """A hash of what the result of a step depends on: this version, its experiments and templates, the corpora, and
-        the results of all lower rounds."""
+        """A hash of what the result of a step depends on: this version, its experiments and
+        templates, the corpora, and the results of all lower rounds."""
         return _hash([self._sources, json.dumps(self._below(step.round), sort_keys=True).encode()])
 
     def _below(self, number: int) -> dict[str, Result]:
         """The results of all rounds below one."""
-        return {name: result for name, result in self.results.items() if self._rounds[name] < number}
+        return {
+            name: result for name, result in self.results.items() if self._rounds[name] < number
+        }
 
     @cached_property
     def _sources(self) -> bytes:
         code = (Path(self.experiment.source), Path(__file__).with_name(SHARED))
         parts = [TOLD.split(path.read_bytes())[0] for path in code]
         for name in self.experiment.corpora:
-            files = sorted(path for path in Path(self.corpora or "", name).iterdir() if path.is_file())
+            files = sorted(
+                path for path in Path(self.corpora or "", name).iterdir() if path.is_file()
+            )
             parts += [path.read_bytes() for path in files]
         templates = {name: made(2) for name, made in BUILTIN.items()}
         task = vars(self.task) if self.task else {}
@@ -260,12 +301,15 @@ class Work:
         return self.folder / part / (re.sub(r"[^\w.=-]+", "-", name) + suffix)
 
     def read(self, reader: Callable[..., Parts], *args: Any) -> Parts:
-        """What a reader makes of the corpora, read once in a run; of a quick run the first sentences of each part."""
+        """What a reader makes of the corpora, read once in a run; of a quick run the first
+        sentences of each part."""
         key = (reader, *args)
         if key not in self._data:
             parts = reader(self.corpora, *args)
             if self.quick:
-                train, dev, test = (part.take(slice(0, n)) for part, n in zip(parts, QUICK, strict=False))
+                train, dev, test = (
+                    part.take(slice(0, n)) for part, n in zip(parts, QUICK, strict=False)
+                )
                 parts = Parts(train, dev, test, train)
             self._data[key] = parts
         return self._data[key]
@@ -284,7 +328,7 @@ class Work:
         text, evidence = (form.format(**figures) for form in self.task.texts[name])
         return Claim(text, HOLDS[holds], evidence)
 
-    # -- what steps leave for later steps ---------------------------------------------------------------------------
+    # -- what steps leave for later steps ----------------------------------------------------------
 
     def keep_labels(self, name: str, labels: list[list[str]]) -> None:
         """Save the labels that a system gave, a sentence on each line."""
@@ -293,11 +337,16 @@ class Work:
 
     def labels(self, name: str) -> list[list[str]]:
         """Labels that an earlier step has saved."""
-        return [line.split() for line in self._place("labels", name, ".txt").read_text().splitlines()]
+        return [
+            line.split() for line in self._place("labels", name, ".txt").read_text().splitlines()
+        ]
 
-    def differences(self, gold: Sequence[Sequence[str]], names: Mapping[str, str]) -> dict[str, Result]:
-        """How all pairs of systems differ whose labels were kept under these names: F1 of both, how many tokens only
-        one labels correctly, and the p-values of the paired bootstrap on F1 and of McNemar's test on tokens."""
+    def differences(
+        self, gold: Sequence[Sequence[str]], names: Mapping[str, str]
+    ) -> dict[str, Result]:
+        """How all pairs of systems differ whose labels were kept under these names: F1 of both, how
+        many tokens only one labels correctly, and the p-values of the paired bootstrap on F1 and of
+        McNemar's test on tokens."""
         labels, pairs = {system: self.labels(name) for system, name in names.items()}, {}
         for a, b in combinations(labels, 2):
             pair = compare(gold, labels[a], labels[b])
@@ -312,7 +361,8 @@ class Work:
 
 
 def _beside(jobs: int) -> None:
-    """Begin a process that runs steps beside others; Ctrl-C is for the first one, which ends them."""
+    """Begin a process that runs steps beside others; Ctrl-C is for the first one, which ends
+    them."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     share_machine(jobs)
 
@@ -331,13 +381,18 @@ def _hash(parts: Iterable[bytes]) -> str:
 
 
 def machine() -> str:
-    """The machine in words: processor (where Linux tells its name or its number), cores, system, Python."""
+    """The machine in words: processor (where Linux tells its name or its number), cores, system,
+    Python."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
         lines = []
-    facts = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+    facts = {
+        name.strip(): value.strip() for name, _, value in (line.partition(":") for line in lines)
+    }
     made = (facts.get("CPU implementer", ""), facts.get("CPU part", ""))
     kind = facts.get("model name") or ARM_CORES.get(made, platform.processor())
     shown = ", ".join(filter(None, [kind, platform.machine()]))
-    return f"{shown}, {os.cpu_count()} cores, {platform.system()}, Python {platform.python_version()}"
+    return (
+        f"{shown}, {os.cpu_count()} cores, {platform.system()}, Python {platform.python_version()}"
+    )

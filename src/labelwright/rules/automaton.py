@@ -1,10 +1,11 @@
 """Formulas as an automaton that reads the labels of a sentence from left to right.
 
-The automaton is never written down: its states are rows of whole numbers, one for each *atom* (a weighted sum of
-events, or the state of a Language), and all steps from some states by some labels are computed at once.  As soon as an
-atom is decided, whatever follows, its value is HOLDS or FAILS, and when the formula is decided, all its atoms are DONE:
-states that differed in them alone become one.  So
-`at_most(2, "PER")` has three states and `agree(3, 7)` one for each label, between these tokens alone.
+The automaton is never written down: its states are rows of whole numbers, one for each *atom* (a
+weighted sum of events, or the state of a Language), and all steps from some states by some labels
+are computed at once.  As soon as an atom is decided, whatever follows, its value is HOLDS or FAILS,
+and when the formula is decided, all its atoms are DONE: states that differed in them alone become
+one.  So `at_most(2, "PER")` has three states and `agree(3, 7)` one for each label, between these
+tokens alone.
 """
 
 from collections.abc import Iterator, Sequence
@@ -25,7 +26,7 @@ FALSE, OPEN, TRUE = 0.0, 0.5, 1.0  # all of: the least; some of: the largest; no
 BEGIN = -1  # the label before the first token
 
 
-# -- rules on one token, or on two neighbours -------------------------------------------------------------------------
+# -- rules on one token, or on two neighbours ------------------------------------------------------
 
 
 class Local(NamedTuple):
@@ -126,7 +127,8 @@ def _permitted(row: Row, last: int, two: bool, L: int, mask: Any) -> Array:
 
 
 def masked(lattice: Lattice, local: Local) -> Lattice:
-    """The lattice without the labels, and the pairs of neighbouring labels, that are not permitted."""
+    """The lattice without the labels, and the pairs of neighbouring labels, that are not
+    permitted."""
     if not local.labels and not local.pairs:
         return lattice
     node, arc, graph = lattice.node.copy(), lattice.arc, lattice.graph
@@ -149,7 +151,7 @@ def masked(lattice: Lattice, local: Local) -> Lattice:
     return Lattice(node, arc, graph)
 
 
-# -- the automaton ----------------------------------------------------------------------------------------------------
+# -- the automaton ---------------------------------------------------------------------------------
 
 
 class States(NamedTuple):
@@ -185,7 +187,8 @@ class TooFarApartError(Exception):
 class Automaton:
     """The automaton of formulas over the labels of T tokens.
 
-    Labels that every event treats alike as the label *before* a token are one class: states remember no more.
+    Labels that every event treats alike as the label *before* a token are one class: states
+    remember no more.
 
     possible : the labels [T, L] that tokens may have, and so what can still happen; None: all"""
 
@@ -206,8 +209,12 @@ class Automaton:
         sets = {event[0][1] for row in rows for _, event in row.terms if len(event) > 1}
         self.classes = self._classes(sorted(sets, key=sorted))  # [L+1], the last one of BEGIN
         _, self._first_of_class = np.unique(self.classes, return_index=True)
-        self._gains = [np.zeros((self.n_classes, len(labels), len(self.atoms)), np.int64) for _ in range(T)]
-        self._tables = {r: self._table(atom) for r, atom in enumerate(self.atoms) if isinstance(atom, Language)}
+        self._gains = [
+            np.zeros((self.n_classes, len(labels), len(self.atoms)), np.int64) for _ in range(T)
+        ]
+        self._tables = {
+            r: self._table(atom) for r, atom in enumerate(self.atoms) if isinstance(atom, Language)
+        }
         for r, atom in enumerate(self.atoms):
             if isinstance(atom, Row):
                 for coefficient, event in atom.terms:
@@ -216,13 +223,14 @@ class Automaton:
         gains = [gain[:, some[t]] for t, gain in enumerate(self._gains)]
         least = np.array([gain.min(axis=(0, 1), initial=0) for gain in gains]).reshape(T, -1)
         most = np.array([gain.max(axis=(0, 1), initial=0) for gain in gains]).reshape(T, -1)
-        self._least, self._most = (_after(part) for part in (least, most))  # [T, R]  of all tokens after t
+        # [T, R]  of all tokens after t
+        self._least, self._most = (_after(part) for part in (least, most))
 
     @property
     def n_classes(self) -> int:
         return len(self._first_of_class)
 
-    # -- construction -------------------------------------------------------------------------------------------------
+    # -- construction ------------------------------------------------------------------------------
 
     def _tree(self, formula: Formula) -> _Tree:
         if isinstance(formula, Row | Language):
@@ -240,7 +248,10 @@ class Automaton:
         """The class of every label [L] and, the last, of the beginning."""
         pairs = list({id(pairs): pairs for pairs in self.local.pairs.values()}.values())
         keys = [
-            (tuple(label in names for names in sets), *(permitted[i].tobytes() for permitted in pairs))
+            (
+                tuple(label in names for names in sets),
+                *(permitted[i].tobytes() for permitted in pairs),
+            )
             for i, label in enumerate(self.labels)
         ]
         numbers = {key: n for n, key in enumerate(dict.fromkeys(keys))}
@@ -260,7 +271,8 @@ class Automaton:
         self._gains[tokens[-1]][:, :, r] += coefficient * happens
 
     def _table(self, language: Language) -> tuple[Array, Array]:
-        """The next state [states, L], and whether a state is decided [states]: TRUE, FALSE or OPEN."""
+        """The next state [states, L], and whether a state is decided [states]: TRUE, FALSE or
+        OPEN."""
         table = np.array(language.table)[:, [language.column[label] for label in self.labels]]
         reached = np.eye(len(table), dtype=np.bool_)
         for _ in range(len(table)):
@@ -272,7 +284,7 @@ class Automaton:
         always, ever = (~reached | final).all(axis=1), (reached & final).any(axis=1)
         return table, np.where(always, TRUE, np.where(ever, OPEN, FALSE))
 
-    # -- reading ------------------------------------------------------------------------------------------------------
+    # -- reading -----------------------------------------------------------------------------------
 
     def begin(self) -> States:
         """The state before the first token."""
@@ -297,7 +309,9 @@ class Automaton:
         kept = np.flatnonzero(alive)
         first, following[kept] = _distinct(rows[kept], after[kept])
         chosen = kept[first]
-        return Steps(States(rows[chosen], after[chosen]), following.reshape(K, G), cost.reshape(K, G))
+        return Steps(
+            States(rows[chosen], after[chosen]), following.reshape(K, G), cost.reshape(K, G)
+        )
 
     def _permitted(self, t: int, before: Array, labels: Array) -> Array:
         """Whether token t may have these labels after those of the states [K, G]."""
@@ -309,13 +323,14 @@ class Automaton:
         return permitted
 
     def _decide(self, t: int, values: Array) -> tuple[Array, Array]:
-        """Mark what is decided after token t in values [n, R]; which states break no hard rule [n], and the prices of
-        soft rules that are broken now [n]."""
+        """Mark what is decided after token t in values [n, R]; which states break no hard rule [n],
+        and the prices of soft rules that are broken now [n]."""
         alive, cost = np.ones(len(values), np.bool_), np.zeros(len(values))
         for tree, atoms, price in self._members:
             if not atoms:
                 truth = self._truth(t, tree, values)
-                fresh = np.full(len(values), t == self.T - 1)  # nothing to wait for, but one token must pay
+                # nothing to wait for, but one token must pay
+                fresh = np.full(len(values), t == self.T - 1)
             else:
                 truth, fresh = self._truth(t, tree, values), values[:, atoms[0]] != DONE
             decided = fresh & (truth != OPEN)
@@ -377,11 +392,14 @@ def _after(gains: Array) -> Array:
 
 
 def _atoms(tree: _Tree) -> list[int]:
-    return [tree.atom] if tree.kind is Row else [atom for part in tree.parts for atom in _atoms(part)]
+    return (
+        [tree.atom] if tree.kind is Row else [atom for part in tree.parts for atom in _atoms(part)]
+    )
 
 
 def _distinct(values: Array, last: Array) -> tuple[Array, Array]:
-    """Rows that differ in `values` [n, R] or `last` [n]: the first place of each, and its number for every row."""
+    """Rows that differ in `values` [n, R] or `last` [n]: the first place of each, and its number
+    for every row."""
     code, size = last.astype(np.int64), int(last.max(initial=0)) + 1
     for column in values.T:
         settled = column <= SETTLED

@@ -1,8 +1,9 @@
-"""Conditions on labellings, evaluated on a whole labelling, token by token (automaton.py) or in a solver (solver.py).
+"""Conditions on labellings, evaluated on a whole labelling, token by token (automaton.py) or in a
+solver (solver.py).
 
-An *event* is that some tokens have labels out of some sets.  A *row* keeps a weighted sum of events between bounds, a
-*language* is a deterministic automaton that must accept the labels, and formulas join these by "all of", "some of" and
-"not".
+An *event* is that some tokens have labels out of some sets.  A *row* keeps a weighted sum of events
+between bounds, a *language* is a deterministic automaton that must accept the labels, and formulas
+join these by "all of", "some of" and "not".
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -15,7 +16,8 @@ import numpy as np
 from labelwright.corpus.schemes import Boundaries, boundaries
 from labelwright.errors import OptionError
 
-Event: TypeAlias = tuple[tuple[int, frozenset[str]], ...]  # ((token, labels), ...): each token has one of its labels
+# ((token, labels), ...): each token has one of its labels
+Event: TypeAlias = tuple[tuple[int, frozenset[str]], ...]
 
 
 class Row(NamedTuple):
@@ -27,7 +29,8 @@ class Row(NamedTuple):
 
 
 class Language(NamedTuple):
-    """The labels of all tokens, one after the other, lead from state 0 into a state that is final."""
+    """The labels of all tokens, one after the other, lead from state 0 into a state that is
+    final."""
 
     column: dict[str, int]  # of each label in the table
     table: tuple[tuple[int, ...], ...]  # [states][columns]  the next state
@@ -65,7 +68,9 @@ def holds(formula: Formula, labels: Sequence[str]) -> bool:
                     break
             else:
                 total += coefficient
-        return (formula.low is None or total >= formula.low) and (formula.high is None or total <= formula.high)
+        return (formula.low is None or total >= formula.low) and (
+            formula.high is None or total <= formula.high
+        )
     if isinstance(formula, Language):
         state = 0
         for label in labels:
@@ -76,12 +81,13 @@ def holds(formula: Formula, labels: Sequence[str]) -> bool:
     return (all if isinstance(formula, All) else any)(holds(part, labels) for part in formula.parts)
 
 
-# -- what rules read of a sentence ------------------------------------------------------------------------------------
+# -- what rules read of a sentence -----------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """What a rule may read: the words, the candidate labels of each token, and the number of the sentence."""
+    """What a rule may read: the words, the candidate labels of each token, and the number of the
+    sentence."""
 
     candidates: Sequence[Sequence[str]]  #: [T]  labels that each token may have
     labels: tuple[str, ...]  #: [L]  all labels
@@ -95,11 +101,12 @@ class Sentence:
 
     @property
     def words(self) -> Sequence[Any]:
-        """The tokens as they were given to the tagger: words, tuples of columns, dicts or rows of numbers."""
+        """The tokens as they were given to the tagger: words, tuples of columns, dicts or rows of
+        numbers."""
         if self.tokens is None:
             raise OptionError(
-                "constraints: a rule reads the words; give the sentences themselves, not encoded data (and to "
-                "`satisfied` a Sentence with its tokens)"
+                "constraints: a rule reads the words; give the sentences themselves, not encoded "
+                "data (and to `satisfied` a Sentence with its tokens)"
             )
         return self.tokens
 
@@ -125,7 +132,8 @@ def _unknown(what: str, sentence: Sentence, rule: str) -> OptionError:
     table = chunk_table(sentence.labels)
     types = f"; chunk types {', '.join(table.types)}" if table.types else ""
     return OptionError(
-        f"{rule}: no label or chunk type {what!r}, expected labels {', '.join(map(str, sentence.labels))}{types}"
+        f"{rule}: no label or chunk type {what!r}, expected labels "
+        f"{', '.join(map(str, sentence.labels))}{types}"
     )
 
 
@@ -146,12 +154,18 @@ def labels_named(names: Iterable[str], sentence: Sentence, rule: str) -> frozens
     return labels
 
 
-def occurrences(what: str, place: int, sentence: Sentence, rule: str, runs: bool = False) -> list[Event]:
-    """That a token has a label (with `runs`: and the one before it has another), or that a chunk of a type begins
-    there: events of which at most one happens."""
+def occurrences(
+    what: str, place: int, sentence: Sentence, rule: str, runs: bool = False
+) -> list[Event]:
+    """That a token has a label (with `runs`: and the one before it has another), or that a chunk of
+    a type begins there: events of which at most one happens."""
     if what in sentence.labels:
         here = place, frozenset([what])
-        return [((place - 1, _other(what, sentence.labels)), here)] if runs and place > 0 else [(here,)]
+        return (
+            [((place - 1, _other(what, sentence.labels)), here)]
+            if runs and place > 0
+            else [(here,)]
+        )
     of_type = labels_of_type(what, sentence)
     if of_type is None:
         if sentence.strict:
@@ -167,7 +181,9 @@ def occurrences(what: str, place: int, sentence: Sentence, rule: str, runs: bool
             groups.setdefault(before, set()).add(label)
     every = frozenset(sentence.labels)
     return [
-        ((place, frozenset(here)),) if before == every else ((place - 1, before), (place, frozenset(here)))
+        ((place, frozenset(here)),)
+        if before == every
+        else ((place - 1, before), (place, frozenset(here)))
         for before, here in groups.items()
         if before
     ]
@@ -177,8 +193,8 @@ At: TypeAlias = int | Sequence[int] | slice | Callable[[Any], Any] | None
 
 
 def positions(at: At, sentence: Sentence, rule: str) -> list[int]:
-    """The tokens at the positions `at`: all, those with these numbers (from the end where negative), or those of which
-    a function of the word is true."""
+    """The tokens at the positions `at`: all, those with these numbers (from the end where
+    negative), or those of which a function of the word is true."""
     T = len(sentence)
     if at is None:
         return list(range(T))
@@ -190,7 +206,7 @@ def positions(at: At, sentence: Sentence, rule: str) -> list[int]:
     for t in numbers:
         if not -T <= t < T:
             raise OptionError(
-                f"{rule}: position {t} is outside sentence {sentence.number} of {T} tokens; where sentences differ, "
-                "give a function of the sentence that returns its rules"
+                f"{rule}: position {t} is outside sentence {sentence.number} of {T} tokens; where "
+                "sentences differ, give a function of the sentence that returns its rules"
             )
     return list(dict.fromkeys(t % T for t in numbers))

@@ -1,10 +1,12 @@
-"""The best labelling of a lattice that satisfies users' rules, proven: by automata, or by OR-Tools' CP-SAT.
+"""The best labelling of a lattice that satisfies users' rules, proven: by automata, or by OR-Tools'
+CP-SAT.
 
-Rules become automata (product.py).  Where these are too large, and where a labelling is worth the sum of latent paths,
-labellings are listed in the order of their weight: the first one that satisfies all hard rules is the best.  Where it
-does not come soon, a flow of 0/1 variables through the arcs of the lattice's graph is posted into CP-SAT together with
-the rules.  Only arcs on some path within `reach` of the best path are posted: a labelling within that reach beats all
-that use other arcs, so the optimum is not lost.
+Rules become automata (product.py).  Where these are too large, and where a labelling is worth the
+sum of latent paths, labellings are listed in the order of their weight: the first one that
+satisfies all hard rules is the best.  Where it does not come soon, a flow of 0/1 variables through
+the arcs of the lattice's graph is posted into CP-SAT together with the rules.  Only arcs on some
+path within `reach` of the best path are posted: a labelling within that reach beats all that use
+other arcs, so the optimum is not lost.
 """
 
 import math
@@ -23,13 +25,29 @@ from labelwright.rules.automaton import Unit, is_local, local_rules, masked, uni
 from labelwright.rules.formulas import Sentence
 from labelwright.rules.product import SLACK, RuledPaths, TooLargeError, contradiction_in
 from labelwright.rules.rules import Bound, bind
-from labelwright.rules.solver import ADVICE, Answer, Clock, Program, contradiction, cp_sat, late, minimise
+from labelwright.rules.solver import (
+    ADVICE,
+    Answer,
+    Clock,
+    Program,
+    contradiction,
+    cp_sat,
+    late,
+    minimise,
+)
 from labelwright.structures.dag import LabelledGraph, graph_of_lattice
-from labelwright.structures.lattice import Lattice, best_path, labelling_score, labelling_weight, posterior
+from labelwright.structures.lattice import (
+    Lattice,
+    best_path,
+    labelling_score,
+    labelling_weight,
+    posterior,
+)
 from labelwright.structures.states import StateSpace
 
 Array = NDArray[Any]
-FIRST_BEST = (1, 8)  # paths that are tried before automata: often one of the next best satisfies the rules,
+# paths that are tried before automata: often one of the next best satisfies the rules,
+FIRST_BEST = (1, 8)
 N_BEST = (50, 1000)  # paths that are tried before CP-SAT,
 N_BEST_SUMS = (1, 50, 1000)  # and labellings where each has many paths: only this proves these
 GROWTH = 1.5  # of the reach, where it contains no labelling
@@ -73,9 +91,10 @@ def solve_lattice(
 ) -> Decoding:
     """The best labelling of a lattice that satisfies the rules.
 
-    A labelling is worth the sum over its latent paths (`sums`, the default on latent models) or its best path, less the
-    price of soft rules; the reported score and probability do not include prices.  `status` is "optimal";
-    "time limit"; or "limit" where sums over latent paths leave no proof.
+    A labelling is worth the sum over its latent paths (`sums`, the default on latent models) or its
+    best path, less the price of soft rules; the reported score and probability do not include
+    prices.  `status` is "optimal"; "time limit"; or "limit" where sums over latent paths leave no
+    proof.
     """
     clock = Clock(time_limit)
     if sentence is None:
@@ -115,7 +134,9 @@ def _best_path(task: _Task) -> "_Solved":
         return _by_solver(task, listed)
     if best is None:
         graph = graph_of_lattice(task.lattice)
-        raise contradiction_in(graph, task.bound, task.space.labels, len(task.lattice.node), task.number)
+        raise contradiction_in(
+            graph, task.bound, task.space.labels, len(task.lattice.node), task.number
+        )
     return _Solved(best, "optimal", "automaton", best.value)
 
 
@@ -126,18 +147,23 @@ def _by_automata(task: _Task) -> "_Best | None":
         return None
     codes = task.pruned.graph.label_of_node[path]
     others = [unit for unit in task.units if not is_local(unit)]
-    paths = RuledPaths(graph_of_lattice(task.pruned), others, task.space.labels, len(codes)).best(known=codes)
+    paths = RuledPaths(graph_of_lattice(task.pruned), others, task.space.labels, len(codes)).best(
+        known=codes
+    )
     return _Best(paths[0].value, paths[0].codes) if paths else None
 
 
 def _best_sum(task: _Task, max_expansions: int | None) -> "_Solved":
-    """The labelling whose paths have the largest sum, of those that were listed; otherwise the one of the best path."""
+    """The labelling whose paths have the largest sum, of those that were listed; otherwise the one
+    of the best path."""
     listed = _listed(task, N_BEST_SUMS, True, max_expansions)
     status = "optimal" if listed.proven else "time limit" if task.clock.left == 0 else "limit"
     if listed.best is not None:
         return _Solved(listed.best, status, "search", listed.bound)
     solved = _best_path(task)
-    return solved._replace(status="limit" if solved.status == "optimal" else solved.status, bound=listed.bound)
+    return solved._replace(
+        status="limit" if solved.status == "optimal" else solved.status, bound=listed.bound
+    )
 
 
 def _by_solver(task: _Task, listed: "_Listed") -> "_Solved":
@@ -153,7 +179,9 @@ def _by_solver(task: _Task, listed: "_Listed") -> "_Solved":
             return programs.search(cp, flow.program.model, seconds).status == "infeasible"
 
         possible = np.isfinite(graph.losses()[2])
-        raise contradiction(task.number, task.bound if possible else Bound([], []), impossible, ADVICE)
+        raise contradiction(
+            task.number, task.bound if possible else Bound([], []), impossible, ADVICE
+        )
     if best is None:
         raise late(task.number, task.clock.seconds)
     return _Solved(best, status, "solver", listed.bound)
@@ -170,7 +198,9 @@ def _record(task: _Task, solved: "_Solved", sums: bool, probabilities: bool) -> 
     if space.latent and not sums:
         score = labelling_score(lattice, codes)
     if not probabilities and not sums:
-        return Decoding(labels, score, None, exact, 0.0 if exact else None, status=status, method=method)
+        return Decoding(
+            labels, score, None, exact, 0.0 if exact else None, status=status, method=method
+        )
     log_z = posterior(lattice).log_z
     log_p = min(0.0, weight - log_z)
     p, gap = math.exp(log_p), 0.0
@@ -184,18 +214,24 @@ def _record(task: _Task, solved: "_Solved", sums: bool, probabilities: bool) -> 
 
 def candidates_of(lattice: Lattice, space: StateSpace) -> list[list[str]]:
     """The labels that each token may have."""
-    of, possible = lattice.graph.label_of_node, np.isfinite(lattice.node)[:, : lattice.graph.n_nodes]
+    of, possible = (
+        lattice.graph.label_of_node,
+        np.isfinite(lattice.node)[:, : lattice.graph.n_nodes],
+    )
     return [[space.labels[y] for y in np.unique(of[row]).tolist()] for row in possible]
 
 
 # First try: labellings in the order of their weight.
 
 
-def _listed(task: _Task, sizes: Sequence[int], sums: bool = False, max_expansions: int | None = None) -> _Listed:
-    """Try more and more of the best paths (with `sums`: labellings), as many as `sizes` says, until one is proven to be
-    the best that satisfies the rules."""
+def _listed(
+    task: _Task, sizes: Sequence[int], sums: bool = False, max_expansions: int | None = None
+) -> _Listed:
+    """Try more and more of the best paths (with `sums`: labellings), as many as `sizes` says, until
+    one is proven to be the best that satisfies the rules."""
     lattice, space, bound, clock = task.pruned, task.space, task.bound, task.clock
-    judged: dict[bytes, float | None] = {}  # the price of a labelling; None where it breaks a hard rule
+    # the price of a labelling; None where it breaks a hard rule
+    judged: dict[bytes, float | None] = {}
 
     def price(codes: Array) -> float | None:
         key = codes.astype(np.int32).tobytes()
@@ -233,7 +269,8 @@ def _listed(task: _Task, sizes: Sequence[int], sums: bool = False, max_expansion
 
 
 class _Flow:
-    """0/1 variables for the arcs of a graph on paths within `reach` of the best, with the loss of taking each."""
+    """0/1 variables for the arcs of a graph on paths within `reach` of the best, with the loss of
+    taking each."""
 
     def __init__(self, cp: Any, graph: LabelledGraph, labels: Sequence[str], reach: float):
         model, (loss, price, best) = cp.CpModel(), graph.losses()
@@ -241,9 +278,13 @@ class _Flow:
         self.kept = np.flatnonzero(within & np.isfinite(loss))
         self.whole = len(self.kept) == np.isfinite(loss).sum()
         self.literals = [model.new_bool_var("") for _ in self.kept]
-        self.priced = list(zip(self.literals, np.maximum(0.0, price[self.kept]).tolist(), strict=True))
+        self.priced = list(
+            zip(self.literals, np.maximum(0.0, price[self.kept]).tolist(), strict=True)
+        )
         into, out, reading = (defaultdict[Any, list[Any]](list) for _ in range(3))
-        source, target, _, label, token, _ = (values.tolist() for values in graph.arcs.taken(self.kept))
+        source, target, _, label, token, _ = (
+            values.tolist() for values in graph.arcs.taken(self.kept)
+        )
         for literal, u, v, y, t in zip(self.literals, source, target, label, token, strict=True):
             out[u].append(literal)
             into[v].append(literal)
@@ -270,17 +311,22 @@ class _Flow:
 
 
 def _flow(cp: Any, task: _Task, listed: _Listed) -> tuple[_Best | None, str]:
-    """The best path that satisfies the rules, and "optimal", "time limit", "infeasible" or "unknown".
+    """The best path that satisfies the rules, and "optimal", "time limit", "infeasible" or
+    "unknown".
 
-    Only what lies within `reach` of the best path is posted.  An optimum there that lies within reach itself is the
-    optimum; else the reach grows, at once to the loss of that path."""
+    Only what lies within `reach` of the best path is posted.  An optimum there that lies within
+    reach itself is the optimum; else the reach grows, at once to the loss of that path."""
     labels, bound, clock = task.space.labels, task.bound, task.clock
     graph = graph_of_lattice(task.pruned)
     top = graph.losses()[2]
     if not np.isfinite(top):
         return None, "infeasible"
     best = listed.best
-    reach = GROWTH * max(listed.top - listed.bound, 1e-3 * (1 + abs(top))) if best is None else top - best.value
+    reach = (
+        GROWTH * max(listed.top - listed.bound, 1e-3 * (1 + abs(top)))
+        if best is None
+        else top - best.value
+    )
     while True:
         flow = _Flow(cp, graph, labels, reach)
         prices = flow.program.post(bound)

@@ -7,8 +7,9 @@
     A? A* A+         at most one, any number, one or more
     ^ A ... B $      from the beginning, to the end of the sentence
 
-Names with other characters stand in quotes: '.' "a b".  A pattern becomes an automaton with several states at a time
-(Thompson, 1968), then a deterministic one by sets of states, then the smallest one by splitting (Moore, 1956).
+Names with other characters stand in quotes: '.' "a b".  A pattern becomes an automaton with several
+states at a time (Thompson, 1968), then a deterministic one by sets of states, then the smallest one
+by splitting (Moore, 1956).
 """
 
 import re
@@ -68,7 +69,7 @@ class Pattern(NamedTuple):
     ends: bool
 
 
-# -- reading ----------------------------------------------------------------------------------------------------------
+# -- reading ---------------------------------------------------------------------------------------
 
 
 def read_pattern(text: str, rule: str) -> Pattern:
@@ -81,8 +82,8 @@ def read_pattern(text: str, rule: str) -> Pattern:
         raise OptionError(f"{rule}: expected a pattern of labels, as in 'A ... B', got {text!r}")
     if len(text) > LONGEST:
         raise OptionError(
-            f"{shortened(rule, 60)}: a pattern of {len(text):,} characters, expected at most {LONGEST:,}; shorten it, "
-            "or write several patterns"
+            f"{shortened(rule, 60)}: a pattern of {len(text):,} characters, expected at most "
+            f"{LONGEST:,}; shorten it, or write several patterns"
         )
     return _Reader(text.strip(), rule).pattern()
 
@@ -98,7 +99,9 @@ class _Reader:
             match = _TOKEN.match(text, place)
             if match is None:
                 rest = shortened(text[place:].strip(), 60)
-                raise OptionError(f"{rule}: cannot read the pattern from {rest!r} on; quote such names")
+                raise OptionError(
+                    f"{rule}: cannot read the pattern from {rest!r} on; quote such names"
+                )
             dots, single, double, name, sign = match.groups()
             plain = single or double or name
             self.items.append((plain is not None, plain or dots or sign))
@@ -165,7 +168,8 @@ class _Reader:
         self.depth += 1
         if self.depth > DEEPEST:
             raise OptionError(
-                f"{shortened(self.rule, 60)}: more than {DEEPEST} parentheses within each other; simplify the pattern"
+                f"{shortened(self.rule, 60)}: more than {DEEPEST} parentheses within each other; "
+                "simplify the pattern"
             )
         node = self._either()
         if not self._take(")"):
@@ -174,11 +178,12 @@ class _Reader:
         return node
 
 
-# -- automata ---------------------------------------------------------------------------------------------------------
+# -- automata --------------------------------------------------------------------------------------
 
 
 class _Thompson:
-    """An automaton with several states at a time: where each state leads without a label, and by which labels."""
+    """An automaton with several states at a time: where each state leads without a label, and by
+    which labels."""
 
     def __init__(self, labels_of: Callable[[str], frozenset[str]], every: frozenset[str]):
         self.labels_of, self.every = labels_of, every
@@ -215,7 +220,10 @@ class _Thompson:
             labels = self.every if isinstance(node, AnyLabel) else self.labels_of(node.name)
             first = self.state()
             self.free[begin].add(first)
-            self.by[first] = (self.every - labels if isinstance(node, Name) and node.other else labels, end)
+            self.by[first] = (
+                self.every - labels if isinstance(node, Name) and node.other else labels,
+                end,
+            )
         return end
 
     def closed(self, states: set[int]) -> frozenset[int]:
@@ -233,7 +241,11 @@ def language_of(
 ) -> Language:
     """The labellings that contain the pattern, as the smallest deterministic automaton."""
     anything = Repeated(AnyLabel(), 0, True)
-    parts = [*([] if pattern.begins else [anything]), pattern.node, *([] if pattern.ends else [anything])]
+    parts = [
+        *([] if pattern.begins else [anything]),
+        pattern.node,
+        *([] if pattern.ends else [anything]),
+    ]
     several = _Thompson(labels_of, frozenset(labels))
     begin = several.state()
     end = several.add(Sequenced(tuple(parts)), begin)
@@ -244,18 +256,28 @@ def language_of(
         here = states[len(table)]
         table.append([])
         for label in columns:
-            onwards = {step[1] for step in (several.by[s] for s in here) if step is not None and label in step[0]}
+            onwards = {
+                step[1]
+                for step in (several.by[s] for s in here)
+                if step is not None and label in step[0]
+            }
             there = several.closed(onwards)
             if number.setdefault(there, len(states)) == len(states):
                 states.append(there)
             table[-1].append(number[there])
         if len(states) > MOST_STATES:
-            raise OptionError(f"{rule}: the automaton of the pattern has more than {MOST_STATES:,} states; shorten it")
-    return _smallest(Language(column, tuple(map(tuple, table)), tuple(end in state for state in states)))
+            raise OptionError(
+                f"{rule}: the automaton of the pattern has more than {MOST_STATES:,} states; "
+                "shorten it"
+            )
+    return _smallest(
+        Language(column, tuple(map(tuple, table)), tuple(end in state for state in states))
+    )
 
 
 def _columns(sets: list[frozenset[str]], labels: Sequence[str]) -> tuple[list[str], dict[str, int]]:
-    """Labels that are in the same sets share a column of the table: one label of each, and the column of all."""
+    """Labels that are in the same sets share a column of the table: one label of each, and the
+    column of all."""
     seen: dict[tuple[bool, ...], int] = {}
     first, column = list[str](), dict[str, int]()
     for label in labels:
@@ -271,12 +293,19 @@ def _smallest(language: Language) -> Language:
     """The same language with as few states as possible."""
     group = [int(final) for final in language.final]
     while True:
-        keys = [(group[s], *(group[next_state] for next_state in row)) for s, row in enumerate(language.table)]
+        keys = [
+            (group[s], *(group[next_state] for next_state in row))
+            for s, row in enumerate(language.table)
+        ]
         numbers = {key: n for n, key in enumerate(dict.fromkeys(keys))}  # that of state 0 is 0
         finer = [numbers[key] for key in keys]
         if len(numbers) == len(set(group)):
             break
         group = finer
     first = {n: s for s, n in reversed(list(enumerate(finer)))}
-    table = tuple(tuple(finer[there] for there in language.table[first[n]]) for n in range(len(first)))
-    return Language(language.column, table, tuple(language.final[first[n]] for n in range(len(first))))
+    table = tuple(
+        tuple(finer[there] for there in language.table[first[n]]) for n in range(len(first))
+    )
+    return Language(
+        language.column, table, tuple(language.final[first[n]] for n in range(len(first)))
+    )

@@ -1,24 +1,26 @@
 """The product of a labelled graph and an automaton: the paths whose labels satisfy the rules.
 
-A node of the product is a node of the graph with a state of the automaton.  Only those that a path reaches, and that
-lead to the end, are made.  Its paths are those of the graph that satisfy the rules, each once, since the automaton is
-deterministic: so best paths, sums and samples of the product are those under the rules.
+A node of the product is a node of the graph with a state of the automaton.  Only those that a path
+reaches, and that lead to the end, are made.  Its paths are those of the graph that satisfy the
+rules, each once, since the automaton is deterministic: so best paths, sums and samples of the
+product are those under the rules.
 
-A beam leaves out the least probable nodes of a product that would be too large.  Their paths weigh at most what they
-would weigh without rules from there on: the sum over what reached a node, times the sum over all its continuations in
-the graph.  So the error of all sums is known.
+A beam leaves out the least probable nodes of a product that would be too large.  Their paths weigh
+at most what they would weigh without rules from there on: the sum over what reached a node, times
+the sum over all its continuations in the graph.  So the error of all sums is known.
 
 The best labellings under rules by automata, proven, without a solver.
 
-The product of the graph with the automaton of *all* rules may be large: "every label at most once" has a state for
-every set of labels.  Two relaxations keep it small, and neither loses the optimum:
+The product of the graph with the automaton of *all* rules may be large: "every label at most once"
+has a state for every set of labels.  Two relaxations keep it small, and neither loses the optimum:
 
-- rules are added when they are broken: the best labellings under some of the rules that satisfy all of them are the
-  best under all;
-- only arcs on paths within `reach` of the best path are kept: labellings within that reach beat all that use others.
+- rules are added when they are broken: the best labellings under some of the rules that satisfy all
+  of them are the best under all;
+- only arcs on paths within `reach` of the best path are kept: labellings within that reach beat all
+  that use others.
 
-Sums need all rules at once, and all arcs.  Where that is too large, what is improbable without the rules is left out,
-as much as changes no sum by more than `PRECISION` of it (see product.Beam).
+Sums need all rules at once, and all arcs.  Where that is too large, what is improbable without the
+rules is left out, as much as changes no sum by more than `PRECISION` of it (see product.Beam).
 """
 
 from collections.abc import Sequence
@@ -83,7 +85,8 @@ class Beam(NamedTuple):
     share: float  # of the weight of all paths of the graph
     lost: float  # the share of arcs that are left out already
     log_z: float  # the logarithm of that weight
-    behind: Array  # [Q]  and of the summed weight of the paths from each node of the graph to the end
+    # [Q]  and of the summed weight of the paths from each node of the graph to the end
+    behind: Array
 
 
 class _Nodes(NamedTuple):
@@ -105,15 +108,22 @@ class _Part(NamedTuple):
 
 
 def product(
-    graph: LabelledArcs, sinks: Array, automaton: Automaton, beam: Beam | None = None, size: Size | None = None
+    graph: LabelledArcs,
+    sinks: Array,
+    automaton: Automaton,
+    beam: Beam | None = None,
+    size: Size | None = None,
 ) -> Product:
-    """The paths along these arcs whose labels the automaton accepts; all of them, or those within the beam.
+    """The paths along these arcs whose labels the automaton accepts; all of them, or those within
+    the beam.
 
     size : how large it may be; TooLargeError beyond that"""
     most = size or Size(MOST_ARCS, MOST_NUMBERS)
     if not len(graph.token) or graph.token[0] > 0:  # no path begins
         none = np.zeros(0, np.int32)
-        return Product(Dag(none, none, 0, none, none), np.zeros(0), none, np.inf if beam and beam.lost else 0.0)
+        return Product(
+            Dag(none, none, 0, none, none), np.zeros(0), none, np.inf if beam and beam.lost else 0.0
+        )
     states, parts, n_nodes, n_arcs = automaton.begin(), list[_Part](), 1, 0
     lost = 0.0 if beam is None else beam.lost
     zero = np.zeros(1, np.int64)
@@ -140,14 +150,19 @@ def product(
             made = _merged(made, reached)
         else:
             used, number = np.unique(reached.state, return_inverse=True)
-            made, states = reached._replace(state=number), States(*(array[used] for array in states))
+            made, states = (
+                reached._replace(state=number),
+                States(*(array[used] for array in states)),
+            )
     trimmed = _trimmed(parts, made, sinks, n_nodes)
     return trimmed if beam is None else trimmed._replace(error=_error(beam, lost, made, sinks))
 
 
-def _within(beam: Beam, so_far: float, lost: float, part: _Part, reached: _Nodes) -> tuple[_Part, _Nodes, float]:
-    """The nodes that are kept where a part `so_far` of the sentence may have lost as large a part of the share, the
-    arcs to them, and the share that is lost now."""
+def _within(
+    beam: Beam, so_far: float, lost: float, part: _Part, reached: _Nodes
+) -> tuple[_Part, _Nodes, float]:
+    """The nodes that are kept where a part `so_far` of the sentence may have lost as large a part
+    of the share, the arcs to them, and the share that is lost now."""
     log_weight = reached.log_sum + beam.behind[reached.node] - beam.log_z
     weight = np.exp(np.clip(log_weight, np.log(TINY), 0.0))
     order = np.argsort(weight, kind="stable")
@@ -161,7 +176,11 @@ def _within(beam: Beam, so_far: float, lost: float, part: _Part, reached: _Nodes
     target = number[part.target - first]
     leads = np.flatnonzero(target >= 0)
     part = _Part(*(array[leads] for array in part._replace(target=target)))
-    return part, _Nodes(*(array[kept] for array in reached._replace(number=number))), float(losses[n_lost - 1])
+    return (
+        part,
+        _Nodes(*(array[kept] for array in reached._replace(number=number))),
+        float(losses[n_lost - 1]),
+    )
 
 
 def _error(beam: Beam, lost: float, made: _Nodes, sinks: Array) -> float:
@@ -170,20 +189,25 @@ def _error(beam: Beam, lost: float, made: _Nodes, sinks: Array) -> float:
         return 0.0
     if not len(made.node):
         return np.inf
-    log_kept = np.logaddexp.reduce(made.log_sum[np.isin(made.node, sinks)], initial=-np.inf) - beam.log_z
+    log_kept = (
+        np.logaddexp.reduce(made.log_sum[np.isin(made.node, sinks)], initial=-np.inf) - beam.log_z
+    )
     return float(np.exp(np.log(lost) - log_kept)) if np.log(lost) - log_kept < 700 else np.inf
 
 
 def _runs(key: Array) -> list[tuple[int, int]]:
     """Where the runs of equal numbers begin and end."""
     cuts = np.flatnonzero(np.diff(key)) + 1
-    return list(zip([0, *cuts.tolist()], [*cuts.tolist(), len(key)], strict=True)) if len(key) else []
+    return (
+        list(zip([0, *cuts.tolist()], [*cuts.tolist(), len(key)], strict=True)) if len(key) else []
+    )
 
 
 def _joined(
     arcs: LabelledArcs, made: _Nodes, steps: Steps | None, n_nodes: int, n_states: int, most: int
 ) -> tuple[_Part, _Nodes]:
-    """Each of these arcs from every node of the product that it leaves; arcs and new nodes are numbered."""
+    """Each of these arcs from every node of the product that it leaves; arcs and new nodes are
+    numbered."""
     first = np.searchsorted(made.node, arcs.source, side="left")
     count = np.searchsorted(made.node, arcs.source, side="right") - first
     if int(count.sum()) > most:
@@ -199,7 +223,9 @@ def _joined(
         which, place, state, score = which[kept], place[kept], state[kept], score[kept]
     distinct, target = np.unique(arcs.target[which] * n_states + state, return_inverse=True)
     log_sum = _log_sums(made.log_sum[place] + score, target, len(distinct))
-    reached = _Nodes(distinct // n_states, distinct % n_states, n_nodes + np.arange(len(distinct)), log_sum)
+    reached = _Nodes(
+        distinct // n_states, distinct % n_states, n_nodes + np.arange(len(distinct)), log_sum
+    )
     return _Part(made.number[place], n_nodes + target, score, which), reached
 
 
@@ -228,14 +254,22 @@ def _trimmed(parts: list[_Part], made: _Nodes, sinks: Array, n_nodes: int) -> Pr
         kept.append(_Part(*(array[leads] for array in part)))
         useful[kept[-1].source] = True
     number = np.cumsum(useful) - 1
-    source, target, score, arc = (np.concatenate(arrays) for arrays in zip(*reversed(kept), strict=True))
+    source, target, score, arc = (
+        np.concatenate(arrays) for arrays in zip(*reversed(kept), strict=True)
+    )
     sources = np.zeros(1 if len(arc) else 0, np.int32)
     ends = number[ends].astype(np.int32)
-    graph = Dag(number[source].astype(np.int32), number[target].astype(np.int32), int(useful.sum()), sources, ends)
+    graph = Dag(
+        number[source].astype(np.int32),
+        number[target].astype(np.int32),
+        int(useful.sum()),
+        sources,
+        ends,
+    )
     return Product(graph, score, arc)
 
 
-# -- the best labellings under rules ----------------------------------------------------------------------------------
+# -- the best labellings under rules ---------------------------------------------------------------
 
 
 WHOLE = Size(1 << 20, 1 << 22)  # of a product for sums
@@ -256,9 +290,20 @@ class RuledPaths:
     local : those on tokens and neighbours that the graph does not know yet"""
 
     def __init__(
-        self, graph: LabelledGraph, units: Sequence[Unit], labels: Sequence[str], T: int, local: Local = NOTHING
+        self,
+        graph: LabelledGraph,
+        units: Sequence[Unit],
+        labels: Sequence[str],
+        T: int,
+        local: Local = NOTHING,
     ):
-        self.graph, self.units, self.labels, self.T, self.local = graph, list(units), tuple(labels), T, local
+        self.graph, self.units, self.labels, self.T, self.local = (
+            graph,
+            list(units),
+            tuple(labels),
+            T,
+            local,
+        )
 
     @staticmethod
     def of(graph: LabelledGraph, bound: Bound, labels: Sequence[str], T: int) -> "RuledPaths":
@@ -273,7 +318,13 @@ class RuledPaths:
 
     def _automaton(self, units: Sequence[Unit], possible: Array | None = None) -> Automaton:
         try:
-            return Automaton([(unit.formula, unit.price) for unit in units], self.labels, self.T, self.local, possible)
+            return Automaton(
+                [(unit.formula, unit.price) for unit in units],
+                self.labels,
+                self.T,
+                self.local,
+                possible,
+            )
         except TooFarApartError:
             raise TooLargeError from None
 
@@ -283,8 +334,8 @@ class RuledPaths:
         return [number for number, unit in enumerate(self.units) if not holds(unit.formula, labels)]
 
     def best(self, n: int = 1, known: Array | None = None) -> list[Path]:
-        """Up to n best paths whose labels satisfy the rules; none where there is none.  With latent states, several
-        may have the same labels.
+        """Up to n best paths whose labels satisfy the rules; none where there is none.  With latent
+        states, several may have the same labels.
 
         known : the labels [T] of the best path without rules"""
         loss, _, top = self.graph.losses()
@@ -310,23 +361,33 @@ class RuledPaths:
 
     def _paths(self, kept: Array, active: Sequence[int], n: int) -> list[Path]:
         """The n best paths along some arcs under some rules."""
-        made = product(self.graph.arcs.taken(kept), self.graph.sinks, self._automaton([self.units[u] for u in active]))
+        made = product(
+            self.graph.arcs.taken(kept),
+            self.graph.sinks,
+            self._automaton([self.units[u] for u in active]),
+        )
         if not len(made.arc):
             return []
         if n == 1:
             path, score = dag.best_path(made.dag, made.score)
             return [self._path(kept[made.arc[path]], score)] if len(path) else []
         paths, scores = dag.best_paths(made.dag, made.score, n)
-        return [self._path(kept[made.arc[path]], score) for path, score in zip(paths, scores.tolist(), strict=True)]
+        return [
+            self._path(kept[made.arc[path]], score)
+            for path, score in zip(paths, scores.tolist(), strict=True)
+        ]
 
     def _path(self, arcs: Array, value: float) -> Path:
         labels = self.graph.arcs.label[arcs]
         return Path(float(value), arcs, labels[labels >= 0])
 
     def whole(self) -> Product:
-        """The product with all rules: its sums are those of all labellings that satisfy them, within PRECISION."""
+        """The product with all rules: its sums are those of all labellings that satisfy them,
+        within PRECISION."""
         try:
-            return product(self.graph.arcs, self.graph.sinks, self._automaton(self.units), None, WHOLE)
+            return product(
+                self.graph.arcs, self.graph.sinks, self._automaton(self.units), None, WHOLE
+            )
         except TooLargeError:
             pass
         share = PRECISION / 2
@@ -338,7 +399,8 @@ class RuledPaths:
         raise TooLargeError
 
     def _likely(self, share: float) -> Product:
-        """The product without paths that have at most this share of the weight of all paths without rules."""
+        """The product without paths that have at most this share of the weight of all paths without
+        rules."""
         arcs, sums = self.graph.arcs, self._sums
         order = np.argsort(sums.arcs, kind="stable")
         losses = np.cumsum(np.maximum(sums.arcs[order], TINY))
@@ -347,12 +409,18 @@ class RuledPaths:
         possible = np.zeros((self.T, len(self.labels)), np.bool_)
         reads = kept[arcs.label[kept] >= 0]
         possible[arcs.token[reads], arcs.label[reads]] = True
-        beam = Beam(share / 2, float(losses[n_lost - 1]) if n_lost else 0.0, sums.log_z, sums.behind)
-        made = product(arcs.taken(kept), self.graph.sinks, self._automaton(self.units, possible), beam, WHOLE)
+        beam = Beam(
+            share / 2, float(losses[n_lost - 1]) if n_lost else 0.0, sums.log_z, sums.behind
+        )
+        made = product(
+            arcs.taken(kept), self.graph.sinks, self._automaton(self.units, possible), beam, WHOLE
+        )
         return made._replace(arc=kept[made.arc])
 
 
-def contradiction_in(graph: LabelledGraph, bound: Bound, labels: Sequence[str], T: int, number: int) -> InfeasibleError:
+def contradiction_in(
+    graph: LabelledGraph, bound: Bound, labels: Sequence[str], T: int, number: int
+) -> InfeasibleError:
     """The error where no labelling of a graph satisfies the hard rules."""
 
     def impossible(wanted: Bound, seconds: float) -> bool:

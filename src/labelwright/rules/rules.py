@@ -1,7 +1,9 @@
-"""Users' rules on labellings: counts, agreement, label schemes, any linear constraint; hard or soft.
+"""Users' rules on labellings: counts, agreement, label schemes, any linear constraint; hard or
+soft.
 
-    rule + sentence -> formula -> evaluated on a whole labelling (formulas.py), followed token by token by an automaton
-                                  (automaton.py), or posted into a solver (solver.py)
+    rule + sentence -> formula -> evaluated on a whole labelling (formulas.py),
+                                  followed token by token by an automaton (automaton.py),
+                                  or posted into a solver (solver.py)
 
 labelwright.constraints has the functions that make rules.
 """
@@ -42,11 +44,12 @@ from labelwright.wording import shortened
 LARGEST = 1 << 50  # the sum of the whole numbers of one row
 
 
-# -- rules ------------------------------------------------------------------------------------------------------------
+# -- rules -----------------------------------------------------------------------------------------
 
 
 class Rule:
-    """A condition on labellings.  `a & b` (both), `a | b` (at least one) and `~a` (not) are rules too."""
+    """A condition on labellings.  `a & b` (both), `a | b` (at least one) and `~a` (not) are rules
+    too."""
 
     name: str
     depth: int = 1  # rules within each other
@@ -62,11 +65,15 @@ class Rule:
         sentence : what is known about the sentence; None: the labels alone
 
         >>> from labelwright.constraints import at_least
-        >>> at_least(1, "VP").satisfied(["B-NP", "B-VP"]), at_least(2, "NP").satisfied(["B-NP", "I-NP"])
-        (True, False)
+        >>> at_least(1, "VP").satisfied(["B-NP", "B-VP"])
+        True
+        >>> at_least(2, "NP").satisfied(["B-NP", "I-NP"])
+        False
         """
         if sentence is None:
-            sentence = Sentence([[label] for label in labels], tuple(dict.fromkeys(labels)), strict=False)
+            sentence = Sentence(
+                [[label] for label in labels], tuple(dict.fromkeys(labels)), strict=False
+            )
         return holds(self.formula(sentence), labels)
 
     def __repr__(self) -> str:
@@ -96,18 +103,23 @@ class Joined(Rule):
 
 
 def joined(name: str, join: type[All] | type[Some], rules: Sequence[Rule]) -> Joined:
-    """All or some of these rules, with the parts of those that are joined alike: a & b & c has three parts, not two
-    levels."""
+    """All or some of these rules, with the parts of those that are joined alike: a & b & c has
+    three parts, not two levels."""
     flat = [rule if isinstance(rule, Joined) and rule.join is join else None for rule in rules]
     parts = (alike.parts if alike else (rule,) for rule, alike in zip(rules, flat, strict=True))
     depth = max(rule.depth - (alike is not None) for rule, alike in zip(rules, flat, strict=True))
-    return Joined(name, join, tuple(part for several in parts for part in several), _deeper(name, depth))
+    return Joined(
+        name, join, tuple(part for several in parts for part in several), _deeper(name, depth)
+    )
 
 
 def _deeper(name: str, depth: int) -> int:
     """The depth of a rule around one of this depth."""
     if depth > DEEPEST:
-        raise OptionError(f"rule {shortened(name, 60)!r}: more than {DEEPEST} operators within each other; simplify it")
+        raise OptionError(
+            f"rule {shortened(name, 60)!r}: more than {DEEPEST} operators within each other; "
+            "simplify it"
+        )
     return depth + 1
 
 
@@ -125,7 +137,8 @@ class Negated(Rule):
 
 @dataclass(frozen=True, repr=False)
 class Count(Rule):
-    """How often labels occur (each token, or with `runs` each run of equal labels), or chunks begin."""
+    """How often labels occur (each token, or with `runs` each run of equal labels), or chunks
+    begin."""
 
     name: str
     what: tuple[str, ...]
@@ -163,7 +176,9 @@ class Compared(Rule):
                 for names in self._kinds(sentence):
                     first, second = ((a, names),), ((b, names),)
                     rows.append(
-                        Row(((1, first), (-1, second)), 0, 0) if self.same else Row(((1, first), (1, second)), None, 1)
+                        Row(((1, first), (-1, second)), 0, 0)
+                        if self.same
+                        else Row(((1, first), (1, second)), None, 1)
                     )
         return All(tuple(rows))
 
@@ -200,7 +215,9 @@ class Scheme(Rule):
         for wrong, after in groups.items():
             if wrong:
                 names = frozenset(after)
-                rows += [Row(((1, ((t - 1, names),)), (1, ((t, wrong),))), None, 1) for t in range(1, T)]
+                rows += [
+                    Row(((1, ((t - 1, names),)), (1, ((t, wrong),))), None, 1) for t in range(1, T)
+                ]
         return All(tuple(rows))
 
 
@@ -209,7 +226,10 @@ def valid_scheme(scheme: str | None = None) -> Rule:
 
     scheme : such as iob2; None: that of the tagger's labels
     """
-    return Scheme(called("valid_scheme", *([] if scheme is None else [scheme])), scheme and check_scheme(scheme))
+    return Scheme(
+        called("valid_scheme", *([] if scheme is None else [scheme])),
+        scheme and check_scheme(scheme),
+    )
 
 
 @dataclass(frozen=True, repr=False)
@@ -226,7 +246,9 @@ class Forbidden(Rule):
         before = None if self.after is None else labels_named(self.after, sentence, self.name)
         rows: list[Formula] = []
         for t in positions(self.at, sentence, self.name):
-            for event in [e for what in self.what for e in occurrences(what, t, sentence, self.name)]:
+            for event in [
+                e for what in self.what for e in occurrences(what, t, sentence, self.name)
+            ]:
                 if before is None:
                     rows.append(Row(((1, event),), None, 0))
                 elif t > 0:
@@ -245,10 +267,15 @@ class Restricted(Rule):
 
     def formula(self, sentence: Sentence) -> Formula:
         names = labels_named(self.labels, sentence, self.name)
-        return All(tuple(Row(((1, ((t, names),)),), 1, None) for t in positions(self.at, sentence, self.name)))
+        return All(
+            tuple(
+                Row(((1, ((t, names),)),), 1, None) for t in positions(self.at, sentence, self.name)
+            )
+        )
 
 
-Term: TypeAlias = tuple[float, At, str | Sequence[str]]  # coefficient, positions, labels or chunk types
+# coefficient, positions, labels or chunk types
+Term: TypeAlias = tuple[float, At, str | Sequence[str]]
 
 
 @dataclass(frozen=True, repr=False)
@@ -266,16 +293,25 @@ class Linear(Rule):
         for coefficient, at, what in checked_terms(terms, self.name):
             for t in positions(at, sentence, self.name):
                 for name in names_of(what, self.name):
-                    counted += [(coefficient, event) for event in occurrences(name, t, sentence, self.name)]
+                    counted += [
+                        (coefficient, event) for event in occurrences(name, t, sentence, self.name)
+                    ]
         bound = fraction(self.bound, self.name)
         scale = lcm(bound.denominator, *(c.denominator for c, _ in counted))
         whole = tuple((int(c * scale), event) for c, event in counted)
         b = int(bound * scale)
         if abs(b) + sum(abs(c) for c, _ in whole) > LARGEST:
-            raise OptionError(f"{self.name}: the coefficients differ by too much; write them with fewer digits")
+            raise OptionError(
+                f"{self.name}: the coefficients differ by too much; write them with fewer digits"
+            )
         low, high = {
-            ">=": (b, None), ">": (b + 1, None), "<=": (None, b), "<": (None, b - 1), "==": (b, b), "!=": (b, b),
-        }[self.comparison]  # fmt: skip
+            ">=": (b, None),
+            ">": (b + 1, None),
+            "<=": (None, b),
+            "<": (None, b - 1),
+            "==": (b, b),
+            "!=": (b, b),
+        }[self.comparison]
         row = Row(whole, low, high)
         return Not(row) if self.comparison == "!=" else row
 
@@ -310,7 +346,7 @@ class Soft(Rule):
         return self.rule.formula(sentence)
 
 
-# -- arguments of rules -----------------------------------------------------------------------------------------------
+# -- arguments of rules ----------------------------------------------------------------------------
 
 
 def places_of(at: Any, rule: str) -> Any:
@@ -324,13 +360,18 @@ def places_of(at: Any, rule: str) -> Any:
             return tuple(operator.index(t) for t in at)
     except TypeError:
         pass
-    raise OptionError(f"{rule}: expected positions (numbers from 0, a slice, or a function of the word), got {at!r}")
+    raise OptionError(
+        f"{rule}: expected positions (numbers from 0, a slice, or a function of the word), got "
+        f"{at!r}"
+    )
 
 
 def names_of(what: Any, rule: str) -> tuple[str, ...]:
     names = (what,) if isinstance(what, str) else tuple(what) if isinstance(what, Iterable) else ()
     if not names or not all(isinstance(name, str) for name in names):
-        raise OptionError(f"{rule}: expected a label, a chunk type, or a list of them, got {what!r}")
+        raise OptionError(
+            f"{rule}: expected a label, a chunk type, or a list of them, got {what!r}"
+        )
     return names
 
 
@@ -348,7 +389,9 @@ def checked_terms(terms: Iterable[Any], rule: str) -> list[tuple[Fraction, At, A
     checked = []
     for term in terms:
         if not isinstance(term, Sequence) or isinstance(term, str) or len(term) != 3:
-            raise OptionError(f"{rule}: expected terms (coefficient, positions, labels), got {term!r}")
+            raise OptionError(
+                f"{rule}: expected terms (coefficient, positions, labels), got {term!r}"
+            )
         checked.append((fraction(term[0], rule), places_of(term[1], rule), term[2]))
     return checked
 
@@ -360,7 +403,10 @@ def called(name: str, *arguments: Any, **named: Any) -> str:
         plain = callable(value) and not isinstance(value, Rule)
         return str(getattr(value, "__name__", "function")) if plain else repr(value)
 
-    parts = [*map(shown, arguments), *(f"{key}={shown(v)}" for key, v in named.items() if v is not None)]
+    parts = [
+        *map(shown, arguments),
+        *(f"{key}={shown(v)}" for key, v in named.items() if v is not None),
+    ]
     return f"{name}({', '.join(parts)})"
 
 
@@ -372,16 +418,19 @@ def parts_of(*constraints: Any) -> tuple[Rule, ...]:
         if len(rules) != 1:
             raise OptionError(f"constraints: expected one rule, got {one!r}; join several with &")
         if isinstance(rules[0], Soft):
-            raise OptionError(f"{rules[0]}: a soft rule cannot be part of another; make the whole rule soft")
+            raise OptionError(
+                f"{rules[0]}: a soft rule cannot be part of another; make the whole rule soft"
+            )
         parts.append(rules[0])
     return tuple(parts)
 
 
-# -- the constraints of taggers ---------------------------------------------------------------------------------------
+# -- the constraints of taggers --------------------------------------------------------------------
 
 
 def rules_in(constraints: Any) -> list[Rule]:
-    """A rule, a function of the sentence, the name of a label scheme (or "scheme"), or any list of these, as rules."""
+    """A rule, a function of the sentence, the name of a label scheme (or "scheme"), or any list of
+    these, as rules."""
     if isinstance(constraints, Rule):
         return [constraints]
     if isinstance(constraints, str):
@@ -390,18 +439,25 @@ def rules_in(constraints: Any) -> list[Rule]:
         return [PerSentence(str(getattr(constraints, "__name__", "function")), constraints)]
     if isinstance(constraints, Iterable):
         return [rule for one in constraints for rule in rules_in(one)]
-    raise OptionError(f"constraints: expected rules, functions of the sentence, or 'scheme', got {constraints!r}")
+    raise OptionError(
+        f"constraints: expected rules, functions of the sentence, or 'scheme', got {constraints!r}"
+    )
 
 
 def split_constraints(constraints: Any) -> tuple[str | None, list[Rule]]:
-    """The label scheme among the constraints, and the rules: a lattice handles schemes by itself."""
+    """The label scheme among the constraints, and the rules: a lattice handles schemes by
+    itself."""
     if constraints is None or isinstance(constraints, str):
         return constraints, []
     listed = list(constraints) if isinstance(constraints, Iterable) else [constraints]
     schemes = list(dict.fromkeys(one for one in listed if isinstance(one, str)))
     if len(schemes) > 1:
-        raise OptionError(f"constraints: expected one label scheme, got {' and '.join(map(repr, schemes))}")
-    return schemes[0] if schemes else None, rules_in([one for one in listed if not isinstance(one, str)])
+        raise OptionError(
+            f"constraints: expected one label scheme, got {' and '.join(map(repr, schemes))}"
+        )
+    return schemes[0] if schemes else None, rules_in(
+        [one for one in listed if not isinstance(one, str)]
+    )
 
 
 class Bound(NamedTuple):
@@ -428,7 +484,8 @@ def bind(constraints: Any, sentence: Sentence) -> Bound:
             for one in rule.rules(sentence):
                 if weight is not None and isinstance(one, Soft):
                     raise OptionError(
-                        f"{rule}: made soft as a whole, but returns soft rules as well; use one or the other"
+                        f"{rule}: made soft as a whole, but returns soft rules as well; use one or "
+                        "the other"
                     )
                 add(one, weight)
         elif isinstance(rule, Soft):
@@ -444,16 +501,19 @@ def bind(constraints: Any, sentence: Sentence) -> Bound:
         except LabelwrightError:
             raise
         except (IndexError, KeyError, TypeError, AttributeError, ValueError) as error:
-            raise OptionError(f"sentence {sentence.number}: {rule}: {type(error).__name__}: {error}") from error
+            raise OptionError(
+                f"sentence {sentence.number}: {rule}: {type(error).__name__}: {error}"
+            ) from error
     return bound
 
 
-# -- rules on the sequence of labels ----------------------------------------------------------------------------------
+# -- rules on the sequence of labels ---------------------------------------------------------------
 
 
 @dataclass(frozen=True, repr=False)
 class Once(Rule):
-    """Each of these labels and chunk types (None: all of them) occurs at most once; a run of equal labels is one."""
+    """Each of these labels and chunk types (None: all of them) occurs at most once; a run of equal
+    labels is one."""
 
     name: str
     what: tuple[str, ...] | None
@@ -521,7 +581,8 @@ def _language(pattern: Pattern, rule: str, labels: tuple[str, ...], strict: bool
 
 @dataclass(frozen=True, repr=False)
 class Lexicon(Rule):
-    """The words of a dictionary have one of the labels that it lists for them; other words may have any."""
+    """The words of a dictionary have one of the labels that it lists for them; other words may have
+    any."""
 
     name: str
     allowed: Mapping[str, tuple[str, ...]]
@@ -539,4 +600,6 @@ class Lexicon(Rule):
         try:
             return self.word(token)
         except (TypeError, KeyError, IndexError, AttributeError) as error:
-            raise OptionError(f"{self.name}: no word in the token {token!r} ({error}); give word=function") from None
+            raise OptionError(
+                f"{self.name}: no word in the token {token!r} ({error}); give word=function"
+            ) from None

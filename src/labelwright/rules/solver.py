@@ -1,10 +1,11 @@
 """The best labelling from candidates that satisfies users' rules, proven by OR-Tools' CP-SAT.
 
-Programs of whole numbers for OR-Tools' CP-SAT: literals x[t, label], users' rules over them, prices.
+Programs of whole numbers for OR-Tools' CP-SAT: literals x[t, label], users' rules over them,
+prices.
 
-CP-SAT computes in whole numbers.  Scores are multiplied by a power of two, so that the largest has DIGITS bits, and
-rounded; labellings whose scores differ by less than that (one part in 10^11 of the largest, for each token) may be
-swapped.  The reported scores are sums of the true ones.
+CP-SAT computes in whole numbers.  Scores are multiplied by a power of two, so that the largest has
+DIGITS bits, and rounded; labellings whose scores differ by less than that (one part in 10^11 of the
+largest, for each token) may be swapped.  The reported scores are sums of the true ones.
 """
 
 import math
@@ -26,7 +27,7 @@ ADVICE = ", or leave it out"  # where rules contradict each other
 DIAGNOSIS = 2.0  # seconds to determine which rules contradict each other
 
 
-# -- programs of whole numbers ----------------------------------------------------------------------------------------
+# -- programs of whole numbers ---------------------------------------------------------------------
 
 
 def cp_sat() -> Any:
@@ -35,7 +36,8 @@ def cp_sat() -> Any:
         from ortools.sat.python import cp_model
     except ImportError:
         raise OptionError(
-            "constraints: these rules need OR-Tools; install it with: pip install 'labelwright[constraints]'"
+            "constraints: these rules need OR-Tools; install it with: pip install "
+            "'labelwright[constraints]'"
         ) from None
     return cp_model
 
@@ -51,7 +53,8 @@ class Program:
         self._known: dict[Event, Any] = {}
 
     def _choice(self, t: int, names: frozenset[str]) -> tuple[list[Any], int]:
-        """That a token has one of these labels: literals of which one may be true, and a constant."""
+        """That a token has one of these labels: literals of which one may be true, and a
+        constant."""
         possible = self.domains[t]
         if possible <= names:
             return [], 1
@@ -59,7 +62,9 @@ class Program:
 
     def event(self, event: Event) -> tuple[list[Any], int]:
         """An event: literals of which one may be true, and a constant."""
-        choices = [choice for choice in (self._choice(t, names) for t, names in event) if choice != ([], 1)]
+        choices = [
+            choice for choice in (self._choice(t, names) for t, names in event) if choice != ([], 1)
+        ]
         if any(choice == ([], 0) for choice in choices):
             return [], 0
         if not choices:
@@ -70,7 +75,9 @@ class Program:
             both = self.model.new_bool_var("")
             for literals, _ in choices:
                 self.model.add_bool_or([*literals, both.negated()])
-            whole = self.cp.LinearExpr.sum([literal for literals, _ in choices for literal in literals])
+            whole = self.cp.LinearExpr.sum(
+                [literal for literals, _ in choices for literal in literals]
+            )
             self.model.add(whole <= len(choices) - 1 + both)
             self._known[event] = both
         return [self._known[event]], 0
@@ -92,7 +99,13 @@ class Program:
         total: Any = constant
         if variables:
             total = self.cp.LinearExpr.weighted_sum(variables, coefficients) + constant
-        return (total, least if row.low is None else row.low, most if row.high is None else row.high, least, most)
+        return (
+            total,
+            least if row.low is None else row.low,
+            most if row.high is None else row.high,
+            least,
+            most,
+        )
 
     def enforce(self, formula: Formula) -> None:
         """Post a formula that must hold."""
@@ -145,7 +158,8 @@ class Program:
         return whole
 
     def _accepted(self, language: Language) -> Any:
-        """A literal that is true just where an automaton accepts the labels: it is in one state after each token."""
+        """A literal that is true just where an automaton accepts the labels: it is in one state
+        after each token."""
         here = {0: self.model.new_constant(1)}
         for t in sorted(self.domains):
             steps = [
@@ -153,12 +167,17 @@ class Program:
                 for state, literal in here.items()
                 for label in sorted(self.domains[t])
             ]
-            here = {state: self.model.new_bool_var("") for state in dict.fromkeys(state for *_, state in steps)}
+            here = {
+                state: self.model.new_bool_var("")
+                for state in dict.fromkeys(state for *_, state in steps)
+            }
             self.model.add_exactly_one(list(here.values()))
             for before, label, after in steps:
                 self.model.add_bool_or([before.negated(), label.negated(), here[after]])
         accepted = self.model.new_bool_var("")
-        self.model.add_exactly_one([accepted.negated(), *(x for state, x in here.items() if language.final[state])])
+        self.model.add_exactly_one(
+            [accepted.negated(), *(x for state, x in here.items() if language.final[state])]
+        )
         return accepted
 
     def post(self, bound: Bound) -> list[tuple[Any, float]]:
@@ -169,7 +188,8 @@ class Program:
 
 
 class Answer(NamedTuple):
-    """The answer of CP-SAT: "optimal", "time limit" (a solution, not proven), "infeasible" or "unknown"."""
+    """The answer of CP-SAT: "optimal", "time limit" (a solution, not proven), "infeasible" or
+    "unknown"."""
 
     status: str
     true: Callable[[Any], bool]  # of a literal
@@ -184,7 +204,12 @@ def search(cp: Any, model: Any, time_limit: float | None) -> Answer:
     solver.parameters.cp_model_probing_level = 0  # its relaxation gives more than probing
     if time_limit is not None:
         solver.parameters.max_time_in_seconds = max(time_limit, 0.0)
-    names = {cp.OPTIMAL: "optimal", cp.FEASIBLE: "time limit", cp.INFEASIBLE: "infeasible", cp.UNKNOWN: "unknown"}
+    names = {
+        cp.OPTIMAL: "optimal",
+        cp.FEASIBLE: "time limit",
+        cp.INFEASIBLE: "infeasible",
+        cp.UNKNOWN: "unknown",
+    }
     return Answer(names[solver.solve(model)], lambda literal: bool(solver.boolean_value(literal)))
 
 
@@ -215,12 +240,17 @@ class Clock:
 
     @property
     def left(self) -> float | None:
-        return None if self.seconds is None else max(0.0, self.seconds - (time.monotonic() - self.begun))
+        return (
+            None
+            if self.seconds is None
+            else max(0.0, self.seconds - (time.monotonic() - self.begun))
+        )
 
 
 def late(number: int, seconds: float | None) -> OptionError:
     return OptionError(
-        f"sentence {number}: no labelling that satisfies the rules in time_limit={seconds} seconds; raise time_limit"
+        f"sentence {number}: no labelling that satisfies the rules in time_limit={seconds} "
+        "seconds; raise time_limit"
     )
 
 
@@ -231,8 +261,9 @@ class InfeasibleError(OptionError):
 def contradiction(
     number: int, bound: Bound, impossible: Callable[[Bound, float], bool], advice: str
 ) -> InfeasibleError:
-    """The error where no labelling satisfies the hard rules: it names a minimal set of rules that contradict each
-    other, by leaving out one after the other.  impossible(rules, seconds) says that some of the rules do."""
+    """The error where no labelling satisfies the hard rules: it names a minimal set of rules that
+    contradict each other, by leaving out one after the other.  impossible(rules, seconds) says that
+    some of the rules do."""
     rules, begun = list(bound.hard), time.monotonic()
     for rule in bound.hard:
         fewer = [other for other in rules if other is not rule]
@@ -250,7 +281,7 @@ def contradiction(
     return InfeasibleError(f"{where} {names}{together}; make {one} soft(rule, weight){advice}")
 
 
-# -- labellings of candidates -----------------------------------------------------------------------------------------
+# -- labellings of candidates ----------------------------------------------------------------------
 
 
 class Solution(NamedTuple):
@@ -274,15 +305,16 @@ def solve_candidates(
     best: Sequence[str] | None = None,
     wider: Callable[[], Problem] | None = None,
 ) -> Solution:
-    """The labelling out of the candidates of each token that satisfies the rules and factors of the largest weight,
-    less the price of soft rules.
+    """The labelling out of the candidates of each token that satisfies the rules and factors of the
+    largest weight, less the price of soft rules.
 
     words, number : of the sentence, for rules that read them and for error messages
     labels : all labels that rules may name (None: those of the candidates)
     scheme : of the labels, for "scheme" among the rules
-    best : the best labelling without rules, where it is known; if it satisfies all of them, there is no search
-    wider : makes a problem with more candidates, which is solved in the remaining time where these candidates cannot
-        satisfy the rules
+    best : the best labelling without rules, where it is known; if it satisfies all of them, there
+        is no search
+    wider : makes a problem with more candidates, which is solved in the remaining time where these
+        candidates cannot satisfy the rules
 
     >>> factors = [((0,), ("A",), 1.0), ((0, 1), ("A", "A"), 0.5), ((1,), ("B",), 0.7)]
     >>> problem = Problem([["A", "B"], ["A", "B"]], factors)
@@ -297,17 +329,27 @@ def solve_candidates(
         return Solution([], 0.0, "optimal")
     cp = cp_sat()
     domains = [list(dict.fromkeys(domain)) for domain in problem.domains]
-    known = tuple(dict.fromkeys(label for domain in domains for label in domain)) if labels is None else tuple(labels)
+    known = (
+        tuple(dict.fromkeys(label for domain in domains for label in domain))
+        if labels is None
+        else tuple(labels)
+    )
     bound = bind(rules, Sentence(domains, known, words, number, scheme))
     for t, domain in enumerate(domains):
         if not domain:
-            raise OptionError(f"sentence {number}: token {t} has no candidate label; expected at least one")
+            raise OptionError(
+                f"sentence {number}: token {t} has no candidate label; expected at least one"
+            )
     if best is not None and bound.satisfied(best) and bound.cost(best) == 0:
         return Solution(list(best), _worth(problem, best), "optimal")
 
     def build(wanted: Bound) -> tuple[Program, list[tuple[Any, float]]]:
         model = cp.CpModel()
-        x = {(t, label): model.new_bool_var("") for t, domain in enumerate(domains) for label in domain}
+        x = {
+            (t, label): model.new_bool_var("")
+            for t, domain in enumerate(domains)
+            for label in domain
+        }
         for t, domain in enumerate(domains):
             model.add_exactly_one([x[t, label] for label in domain])
         program = Program(cp, model, x)
@@ -324,25 +366,41 @@ def solve_candidates(
     answer = search(cp, program.model, clock.left)
     if answer.status == "infeasible" and wider is not None:
         return solve_candidates(
-            wider(), rules, clock, words=words, number=number, labels=labels, scheme=scheme, best=best
+            wider(),
+            rules,
+            clock,
+            words=words,
+            number=number,
+            labels=labels,
+            scheme=scheme,
+            best=best,
         )
     if answer.status == "infeasible":
         raise contradiction(number, bound, impossible, ADVICE)
     if answer.status == "unknown":
         raise late(number, clock.seconds)
-    chosen = [next(label for label in domain if answer.true(program.x[t, label])) for t, domain in enumerate(domains)]
+    chosen = [
+        next(label for label in domain if answer.true(program.x[t, label]))
+        for t, domain in enumerate(domains)
+    ]
     return Solution(chosen, _worth(problem, chosen), answer.status, bound.cost(chosen))
 
 
-def _gathered(problem: Problem, number: int) -> dict[tuple[tuple[int, ...], tuple[str, ...]], float]:
+def _gathered(
+    problem: Problem, number: int
+) -> dict[tuple[tuple[int, ...], tuple[str, ...]], float]:
     """The factors that can hold, equal ones merged."""
     weights: dict[tuple[tuple[int, ...], tuple[str, ...]], float] = {}
     T = len(problem.domains)
     for positions, names, weight in problem.factors:
-        if len(positions) != len(names) or not all(0 <= t < T for t in positions) or not math.isfinite(weight):
+        if (
+            len(positions) != len(names)
+            or not all(0 <= t < T for t in positions)
+            or not math.isfinite(weight)
+        ):
             raise OptionError(
-                f"sentence {number}: expected factors (positions in 0:{T}, as many labels, a finite weight), "
-                f"got {(positions, names, weight)!r}"
+                f"sentence {number}: expected factors (positions in 0:{T}, as many labels, a "
+                f"finite weight), got {(positions, names, weight)!r}"
             )
         if all(name in problem.domains[t] for t, name in zip(positions, names, strict=True)):
             key = tuple(positions), tuple(names)

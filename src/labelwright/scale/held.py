@@ -1,5 +1,5 @@
-"""What workers hold: the sentences of each partition, encoded, and the objective of them; made again from the file
-wherever a partition is asked for and is not there."""
+"""What workers hold: the sentences of each partition, encoded, and the objective of them; made
+again from the file wherever a partition is asked for and is not there."""
 
 import hashlib
 from collections import Counter
@@ -28,7 +28,13 @@ from labelwright.scoring.parameters import REACH, Parameters, Trained, make_para
 from labelwright.structures.passing import over
 from labelwright.structures.states import StateSpace, state_space
 from labelwright.structures.supervision import Supervision
-from labelwright.taggers.arguments import Data, check_paths, no_labels, supervision_of, tokens_of_labels
+from labelwright.taggers.arguments import (
+    Data,
+    check_paths,
+    no_labels,
+    supervision_of,
+    tokens_of_labels,
+)
 from labelwright.taggers.layers import Version, stacks
 
 Array = NDArray[Any]
@@ -42,7 +48,8 @@ _ended: set[str] = set()  # runs; what is left of their work leaves nothing here
 
 def forget(run: str, but: str = "") -> None:
     """Drop what is held of a run, `but` what is named so."""
-    for key in [key for key in [*_held] if key[0] == run and key[2] != but]:  # tasks may add some meanwhile
+    # tasks may add some meanwhile
+    for key in [key for key in [*_held] if key[0] == run and key[2] != but]:
         _held.pop(key, None)
 
 
@@ -118,7 +125,8 @@ Known = OfTagger | OfCascade
 
 
 class Here:
-    """A partition on its worker; a lock keeps a second task away, as of an evaluation that is done again."""
+    """A partition on its worker; a lock keeps a second task away, as of an evaluation that is done
+    again."""
 
     def __init__(self, number: int, source: Source):
         self.number, self.source = number, source
@@ -147,7 +155,9 @@ class Here:
     @property
     def loaded(self) -> tuple[Corpus | None, list[Bad]]:
         loaded: tuple[Corpus | None, list[Bad]]
-        loaded = self.held(CORPUS, lambda: self.source.reading.corpus(self.source.parts[self.number]))
+        loaded = self.held(
+            CORPUS, lambda: self.source.reading.corpus(self.source.parts[self.number])
+        )
         return loaded
 
     @property
@@ -163,7 +173,9 @@ class Here:
             raise no_labels(self.corpus)
         if label not in self.corpus.names:
             had = ", ".join(self.corpus.names)
-            raise CorpusError(f"{self.corpus.source}: no column for the layer {label!r}, expected it among {had}")
+            raise CorpusError(
+                f"{self.corpus.source}: no column for the layer {label!r}, expected it among {had}"
+            )
         return label
 
     @property
@@ -182,7 +194,11 @@ class Here:
         source, column = self.source, self.corpus._column(self.label)
         assert source.extractor is not None
         incidences, offsets = source.extractor.encode(self.read(source.below))
-        return incidences, np.unique(offsets), label_codes(*column, self.corpus.source, source.labels)
+        return (
+            incidences,
+            np.unique(offsets),
+            label_codes(*column, self.corpus.source, source.labels),
+        )
 
     def kept(self) -> tuple[dict[str, Incidence], Array, LabelCodes]:
         """The same, held; the sentences go, unless another layer reads them."""
@@ -199,7 +215,7 @@ class Here:
         return Data(incidences, offsets, gold, said)
 
 
-# -- before training: what partitions have, to be united ---------------------------------------------------------------
+# -- before training: what partitions have, to be united -------------------------------------------
 
 
 class Read(NamedTuple):
@@ -218,7 +234,10 @@ class Read(NamedTuple):
             full = other if self.extractor is None else self
             return full._replace(bad=bad, sizes=sizes)
         if self.names != other.names:
-            raise CorpusError(f"partitions: columns {','.join(self.names)} in one, {','.join(other.names)} in another")
+            raise CorpusError(
+                f"partitions: columns {','.join(self.names)} in one, {','.join(other.names)} in "
+                "another"
+            )
         extractor = self.extractor.merged(other.extractor)
         hashes = sorted({*self.hashes, *other.hashes})[:SAMPLE]
         return Read(extractor, self.names, self.values | other.values, sizes, bad, hashes)
@@ -231,17 +250,22 @@ def read(number: int, source: Source) -> Read:
         if corpus is None or not corpus.n_tokens:
             return Read(None, (), {}, {number: (0, 0)}, bad, [])
         given = Given(None, getattr(source.model, "clusters", None))
-        extractor = learn(here.read(source.below), source.model.template, 1, may_be_empty=True, given=given)[0]
+        extractor = learn(
+            here.read(source.below), source.model.template, 1, may_be_empty=True, given=given
+        )[0]
         values = dict.fromkeys(corpus.values(here.label))
         sizes = {number: (len(corpus), corpus.n_tokens)}
         return Read(extractor, corpus.names, values, sizes, bad, hashes_of(corpus)[:SAMPLE])
 
 
 def seen(number: int, source: Source) -> Array:
-    """How often every feature occurs in a partition [F]; those of labels below by how probable they are."""
+    """How often every feature occurs in a partition [F]; those of labels below by how probable they
+    are."""
     with Here(number, source) as here:
         assert source.extractor is not None
-        counts = [_occurrences(each, source.extractor.n_features) for each in here.encoded()[0].values()]
+        counts = [
+            _occurrences(each, source.extractor.n_features) for each in here.encoded()[0].values()
+        ]
         most: Array = np.max(counts, axis=0)
         return most
 
@@ -249,14 +273,17 @@ def seen(number: int, source: Source) -> Array:
 def _occurrences(incidence: Incidence, n_features: int) -> Array:
     of_keys = np.bincount(incidence.keys[incidence.keys >= 0], minlength=incidence.n_keys)
     value = incidence.token_value if len(incidence.token_value) else None
-    shared = np.bincount(incidence.key_feature, np.repeat(of_keys, np.diff(incidence.key_ptr)), n_features)
+    shared = np.bincount(
+        incidence.key_feature, np.repeat(of_keys, np.diff(incidence.key_ptr)), n_features
+    )
     return shared + np.bincount(incidence.token_feature, value, n_features)
 
 
 class Cells(NamedTuple):
     """Which weights partitions ask for, and what they count."""
 
-    cells: dict[str, tuple[Array, Array]]  # labels, pairs or triples of labels with each feature: ptr [F+1], code
+    # labels, pairs or triples of labels with each feature: ptr [F+1], code
+    cells: dict[str, tuple[Array, Array]]
     often: dict[str, Array]  # tokens with each feature [F]
     pairs: Counter[Any]  # of labels that follow each other
     of_labels: Array  # tokens with each [L]
@@ -268,10 +295,19 @@ class Cells(NamedTuple):
         for name, (ptr, code) in self.cells.items():
             more, further = other.cells[name]
             feature = np.repeat(np.arange(len(more) - 1), np.diff(more))
-            cells[name] = united(ptr, code, feature, further.astype(np.int64), L ** (REACH[name] + 1))
+            cells[name] = united(
+                ptr, code, feature, further.astype(np.int64), L ** (REACH[name] + 1)
+            )
         often = {name: counts + other.often[name] for name, counts in self.often.items()}
         pairs, of_labels = self.pairs + other.pairs, self.of_labels + other.of_labels
-        return Cells(cells, often, pairs, of_labels, self.partial or other.partial, self.digests + other.digests)
+        return Cells(
+            cells,
+            often,
+            pairs,
+            of_labels,
+            self.partial or other.partial,
+            self.digests + other.digests,
+        )
 
 
 def count(number: int, source: Source) -> Cells:
@@ -290,7 +326,7 @@ def count(number: int, source: Source) -> Cells:
         return Cells(cells, often, Counter(pairs), of_labels, len(sets) > 0, [digest.digest()])
 
 
-# -- training ----------------------------------------------------------------------------------------------------------
+# -- training --------------------------------------------------------------------------------------
 
 Evaluation = tuple[float, Array]  # loss and gradient
 
@@ -346,11 +382,15 @@ def one_pass(number: int, source: Source, known: OfTagger, asked: Pass) -> Mixed
 
         def made() -> Passes:
             data = here.data(known)[:4]
-            return Passes(*data, space, parameters, asked.rule, asked.seed, model.batch_size, here.workers)
+            return Passes(
+                *data, space, parameters, asked.rule, asked.seed, model.batch_size, here.workers
+            )
 
         passes = here.held("objective", made)
         here.drop("encoded")
         run = Averaged.begin(passes.layout.laid_out(asked.weights), passes.rule)
         seen = passes.one_pass(run, asked.number)
-        last, mean = (passes.layout.taken_back(each).astype(np.float64) for each in (run.weights, run.mean()))
+        last, mean = (
+            passes.layout.taken_back(each).astype(np.float64) for each in (run.weights, run.mean())
+        )
         return Mixed(last * passes.n, mean * passes.n, passes.n, *seen)

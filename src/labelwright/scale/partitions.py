@@ -1,7 +1,8 @@
 """Files as partitions: where each begins and ends, and how one is read, wherever it is.
 
-Plain files of lines (columns, CoNLL-U, JSON lines) are cut behind the sentence that ends after every `size` bytes, so
-cuts depend on the files alone; compressed ones and Parquet are a partition each.
+Plain files of lines (columns, CoNLL-U, JSON lines) are cut behind the sentence that ends after
+every `size` bytes, so cuts depend on the files alone; compressed ones and Parquet are a partition
+each.
 """
 
 import itertools
@@ -14,7 +15,15 @@ from pathlib import PurePath
 from typing import Any, NamedTuple
 
 from labelwright.corpus.compressed import CODECS, ByteStream, decompressed
-from labelwright.corpus.file_formats import FORMATS, RECORDS, TEXTS, FileOptions, OpenFile, format_of, read_corpus
+from labelwright.corpus.file_formats import (
+    FORMATS,
+    RECORDS,
+    TEXTS,
+    FileOptions,
+    OpenFile,
+    format_of,
+    read_corpus,
+)
 from labelwright.corpus.limits import PIECE, check_size, max_input
 from labelwright.corpus.table import Corpus
 from labelwright.errors import CorpusError, OptionError, unreadable
@@ -50,7 +59,8 @@ class Reading(NamedTuple):
     most: int | None = None  # bytes of an input (corpus.limits.max_input)
 
     def corpus(self, partition: Partition) -> tuple[Corpus | None, list[Bad]]:
-        """The sentences of a partition, None where there are none, and those that cannot be read."""
+        """The sentences of a partition, None where there are none, and those that cannot be
+        read."""
         with nullcontext() if self.most is None else max_input(self.most):
             text, head = self._text(partition)
         first = OpenFile(head, partition.path, partition.format) if partition.begin else None
@@ -59,7 +69,9 @@ class Reading(NamedTuple):
             corpus = self._parsed(text, partition, 1, first)
         except CorpusError:  # once more, with the numbers of lines
             path, end, ends = partition.path, partition.begin, FORMATS[partition.format].ends
-            line = 1 + sum(_bytes(path, at, min(at + PIECE, end)).count(b"\n") for at in range(0, end, PIECE))
+            line = 1 + sum(
+                _bytes(path, at, min(at + PIECE, end)).count(b"\n") for at in range(0, end, PIECE)
+            )
             if not self.skip_bad or ends is None:
                 self._parsed(text, partition, line, first)
                 raise
@@ -78,7 +90,9 @@ class Reading(NamedTuple):
             return _bytes(path, begin, end), _head(path) if begin else b""
         return decompressed(_bytes(path), path, PurePath(path).suffix), b""
 
-    def _parsed(self, text: bytes, partition: Partition, line: int, head: OpenFile | None) -> Corpus | None:
+    def _parsed(
+        self, text: bytes, partition: Partition, line: int, head: OpenFile | None
+    ) -> Corpus | None:
         if not FORMATS[partition.format].has_tokens(text):
             return None
         file = OpenFile(text, partition.path, partition.format, line, head)
@@ -91,10 +105,14 @@ class Reading(NamedTuple):
 
 
 def readable(
-    text: bytes, line: int, ends: re.Pattern[bytes], read: Callable[[bytes, int], object], bad: list[Bad]
+    text: bytes,
+    line: int,
+    ends: re.Pattern[bytes],
+    read: Callable[[bytes, int], object],
+    bad: list[Bad],
 ) -> list[tuple[bytes, int]]:
-    """The parts of a text that `read` takes, with the numbers of their first lines; what it refuses is halved behind
-    the end of a sentence until single sentences are left, which go to `bad`."""
+    """The parts of a text that `read` takes, with the numbers of their first lines; what it refuses
+    is halved behind the end of a sentence until single sentences are left, which go to `bad`."""
     try:
         read(text, line)
         return [(text, line)]
@@ -118,8 +136,14 @@ def parts_of(path: str, size: int, reading: Reading) -> Iterator[Partition]:
             head = ByteStream(file, path, PurePath(path).suffix).read(HEAD)
     named = reading.columns is not None or reading.label is not None
     format = given or format_of(path, head, named)
-    if format in TEXTS or format == "crfsuite" or (format in RECORDS and format not in ("jsonl", "parquet")):
-        raise CorpusError(f"{path}: {format} is read on one machine; give columns, conllu, jsonl or parquet")
+    if (
+        format in TEXTS
+        or format == "crfsuite"
+        or (format in RECORDS and format not in ("jsonl", "parquet"))
+    ):
+        raise CorpusError(
+            f"{path}: {format} is read on one machine; give columns, conllu, jsonl or parquet"
+        )
     ends, n_bytes = FORMATS[format].ends, size_of(path)
     if squeezed is not None or ends is None:
         yield Partition(path, 0, None, format)

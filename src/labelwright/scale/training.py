@@ -1,7 +1,8 @@
 """Training on the workers of a cluster: what `fit` asks of its data, answered by partitions.
 
-files -> vocabularies and label sets, united -> partitions encoded where they are -> cells and counts, united
-weights -> all workers -> loss and gradient of each partition, added along a tree -> L-BFGS, on this machine
+files -> vocabularies and label sets, united -> partitions encoded where they are -> cells and
+counts, united weights -> all workers -> loss and gradient of each partition, added along a tree ->
+L-BFGS, on this machine
 """
 
 import secrets
@@ -38,7 +39,8 @@ from labelwright.taggers.chain_structure import CHAINS
 from labelwright.taggers.estimator import untrained
 
 Array = NDArray[Any]
-SIZE, MOST = 1 << 22, 1 << 12  # bytes of a partition, or more where these would be more than so many
+# bytes of a partition, or more where these would be more than so many
+SIZE, MOST = 1 << 22, 1 << 12
 ONE_MACHINE = {  # settings that need all sentences in one place, and the values without them
     "optimizer": "lbfgs", "entity_rate": None, "dictionaries": None, "vectors": None,
 }  # fmt: skip
@@ -49,14 +51,17 @@ class Partitions:
 
     Give them to `fit`: `CRF().fit(Partitions("x/*.txt"), client=client)`.
 
-    files : a path, an address of fsspec (s3://...), a glob, or a list of them; workers must reach them, too
+    files : a path, an address of fsspec (s3://...), a glob, or a list of them; workers must reach
+        them, too
     columns, label : names of the columns, and that of the label, as `read_columns` takes them
     scheme : rewrite the labels in this scheme
     format : columns, conllu, jsonl, parquet; by default as each file looks
     options : what else is said of the files (corpus.file_formats.FileOptions)
-    size : bytes of a partition, cut behind the end of a sentence; by default 4 MB, or more where these are many
+    size : bytes of a partition, cut behind the end of a sentence; by default 4 MB, or more where
+        these are many
     skip_bad : leave out sentences that cannot be read; after `fit` they are in `bad`
-    told : called with what is done, the pieces done, all pieces and the seconds left, while data are read
+    told : called with what is done, the pieces done, all pieces and the seconds left, while data
+        are read
     """
 
     bad: list[Bad]  #: sentences that were left out
@@ -73,7 +78,9 @@ class Partitions:
         skip_bad: bool = False,
         told: Told | None = None,
     ):
-        given = (options or FileOptions())._replace(format=format or (options or FileOptions()).format)
+        given = (options or FileOptions())._replace(
+            format=format or (options or FileOptions()).format
+        )
         self.reading = Reading(columns, label, scheme, given, skip_bad, limit_of(held=False))
         self.files = [files] if isinstance(files, str) else list(files)
         self.size, self.told, self.bad, self.hashes = size, told, [], list[str]()
@@ -107,7 +114,8 @@ class Partitions:
 
 
 class OnWorkers:
-    """Labelled sentences on the workers of a cluster, as X of `fit`; a context, which leaves nothing behind."""
+    """Labelled sentences on the workers of a cluster, as X of `fit`; a context, which leaves
+    nothing behind."""
 
     def __init__(self, partitions: Partitions, parts: list[Partition], cluster: Cluster):
         self.partitions, self.cluster = partitions, cluster
@@ -123,14 +131,19 @@ class OnWorkers:
         self.cluster.everywhere(held.end, self._source.run)
         self.cluster.keep_copies(False)
 
-    # -- as the layers of a cascade read them --------------------------------------------------------------------------
+    # -- as the layers of a cascade read them ------------------------------------------------------
 
     def layered(self, cascade: Any) -> "OnWorkers":
         """The same without the labels of the layers of a cascade among its input."""
         if cascade.jackknife or cascade.lexicon is not None:
             setting = "jackknife" if cascade.jackknife else "lexicon"
-            raise OptionError(f"{setting}: needs all sentences in one place; leave it out, or train on one machine")
-        return self._with(layers=tuple(name for name, _ in cascade.layers), cascade=untrained(cascade))
+            raise OptionError(
+                f"{setting}: needs all sentences in one place; leave it out, or train on one "
+                "machine"
+            )
+        return self._with(
+            layers=tuple(name for name, _ in cascade.layers), cascade=untrained(cascade)
+        )
 
     def of_layer(self, name: str) -> "OnWorkers":
         """The same with the labels of a layer."""
@@ -155,44 +168,61 @@ class OnWorkers:
         """The columns that the lowest layer reads."""
         return tuple(held.inputs_of(self.partitions.head, self._source.layers))
 
-    # -- what `fit` asks -----------------------------------------------------------------------------------------------
+    # -- what `fit` asks ---------------------------------------------------------------------------
 
     def prepared_for(self, model: Any) -> tuple["SpreadData", Trained]:
-        """Learn the features and the state space: the training data, and what is known before training."""
+        """Learn the features and the state space: the training data, and what is known before
+        training."""
         _check(model)
         cluster = self.cluster
         cluster.everywhere(held.forget, self._source.run, held.CORPUS)
         source = self._source._replace(model=model._untrained())
-        found = cluster.reduced(held.read, Read.plus, len(source.parts), Shared(source), what="reading")
+        found = cluster.reduced(
+            held.read, Read.plus, len(source.parts), Shared(source), what="reading"
+        )
         if found.extractor is None:
             raise CorpusError(f"{self.partitions.files[0]}: no file there has sentences")
         self.partitions.bad, self.partitions.hashes = found.bad, found.hashes
         self.partitions.labels[source.label or ""] = list(found.values)
-        labels = label_codes(list(found.values), np.arange(len(found.values)), str(self.partitions.files[0])).labels
+        labels = label_codes(
+            list(found.values), np.arange(len(found.values)), str(self.partitions.files[0])
+        ).labels
         full = [number for number, size in sorted(found.sizes.items()) if size[1]]
         if len(full) < len(source.parts):  # others have other numbers from here on
             cluster.everywhere(held.forget, source.run)
             source = source._replace(parts=tuple(source.parts[number] for number in full))
             self._source = self._source._replace(parts=source.parts)
-        source = source._replace(extractor=self._frequent(source, found.extractor, model), labels=tuple(labels))
+        source = source._replace(
+            extractor=self._frequent(source, found.extractor, model), labels=tuple(labels)
+        )
         shared = Shared(source)
         counted = cluster.reduced(held.count, Cells.plus, len(full), shared, what="encoding")
         known, trained = _known(model, source, counted)
-        sizes = dict(zip(("sentences", "tokens"), map(sum, zip(*found.sizes.values(), strict=True)), strict=True))
+        sizes = dict(
+            zip(
+                ("sentences", "tokens"),
+                map(sum, zip(*found.sizes.values(), strict=True)),
+                strict=True,
+            )
+        )
         return SpreadData(cluster, shared, known, counted, sizes), trained
 
     def _frequent(self, source: Source, extractor: Any, model: Any) -> Any:
         """The extractor of the features that occur `min_count` times."""
         columns = columns_within(extractor)
         if columns is None or columns.numbers.lines:
-            raise OptionError("template: reads numbers, whose scale is that of all data; train on one machine")
+            raise OptionError(
+                "template: reads numbers, whose scale is that of all data; train on one machine"
+            )
         if model.min_count == 1:
             return extractor
         shared = Shared(source._replace(extractor=extractor))
         counts = self.cluster.reduced(held.seen, np.add, len(source.parts), shared, what="counting")
         extractor = extractor.reduced(counts >= model.min_count)[0]
         if not extractor.n_features:
-            raise CorpusError(f"no feature occurs {model.min_count} times in the training data; lower min_count")
+            raise CorpusError(
+                f"no feature occurs {model.min_count} times in the training data; lower min_count"
+            )
         return extractor
 
     def objective(self, cascade: Any) -> "SpreadObjective":
@@ -216,11 +246,15 @@ def _check(model: Any) -> None:
     kind, settings = type(model).__name__, model.get_params(deep=False)
     if model._structure is not CHAINS:
         raise OptionError(
-            f"client: a {kind} is trained on one machine; a cluster trains CRFs, latent CRFs, perceptrons"
+            f"client: a {kind} is trained on one machine; a cluster trains CRFs, latent CRFs, "
+            "perceptrons"
         )
     for name, without in ONE_MACHINE.items():
         if settings.get(name, without) != without:
-            raise OptionError(f"{name}: {settings[name]!r:.40} needs all sentences in one place; train on one machine")
+            raise OptionError(
+                f"{name}: {settings[name]!r:.40} needs all sentences in one place; train on one "
+                "machine"
+            )
     if settings.get("prune_labels", "off") not in ("off", "auto"):
         raise OptionError("prune_labels: labels are pruned on one machine; use prune_labels='off'")
     if settings.get("update") == "arow":
@@ -237,14 +271,18 @@ def _known(model: Any, source: Source, counted: Cells) -> tuple[OfTagger, Traine
         _check_pairs(labels, pairs, enforced)
     transitions = model.forbidden_transitions, model.required_transitions
     forbidden = forbidden_codes(transitions, labels, pairs, model._of_part)
-    space = state_space(labels, model._latent_states(labels, model._of_part), model.order, enforced, forbidden)
+    space = state_space(
+        labels, model._latent_states(labels, model._of_part), model.order, enforced, forbidden
+    )
     of_labels = {name: LabelCells(*each) for name, each in counted.cells.items()}
     before = Before(Parameters(of_labels, len(labels)), state_space(labels), np.arange(n))
     nothing = {name: on_tokens(np.zeros(1), [], NO_VALUES) for name in of_labels}
     none, begin = np.empty(0, np.int32), np.zeros(1, np.int64)
     parameters = make_parameters(nothing, n, none, begin, space, model.cells, before)
     weights = class_weights(getattr(model, "class_weight", None), labels, counted.of_labels)
-    trained = Trained(source.extractor, space, parameters, np.zeros(parameters.n_weights, np.float32), scheme)
+    trained = Trained(
+        source.extractor, space, parameters, np.zeros(parameters.n_weights, np.float32), scheme
+    )
     by_label = None if weights is None else dict(zip(labels, weights.tolist(), strict=True))
     return OfTagger(space, parameters, by_label), trained
 
@@ -261,20 +299,29 @@ def _check_pairs(labels: tuple[Any, ...], pairs: Any, scheme: str) -> None:
             fits, what = rules.arc[code[before], code[after]], f"{after} follows {before}"
         if not fits:
             raise CorpusError(
-                f"training labels: {what} in {n:,} places, which {scheme} does not allow; repair them (labelwright "
-                "convert --repair) or train without constraints"
+                f"training labels: {what} in {n:,} places, which {scheme} does not allow; repair "
+                "them (labelwright convert --repair) or train without constraints"
             )
 
 
 class SpreadData:
     """Training data on workers: what a learner asks of them."""
 
-    def __init__(self, cluster: Cluster, source: Shared, known: OfTagger, counted: Cells, sizes: dict[str, int]):
+    def __init__(
+        self,
+        cluster: Cluster,
+        source: Shared,
+        known: OfTagger,
+        counted: Cells,
+        sizes: dict[str, int],
+    ):
         self.cluster, self.source, self.known, self.sizes = cluster, source, known, sizes
-        self.incidences = counted.often  # counted, where data on one machine have the features themselves
+        # counted, where data on one machine have the features themselves
+        self.incidences = counted.often
         self.arrays = [np.frombuffer(b"".join(counted.digests), np.uint8)]
         self.n = len(counted.digests)
-        self.said = Supervision(np.ones((1, 1), np.bool_))  # partial, as far as anyone here can tell
+        # partial, as far as anyone here can tell
+        self.said = Supervision(np.ones((1, 1), np.bool_))
 
     def likelihood(self, trained: Trained) -> "SpreadObjective":
         """The loss of all partitions."""
@@ -289,8 +336,16 @@ class SpreadData:
 class SpreadObjective:
     """The sum of the objectives of all partitions; weights travel to every worker once."""
 
-    def __init__(self, cluster: Cluster, source: Shared, known: Known, n: int, dtype: Any = np.float32):
-        self.cluster, self.source, self.known, self.n, self.dtype = cluster, source, Shared(known), n, dtype
+    def __init__(
+        self, cluster: Cluster, source: Shared, known: Known, n: int, dtype: Any = np.float32
+    ):
+        self.cluster, self.source, self.known, self.n, self.dtype = (
+            cluster,
+            source,
+            Shared(known),
+            n,
+            dtype,
+        )
 
     def __call__(self, weights: Array, gradient: Array) -> float:
         """Fill `gradient` and return the loss."""
@@ -309,11 +364,12 @@ class SpreadObjective:
 
 
 class MixedPasses:
-    """Iterative parameter mixing (McDonald, Hall & Mann 2010): a pass runs over every partition from the same weights,
-    and their mean, by the number of their sentences, is where the next begins.  An automatic margin is that of each
-    partition."""
+    """Iterative parameter mixing (McDonald, Hall & Mann 2010): a pass runs over every partition
+    from the same weights, and their mean, by the number of their sentences, is where the next
+    begins.  An automatic margin is that of each partition."""
 
-    layout = SimpleNamespace(laid_out=np.asarray, taken_back=np.asarray)  # weights in the order of the model
+    # weights in the order of the model
+    layout = SimpleNamespace(laid_out=np.asarray, taken_back=np.asarray)
 
     def __init__(self, data: SpreadData, rule: UpdateRule, seed: int | None):
         self.data, self.rule, self.seed, self.n = data, rule, seed, data.sizes["sentences"]
@@ -338,4 +394,5 @@ class MixedPasses:
         return 1 - mistakes / self.n if self.n else 1.0
 
     def largest_norm(self) -> None:
-        """Unknown: the theorems on mistakes are about passes over all sentences, one after the other."""
+        """Unknown: the theorems on mistakes are about passes over all sentences, one after the
+        other."""

@@ -1,7 +1,7 @@
 """From scores of states, pairs and triples of states to scores of nodes and arcs.
 
-Of first order, states are nodes and pairs are arcs.  Of second order, pairs are nodes, which the score of their second
-state belongs to as well, and triples are arcs.
+Of first order, states are nodes and pairs are arcs.  Of second order, pairs are nodes, which the
+score of their second state belongs to as well, and triples are arcs.
 """
 
 from itertools import pairwise
@@ -20,7 +20,8 @@ from labelwright.structures.states import Graph, StateSpace
 Array = NDArray[Any]
 WIDE = 128  # where rows of scores have more columns, only keys of at least
 FREQUENT = 5  # tokens have a row in a table
-TABLE_NUMBERS = 1 << 27  # the most numbers of a table: keys need more tokens where it would be larger
+# the most numbers of a table: keys need more tokens where it would be larger
+TABLE_NUMBERS = 1 << 27
 BLOCK_TOKENS = 4096  # sentences of one block,
 BLOCK_NUMBERS = 1 << 23  # and the scores of all their nodes and arcs
 FEW_FEATURES = 1 << 12  # of keys that are not worth a second thread
@@ -41,8 +42,8 @@ def padded(n: int) -> int:
 def tables_for(
     incidences: dict[str, Incidence], row_width: dict[str, int], value: int = 1, shared: int = 1
 ) -> dict[str, Incidence]:
-    """The features on states, pairs and triples, with tables only for keys of `shared` tokens or, where rows are wide,
-    for frequent keys; `value` is that of features which leave their keys."""
+    """The features on states, pairs and triples, with tables only for keys of `shared` tokens or,
+    where rows are wide, for frequent keys; `value` is that of features which leave their keys."""
     tables = {}
     for name, incidence in incidences.items():
         width = row_width[name]
@@ -63,8 +64,8 @@ def _as_slice(places: Array) -> Array | slice:
 
 
 class Assembly:
-    """Which node or arc each column of a row of scores belongs to; rows hold the pairs and triples that have a weight,
-    and a column of 0."""
+    """Which node or arc each column of a row of scores belongs to; rows hold the pairs and triples
+    that have a weight, and a column of 0."""
 
     def __init__(self, space: StateSpace, parameters: Parameters, graph: Graph | None = None):
         self.graph = graph or space.graph
@@ -83,13 +84,18 @@ class Assembly:
         self.row_width: dict[str, int] = {}
         for name, cells in parameters.cells.items():
             if name == "state":
-                self.cells[name], self.row_width[name] = cells, self.width if self.order == 1 else padded(S)
+                self.cells[name], self.row_width[name] = (
+                    cells,
+                    self.width if self.order == 1 else padded(S),
+                )
                 continue
             has_weight = np.zeros(S ** (REACH[name] + 1), np.bool_)
             has_weight[cells.column] = True
             used = np.flatnonzero(has_weight)
             self.used[name] = places["transitions" if name == "edge" else "triples"][used]
-            self.cells[name] = cells._replace(column=(np.cumsum(has_weight, dtype=np.int32) - 1)[cells.column])
+            self.cells[name] = cells._replace(
+                column=(np.cumsum(has_weight, dtype=np.int32) - 1)[cells.column]
+            )
             self.row_width[name] = padded(len(used) + 1)
         self.by_token = self.arc_kind in self.used
         self.forbidden_arcs = np.zeros(self.graph.n_arcs, np.bool_)
@@ -101,8 +107,12 @@ class Assembly:
             has_node = places["transitions"] >= 0
             self.forbidden_nodes[places["transitions"][has_node]] = ~space.arc.reshape(-1)[has_node]
         if parameters.has_weight is not None:
-            self.places = places | {"transitions": np.where(parameters.has_weight, places["transitions"], -1)}
-        self._known = [  # transitions with a weight: is their score one of a node?  Of which, and which weight is it?
+            self.places = places | {
+                "transitions": np.where(parameters.has_weight, places["transitions"], -1)
+            }
+        # transitions with a weight: is their score one of a node?  Of which, and which weight is
+        # it?
+        self._known = [
             (
                 self.order == 2 and name == "transitions",
                 _as_slice(at[at >= 0]),
@@ -111,18 +121,22 @@ class Assembly:
             for name, at in self.places.items()
         ]
         self._shut_out = np.flatnonzero(self.forbidden_nodes), np.flatnonzero(self.forbidden_arcs)
-        self.inner = np.flatnonzero(self.graph.previous >= 0)  # of order 2: nodes that cannot be first
-        self.first = np.flatnonzero(self.graph.previous < 0)  # of order 2: nodes that cannot be later
+        # of order 2: nodes that cannot be first
+        self.inner = np.flatnonzero(self.graph.previous >= 0)
+        # of order 2: nodes that cannot be later
+        self.first = np.flatnonzero(self.graph.previous < 0)
         self.no_start = np.flatnonzero(~space.start[self.graph.state] & (self.graph.previous < 0))
         self.no_end = np.flatnonzero(~space.end[self.graph.state])
 
     @property
     def token_size(self) -> int:
-        """How many numbers every token has besides its rows: all its nodes (order 2), all its arcs; 0 for neither."""
+        """How many numbers every token has besides its rows: all its nodes (order 2), all its arcs;
+        0 for neither."""
         return (self.width if self.order == 2 else 0) + (self.graph.n_arcs if self.by_token else 0)
 
     def plain(self, weights: Array) -> Plain:
-        """Scores of all plain transitions [Q], [A] in float64; minus infinity for those the space forbids."""
+        """Scores of all plain transitions [Q], [A] in float64; minus infinity for those the space
+        forbids."""
         plain = self.transition_weights(weights)
         for scores, forbidden in zip(plain, self._shut_out, strict=True):
             if len(forbidden):
@@ -137,12 +151,14 @@ class Assembly:
         return Plain(node, arc)
 
     def store_transitions(self, node: Array, arc: Array, weights: Array) -> None:
-        """The adjoint of `transition_weights`: put numbers of nodes [Q] and arcs [A] at those of plain transitions."""
+        """The adjoint of `transition_weights`: put numbers of nodes [Q] and arcs [A] at those of
+        plain transitions."""
         for is_node, target, source in self._known:
             weights[source] = (node if is_node else arc)[target]
 
     def nodes(self, rows: dict[str, Array], plain: Plain, offsets: Array) -> Array:
-        """Scores of the nodes [T, Q] of sentences, from rows of scores (of order 1: the row of states itself)."""
+        """Scores of the nodes [T, Q] of sentences, from rows of scores (of order 1: the row of
+        states itself)."""
         node = self.nodes_of(rows, plain)
         self.fence(node, offsets)
         return node
@@ -158,7 +174,8 @@ class Assembly:
         return node
 
     def fence(self, node: Array, offsets: Array) -> None:
-        """Shut out the nodes that may not begin or end a sentence; sentences without tokens do not count."""
+        """Shut out the nodes that may not begin or end a sentence; sentences without tokens do not
+        count."""
         if self.order == 1 and not len(self.no_start) and not len(self.no_end):
             return
         offsets = np.unique(offsets)
@@ -186,19 +203,23 @@ class Assembly:
         return arc
 
 
-# -- scores of lattices -----------------------------------------------------------------------------------------------
+# -- scores of lattices ----------------------------------------------------------------------------
 
 
 class Rows:
-    """Scores of the tokens (or segments) of encoded sentences, row by row; the rows of keys are computed once."""
+    """Scores of the tokens (or segments) of encoded sentences, row by row; the rows of keys are
+    computed once."""
 
     def __init__(self, trained: Trained, build: Any, data: Encoded, workers: Workers):
         self.offsets = data.offsets
         slices = trained.parameters.slices
         self._incidences = tables_for(data.incidences, build.row_width)
         self.names = list(self._incidences)
-        self._shape = {name: (build.cells[name], build.row_width[name]) for name in self._incidences}
-        self._weights = {name: trained.weights[slices[name]] for name in self._incidences}  # sums are in float64
+        self._shape = {
+            name: (build.cells[name], build.row_width[name]) for name in self._incidences
+        }
+        # sums are in float64
+        self._weights = {name: trained.weights[slices[name]] for name in self._incidences}
         self._tables = {
             name: _score_keys(x, *self._shape[name], self._weights[name], workers)
             for name, x in self._incidences.items()
@@ -210,11 +231,15 @@ class Rows:
         rows = np.zeros((end - begin, width))
         features = x.token_ptr, x.token_feature, x.token_value.astype(np.float64, copy=False)
         table, weights = self._tables[name], self._weights[name]
-        scoring.score_tokens(weights, cells.ptr, cells.column, x.keys, table, *features, begin, end, rows)
+        scoring.score_tokens(
+            weights, cells.ptr, cells.column, x.keys, table, *features, begin, end, rows
+        )
         return rows
 
 
-def _score_keys(incidence: Incidence, cells: Cells, width: int, weights: Array, workers: Workers) -> Array:
+def _score_keys(
+    incidence: Incidence, cells: Cells, width: int, weights: Array, workers: Workers
+) -> Array:
     """Rows of scores of all keys [K, width]."""
     none, table = np.empty(0, np.float64), np.empty((incidence.n_keys, width))
     if not incidence.n_keys:

@@ -1,5 +1,5 @@
-"""Models with many labels: which weights exist, what prunes the labels of a token, the scores of candidates, and bounds
-on what pruning missed, in float64."""
+"""Models with many labels: which weights exist, what prunes the labels of a token, the scores of
+candidates, and bounds on what pruning missed, in float64."""
 
 import copy
 from typing import Any, NamedTuple
@@ -59,13 +59,20 @@ def picked(
     def pick(begin: int, end: int) -> tuple[Array, Array, Array]:
         part = tokens[begin:end]
         row, sizes = np.empty(n_labels, np.float32), np.empty(len(part), np.int64)
-        labels, scores = np.empty((len(part), most), np.int32), np.empty((len(part), most), np.float32)
+        labels, scores = (
+            np.empty((len(part), most), np.int32),
+            np.empty((len(part), most), np.float32),
+        )
         model = cells.ptr, cells.column, pruning.weights, pruning.bias
-        kernels.pick_labels(features, *model, part, rules, pruning.cutoff, most, row, sizes, labels, scores)
+        kernels.pick_labels(
+            features, *model, part, rules, pruning.cutoff, most, row, sizes, labels, scores
+        )
         picked = np.arange(most) < sizes[:, None]
         return sizes, labels[picked], scores[picked]
 
-    pieces = workers.run(pick, [(a, min(a + CHUNK, len(tokens))) for a in range(0, len(tokens), CHUNK)])
+    pieces = workers.run(
+        pick, [(a, min(a + CHUNK, len(tokens))) for a in range(0, len(tokens), CHUNK)]
+    )
     if not pieces:
         return LabelLists(np.zeros(1, np.int64), np.empty(0, np.int32)), np.empty(0, np.float32)
     sizes, labels, scores = (np.concatenate(part) for part in zip(*pieces, strict=True))
@@ -80,15 +87,21 @@ class Hits(NamedTuple):
     value: Array  # of their features; empty when all are one
 
 
-def hits_of(features: Incidence, cells: Cells, lists: LabelLists, workers: Workers, first: int = 0) -> Hits:
+def hits_of(
+    features: Incidence, cells: Cells, lists: LabelLists, workers: Workers, first: int = 0
+) -> Hits:
     """The cells of the slots of the tokens from `first` on."""
     T = len(lists.ptr) - 1
     pieces = [(a, min(a + CHUNK, T)) for a in range(0, T, CHUNK)]
     if first:
-        features = features._replace(keys=features.keys[first:], token_ptr=features.token_ptr[first:])
+        features = features._replace(
+            keys=features.keys[first:], token_ptr=features.token_ptr[first:]
+        )
 
     def visit(count: bool, *filled: Array) -> None:
-        workers.run(lambda a, b: kernels.slot_cells(features, *cells, *lists, a, b, count, *filled), pieces)
+        workers.run(
+            lambda a, b: kernels.slot_cells(features, *cells, *lists, a, b, count, *filled), pieces
+        )
 
     counts = np.zeros(len(lists.label), np.int64)
     visit(True, counts, np.empty(0, np.int32), np.empty(0, np.float32))
@@ -100,11 +113,12 @@ def hits_of(features: Incidence, cells: Cells, lists: LabelLists, workers: Worke
 
 
 def with_ends(weights: Array) -> Array:
-    """Weights in float64 with those of pairs without one (0) and of forbidden pairs (minus infinity) behind."""
+    """Weights in float64 with those of pairs without one (0) and of forbidden pairs (minus
+    infinity) behind."""
     return np.concatenate([weights.astype(np.float64), [0.0, -np.inf]])
 
 
-# -- scores and bounds ------------------------------------------------------------------------------------------------
+# -- scores and bounds -----------------------------------------------------------------------------
 
 
 class Transitions(NamedTuple):
@@ -150,7 +164,12 @@ class CandidateScores:
     ):
         assert trained.pruning is not None
         self.parameters, self.pruning = trained.parameters, trained.pruning
-        self.space, self.permitted, self.offsets, self.scheme = space, permitted, data.offsets, trained.scheme
+        self.space, self.permitted, self.offsets, self.scheme = (
+            space,
+            permitted,
+            data.offsets,
+            trained.scheme,
+        )
         self.features, self.cells = data.incidences["state"], self.parameters.cells["state"]
         weights, parts = trained.total_weights, self.parameters.slices
         self.state = weights[parts["state"]]
@@ -162,7 +181,9 @@ class CandidateScores:
         """The same with all scores divided by a temperature; candidates stay the same."""
         cooler = copy.copy(self)
         cooler.__dict__.pop("reach", None)  # computed of the scores
-        cooler.state, cooler.bias, cooler.pairs = (x / temperature for x in (self.state, self.bias, self.pairs))
+        cooler.state, cooler.bias, cooler.pairs = (
+            x / temperature for x in (self.state, self.bias, self.pairs)
+        )
         return cooler
 
     @property
@@ -171,18 +192,25 @@ class CandidateScores:
         return sentence_ranges(self.offsets, BLOCK_TOKENS)
 
     def lists(self, first: int, end: int, wider: int = 1) -> LabelLists:
-        """The candidates of the tokens first:end; `wider` multiplies the cut-off and the most of a token."""
+        """The candidates of the tokens first:end; `wider` multiplies the cut-off and the most of a
+        token."""
         most = min(WIDEST, self.pruning.most * wider) if wider > 1 else self.pruning.most
         pruning = self.pruning._replace(cutoff=self.pruning.cutoff * wider, most=most)
         tokens = np.arange(first, end)
-        return picked(self.features, self.cells, pruning, tokens, self._one, permitted=self.permitted)[0]
+        return picked(
+            self.features, self.cells, pruning, tokens, self._one, permitted=self.permitted
+        )[0]
 
     def scored(self, lists: LabelLists, first: int, offsets: Array) -> ScoredChart:
-        """The chart of the candidates of the tokens from `first` on, of which sentences have offsets [n+1]."""
+        """The chart of the candidates of the tokens from `first` on, of which sentences have
+        offsets [n+1]."""
         rules = None if self.space.arc.all() else self.space.arc
         made = chart(lists, offsets, self.parameters.sparse, rules)
         if compiled():
-            hits, slots = hits_of(self.features, self.cells, lists, self._one, first), np.empty(len(lists.label))
+            hits, slots = (
+                hits_of(self.features, self.cells, lists, self._one, first),
+                np.empty(len(lists.label)),
+            )
             kernels.slot_scores(*hits, self.state, 0, len(slots), slots)
             slots += self.bias[lists.label]
         else:
@@ -205,13 +233,17 @@ class CandidateScores:
         """Shut out the labels that may not begin or end a sentence."""
         ptr, label = made.lists
         some = np.diff(made.offsets) > 0
-        for tokens, may in ((made.offsets[:-1][some], self.space.start), (made.offsets[1:][some] - 1, self.space.end)):
+        for tokens, may in (
+            (made.offsets[:-1][some], self.space.start),
+            (made.offsets[1:][some] - 1, self.space.end),
+        ):
             if not may.all():
                 for t in tokens.tolist():
                     slots[ptr[t] : ptr[t + 1]][~may[label[ptr[t] : ptr[t + 1]]]] = -np.inf
 
     def rows(self, first: int, end: int) -> Array:
-        """The scores of all labels at the tokens of a sentence [T, L]; minus infinity for those not allowed."""
+        """The scores of all labels at the tokens of a sentence [T, L]; minus infinity for those not
+        allowed."""
         rows = self._rows(first, end)
         if self.permitted is not None:
             rows[~self.permitted[first:end]] = -np.inf
@@ -224,7 +256,7 @@ class CandidateScores:
         kernels.label_rows(self.features, *self.cells, self.state, self.bias, first, end, rows)
         return rows
 
-    # -- what pruning missed ------------------------------------------------------------------------------------------
+    # -- what pruning missed -----------------------------------------------------------------------
 
     @computed_once
     def reach(self) -> Reach:
@@ -233,10 +265,13 @@ class CandidateScores:
         best = np.zeros((2, L))
         np.maximum.at(best[0], first, scores)
         np.maximum.at(best[1], second, scores)
-        return Reach(_above_zero(first, second, scores, L), _above_zero(second, first, scores, L), best)
+        return Reach(
+            _above_zero(first, second, scores, L), _above_zero(second, first, scores, L), best
+        )
 
     def missed(self, scored: ScoredChart, n: int, graph: tuple[Dag, Array], rows: Array) -> Missed:
-        """Bounds on the labellings of sentence n, which has this graph, that have a label which is no candidate."""
+        """Bounds on the labellings of sentence n, which has this graph, that have a label which is
+        no candidate."""
         made, reach, bound = scored.chart, self.reach, rows.copy()
         a, b = made.offsets[n : n + 2].tolist()
         ptr, here = made.lists.ptr[a : b + 1], slice(int(made.lists.ptr[a]), int(made.lists.ptr[b]))
@@ -246,7 +281,9 @@ class CandidateScores:
         ahead[here] += rows[place]
         lists = rows, ptr, made.lists.label, self.pairs, made.place, made.pair_ptr[a : b + 1]
         kernels.add_bounds(*lists, tuple(reach.out), reach.best, upto, True, bound)
-        kernels.add_bounds(*lists, tuple(reach.into), np.ascontiguousarray(reach.best[::-1]), ahead, False, bound)
+        kernels.add_bounds(
+            *lists, tuple(reach.into), np.ascontiguousarray(reach.best[::-1]), ahead, False, bound
+        )
         bound[place] = -np.inf
         return Missed(float(bound.max()), bound)
 
@@ -254,8 +291,16 @@ class CandidateScores:
         """log of an upper bound on the sum over all labellings of sentence n."""
         made, sparse = scored.chart, self.parameters.sparse
         a, b = made.offsets[n : n + 2].tolist()
-        lists = made.lists.ptr[a : b + 1], made.lists.label, self.pairs, made.place, made.pair_ptr[a : b + 1]
-        return float(kernels.mass_bound(rows, *lists, sparse.ptr, sparse.second, self.reach.best[0]))
+        lists = (
+            made.lists.ptr[a : b + 1],
+            made.lists.label,
+            self.pairs,
+            made.place,
+            made.pair_ptr[a : b + 1],
+        )
+        return float(
+            kernels.mass_bound(rows, *lists, sparse.ptr, sparse.second, self.reach.best[0])
+        )
 
     @computed_once
     def span_types(self) -> tuple[str, ...]:

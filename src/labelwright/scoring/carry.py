@@ -19,25 +19,30 @@ Array = NDArray[Any]
 def carry_over(before: Trained, now: Trained, shake: bool = False) -> Array:
     """The old weight of every cell that the old model has too, the new start elsewhere.
 
-    Where states of a label were split, or with `shake`, the new start is added to the old weights, to break the
-    symmetry of the copies."""
+    Where states of a label were split, or with `shake`, the new start is added to the old weights,
+    to break the symmetry of the copies."""
     old_space, old_parameters, old_weights = before.space, before.parameters, before.weights
     space, parameters, weights = now.space, now.parameters, now.weights.copy()
     features = old_features(before.extractor, now.extractor)
     states = _old_states(old_space, space)
     known = states[states >= 0]
-    split = np.isin(states, known[np.bincount(known, minlength=old_space.n_states)[known] > 1]) | shake
+    split = (
+        np.isin(states, known[np.bincount(known, minlength=old_space.n_states)[known] > 1]) | shake
+    )
     S, old_S = space.n_states, old_space.n_states
     parts, old_parts = parameters.slices, old_parameters.slices
 
     def carry(name: str, number: Array, shaken: Array) -> None:
-        """The old weights of a part by their numbers there; a cell without one keeps its new start."""
+        """The old weights of a part by their numbers there; a cell without one keeps its new
+        start."""
         start = weights[parts[name]]
         old = np.append(old_weights[old_parts[name]], 0)[number]
         weights[parts[name]] = np.where(number < 0, start, old + np.where(shaken, start, 0))
 
     def any_split(column: Array, reach: int) -> Array:
-        return np.asarray(np.logical_or.reduce([split[state] for state in states_in(column, reach, S)]))
+        return np.asarray(
+            np.logical_or.reduce([split[state] for state in states_in(column, reach, S)])
+        )
 
     for name, cells in parameters.cells.items():
         if name not in old_parameters.cells:
@@ -54,29 +59,35 @@ def carry_over(before: Trained, now: Trained, shake: bool = False) -> Array:
 
 
 def old_cells(old: Cells, new: Cells, features: Array) -> Array:
-    """For each new cell its number among the old ones, or -1; features [F] gives the old number of each feature, or -1,
-    and the new columns are numbered like the old ones, or -1."""
+    """For each new cell its number among the old ones, or -1; features [F] gives the old number of
+    each feature, or -1, and the new columns are numbered like the old ones, or -1."""
     if not len(old.column) or not len(new.column):
         return np.full(len(new.column), -1)
     width = int(max(old.column.max(), new.column.max())) + 1
     feature = np.repeat(features, np.diff(new.ptr)).astype(np.int64)
     wanted = np.where((feature < 0) | (new.column < 0), -1, feature * width + new.column)
-    known = np.repeat(np.arange(len(old.ptr) - 1, dtype=np.int64), np.diff(old.ptr)) * width + old.column
+    known = (
+        np.repeat(np.arange(len(old.ptr) - 1, dtype=np.int64), np.diff(old.ptr)) * width
+        + old.column
+    )
     order = np.argsort(known, kind="stable")
     number = order[np.minimum(np.searchsorted(known, wanted, sorter=order), len(order) - 1)]
     return np.where(known[number] == wanted, number, -1)
 
 
 def _old_states(old: StateSpace, new: StateSpace) -> Array:
-    """For each state its number in the old space, or -1: the k-th state of a label stays the k-th of that label, and
-    states beyond the old ones are copies of them in turn (so that labels grow by splitting their states)."""
+    """For each state its number in the old space, or -1: the k-th state of a label stays the k-th
+    of that label, and states beyond the old ones are copies of them in turn (so that labels grow by
+    splitting their states)."""
     index = {label: i for i, label in enumerate(old.labels)}
     old_state = np.full(new.n_states, -1, np.int64)
     for i, label in enumerate(new.labels):
         if label in index:
             j = index[label]
             k = np.arange(new.first[i + 1] - new.first[i])
-            old_state[new.first[i] : new.first[i + 1]] = old.first[j] + k % (old.first[j + 1] - old.first[j])
+            old_state[new.first[i] : new.first[i + 1]] = old.first[j] + k % (
+                old.first[j + 1] - old.first[j]
+            )
     return old_state
 
 
@@ -90,7 +101,11 @@ def old_features(old: Extractor, new: Extractor) -> Array:
     if isinstance(old, DictFeatures) and isinstance(new, DictFeatures):
         index = {name: i for i, name in enumerate(old.names)}
         return np.array([index.get(name, -1) for name in new.joined_by(old.separator)], np.int64)
-    if isinstance(old, ArrayFeatures) and isinstance(new, ArrayFeatures) and old.n_features == new.n_features:
+    if (
+        isinstance(old, ArrayFeatures)
+        and isinstance(new, ArrayFeatures)
+        and old.n_features == new.n_features
+    ):
         return np.arange(new.n_features)
     if isinstance(old, LayeredFeatures) and isinstance(new, LayeredFeatures):
         base, above = old_features(old.base, new.base), _old_columns(old.above, new.above)
@@ -99,7 +114,8 @@ def old_features(old: Extractor, new: Extractor) -> Array:
 
 
 def _old_columns(old: Vocabulary, new: Vocabulary) -> Array:
-    """Features are the same when their table and the strings and boundary marks in their cells are."""
+    """Features are the same when their table and the strings and boundary marks in their cells
+    are."""
     old_number = np.full(new.n_features, -1, np.int64)
     translation = {}
     for reader, strings in new.values.items():
@@ -112,19 +128,23 @@ def _old_columns(old: Vocabulary, new: Vocabulary) -> Array:
     for table, rows in new.rows.items():
         if table in old.rows and all(reader in translation for reader in table.readers):
             translated = [translation[reader][rows[:, i]] for i, reader in enumerate(table.readers)]
-            asked = np.stack(translated, axis=1) if translated else np.empty((len(rows), 0), np.int32)
+            asked = (
+                np.stack(translated, axis=1) if translated else np.empty((len(rows), 0), np.int32)
+            )
             old_number[new.first[table] : new.first[table] + len(rows)] = old.find(table, asked)
     return old_number
 
 
-# -- a smaller model --------------------------------------------------------------------------------------------------
+# -- a smaller model -------------------------------------------------------------------------------
 
 
 def pruned(trained: Trained, threshold: float, bits: int) -> Trained:
-    """The same model with weights of so many bits, without those of features whose absolute value is `threshold` or
-    less, without features that have no weight left, and without strings that no feature reads.
+    """The same model with weights of so many bits, without those of features whose absolute value
+    is `threshold` or less, without features that have no weight left, and without strings that no
+    feature reads.
 
-    Labels, states and plain transitions stay; so do features that the zero-order model of pruned labels reads."""
+    Labels, states and plain transitions stay; so do features that the zero-order model of pruned
+    labels reads."""
     parts = trained.parameters.slices
     weights = {name: rounded(trained.weights[part], bits) for name, part in parts.items()}
     cells, kept = trained.parameters.cells, {}
@@ -142,8 +162,13 @@ def pruned(trained: Trained, threshold: float, bits: int) -> Trained:
         weights[name] = weights[name][kept[name]]
     if pruning is not None:
         pruning = pruning._replace(weights=pruning.weights[kept["state"]])
-    parameters, left_over = trained.parameters._replace(cells=smaller), np.concatenate(list(weights.values()))
-    return trained._replace(extractor=extractor, parameters=parameters, weights=left_over, pruning=pruning)
+    parameters, left_over = (
+        trained.parameters._replace(cells=smaller),
+        np.concatenate(list(weights.values())),
+    )
+    return trained._replace(
+        extractor=extractor, parameters=parameters, weights=left_over, pruning=pruning
+    )
 
 
 def _counts(kept: Array, ptr: Array) -> Array:

@@ -1,7 +1,8 @@
-"""Which weights exist: a cell per feature and state, pair or triple of states in use, and one per plain transition.
+"""Which weights exist: a cell per feature and state, pair or triple of states in use, and one per
+plain transition.
 
-All weights of a model are one vector: state, edge and triple cells, then the transitions [S, S] and, of order 2, the
-plain triples [S, S, S].
+All weights of a model are one vector: state, edge and triple cells, then the transitions [S, S]
+and, of order 2, the plain triples [S, S, S].
 """
 
 import itertools
@@ -21,14 +22,16 @@ from labelwright.structures.states import StateSpace
 from labelwright.structures.supervision import NO_SETS, variants
 
 FEW = 4  # labels of a set, each of which gets weights for the features of its tokens
-REACH = {"state": 0, "edge": 1, "triple": 2}  # labels before the token that count for state, pair and triple features
-MAX_CELLS = 1_500_000_000  # of state, pair or triple features: L-BFGS needs about sixty bytes for each
+# labels before the token that count for state, pair and triple features
+REACH = {"state": 0, "edge": 1, "triple": 2}
+# of state, pair or triple features: L-BFGS needs about sixty bytes for each
+MAX_CELLS = 1_500_000_000
 Array = NDArray[Any]
 
 
 class Cells(NamedTuple):
-    """The weights of state, pair or triple features: one per feature f and column[ptr[f]:ptr[f+1]], which is a state, a
-    pair of states r * S + s, or a triple (r * S + s) * S + u."""
+    """The weights of state, pair or triple features: one per feature f and column[ptr[f]:ptr[f+1]],
+    which is a state, a pair of states r * S + s, or a triple (r * S + s) * S + u."""
 
     ptr: Array  # [F+1]
     column: Array  # [W of this kind]
@@ -41,7 +44,8 @@ class Parameters(NamedTuple):
     n_states: int
     order: int = 1
     has_weight: Array | None = None  # [S * S]  transitions that training may change; None: all
-    sparse: Any = None  # SparseTransitions: the pairs of labels that have a weight, of a model with pruned labels
+    # SparseTransitions: the pairs of labels that have a weight, of a model with pruned labels
+    sparse: Any = None
 
     @property
     def n_weights(self) -> int:
@@ -49,21 +53,26 @@ class Parameters(NamedTuple):
 
     @property
     def slices(self) -> dict[str, slice]:
-        """The part of the weight vector of each kind of cells, of "transitions" and (order 2) of "triples"."""
+        """The part of the weight vector of each kind of cells, of "transitions" and (order 2) of
+        "triples"."""
         sizes = {name: len(cells.column) for name, cells in self.cells.items()}
         sizes["transitions"] = self.n_states**2 if self.sparse is None else len(self.sparse.second)
         if self.order == 2:
             sizes["triples"] = self.n_states**3
         ends = itertools.accumulate(sizes.values())
-        return {name: slice(end - size, end) for (name, size), end in zip(sizes.items(), ends, strict=True)}
+        return {
+            name: slice(end - size, end)
+            for (name, size), end in zip(sizes.items(), ends, strict=True)
+        }
 
     def codes_of(self, part: str, numbers: Array) -> Array:
-        """The pairs r * S + s ("transitions") or triples of weights with these numbers: all have one, in order, but for
-        sparse transitions."""
+        """The pairs r * S + s ("transitions") or triples of weights with these numbers: all have
+        one, in order, but for sparse transitions."""
         return numbers if self.sparse is None else self.sparse.codes[numbers]
 
     def places(self, part: str, codes: Array) -> Array:
-        """The numbers of the weights of these pairs or triples; -1 stays -1, and is that of pairs without one."""
+        """The numbers of the weights of these pairs or triples; -1 stays -1, and is that of pairs
+        without one."""
         return codes if self.sparse is None else self.sparse.places(codes)
 
 
@@ -75,8 +84,8 @@ def states_in(column: Array, reach: int, n_states: int) -> Iterator[Array]:
 
 
 def renamed(column: Array, reach: int, names: Array, n_names: int) -> Array:
-    """Numbers of states, pairs or triples of states (reach 0, 1, 2) with names [S] in place of the states; -1 where one
-    of them has none (-1)."""
+    """Numbers of states, pairs or triples of states (reach 0, 1, 2) with names [S] in place of the
+    states; -1 where one of them has none (-1)."""
     codes, factor = np.zeros(len(column), np.int64), 1
     for state in states_in(column, reach, len(names)):
         name = names[state]
@@ -93,16 +102,24 @@ class Before(NamedTuple):
     number: Array  # [F]  the numbers of its features in the grown model
 
     def label_cells(self, kind: str, labels: tuple[str, ...]) -> tuple[Array, Array]:
-        """The feature and the code (label, pair, triple of labels) of every cell of this kind [W of this kind], by the
-        numbers of the grown model."""
+        """The feature and the code (label, pair, triple of labels) of every cell of this kind [W of
+        this kind], by the numbers of the grown model."""
         ptr, column = self.parameters.cells[kind]
         place = {label: i for i, label in enumerate(labels)}
-        label_of = np.array([place[label] for label in self.space.labels], np.int64)[self.space.label_of]  # [S]
-        return np.repeat(self.number, np.diff(ptr)), renamed(column, REACH[kind], label_of, len(labels))
+        # [S]
+        label_of = np.array([place[label] for label in self.space.labels], np.int64)[
+            self.space.label_of
+        ]
+        return np.repeat(self.number, np.diff(ptr)), renamed(
+            column, REACH[kind], label_of, len(labels)
+        )
 
 
-def united(ptr: Array, codes: Array, feature: Array, code: Array, n_codes: int) -> tuple[Array, Array]:
-    """Sparse rows of sorted codes, merged with the codes of further cells (feature, code), each once."""
+def united(
+    ptr: Array, codes: Array, feature: Array, code: Array, n_codes: int
+) -> tuple[Array, Array]:
+    """Sparse rows of sorted codes, merged with the codes of further cells (feature, code), each
+    once."""
     n_features = len(ptr) - 1
     known = np.repeat(np.arange(n_features, dtype=np.int64), np.diff(ptr)) * n_codes + codes
     # Both are sorted as a rule: a stable sort only merges them.
@@ -113,10 +130,12 @@ def united(ptr: Array, codes: Array, feature: Array, code: Array, n_codes: int) 
 
 
 def _behind(codes: Array, gold: Array, offsets: Array, n_labels: int) -> Array:
-    """The code of the token before, followed by the label of each token; -1 where there is no token before, or either
-    is not known."""
+    """The code of the token before, followed by the label of each token; -1 where there is no token
+    before, or either is not known."""
     following = np.full(len(gold), -1, np.int32)
-    following[1:] = np.where((codes[:-1] < 0) | (gold[1:] < 0), -1, codes[:-1] * n_labels + gold[1:])
+    following[1:] = np.where(
+        (codes[:-1] < 0) | (gold[1:] < 0), -1, codes[:-1] * n_labels + gold[1:]
+    )
     following[offsets[:-1][offsets[:-1] < len(gold)]] = -1
     return following
 
@@ -142,23 +161,33 @@ def make_parameters(
     sets: Array = NO_SETS,
     likely: int = -1,
 ) -> Parameters:
-    """Decide which cells exist: those seen in training (`observed`) or every one (`all`), and all those `before`.
+    """Decide which cells exist: those seen in training (`observed`) or every one (`all`), and all
+    those `before`.
 
-    Where a token has a set of labels (structures.supervision), its features are seen with all of them, if these are
-    few; with the label `likely`, or none, where the label is as good as unknown."""
+    Where a token has a set of labels (structures.supervision), its features are seen with all of
+    them, if these are few; with the label `likely`, or none, where the label is as good as
+    unknown."""
     L, S = space.n_labels, space.n_states
     labels = variants(gold, sets, L, FEW, likely)
-    states = [np.arange(a, b, dtype=np.int32) for a, b in zip(space.first[:-1], space.first[1:], strict=True)]
+    states = [
+        np.arange(a, b, dtype=np.int32)
+        for a, b in zip(space.first[:-1], space.first[1:], strict=True)
+    ]
     made = {}
     for name, incidence in incidences.items():
         codes, n_codes, states_of = labels, L, states
         for _ in range(REACH[name]):  # one more label before
-            codes, n_codes = [_behind(c, label, offsets, L) for c in codes for label in labels], n_codes * L
-            states_of = [(r[:, None] * S + s[None, :]).reshape(-1) for r in states_of for s in states]
+            codes, n_codes = (
+                [_behind(c, label, offsets, L) for c in codes for label in labels],
+                n_codes * L,
+            )
+            states_of = [
+                (r[:, None] * S + s[None, :]).reshape(-1) for r in states_of for s in states
+            ]
         if cells == "all" and n_features * n_codes > MAX_CELLS:
             raise OptionError(
-                f"cells='all': {n_features:,} features on {n_codes:,} (pairs or triples of) labels make more than "
-                f"{MAX_CELLS:,} weights; use cells='observed' or a larger min_count"
+                f"cells='all': {n_features:,} features on {n_codes:,} (pairs or triples of) labels "
+                f"make more than {MAX_CELLS:,} weights; use cells='observed' or a larger min_count"
             )
         if cells == "all":
             present = np.zeros(n_features, np.bool_)  # a feature of another kind has no cells here
@@ -179,14 +208,15 @@ def make_parameters(
         total = int(np.bincount(column, minlength=n_codes) @ sizes)
         if total > MAX_CELLS:
             raise OptionError(
-                f"{total:,} weights for {name} features, more than {MAX_CELLS:,}; use a larger min_count, fewer latent "
-                f"states, cells='observed', or fewer template lines of that kind"
+                f"{total:,} weights for {name} features, more than {MAX_CELLS:,}; use a larger "
+                "min_count, fewer latent states, cells='observed', or fewer template lines of that "
+                "kind"
             )
         made[name] = _expand(ptr, column, states_of)
     return Parameters(made, S, space.graph.order)
 
 
-# -- what a tagger has learnt -----------------------------------------------------------------------------------------
+# -- what a tagger has learnt ----------------------------------------------------------------------
 
 
 class Pruning(NamedTuple):
@@ -209,40 +239,46 @@ class Trained(NamedTuple):
     weights: Array  # [W] float32; float64 from another program's model
     scheme: str | None = None  # of the labels, where they follow one
     segments: SegmentSpace | None = None  # of a segment model
-    pruning: Pruning | None = None  # of a model with many labels: what chooses the candidates of a token
+    # of a model with many labels: what chooses the candidates of a token
+    pruning: Pruning | None = None
     reads: Any = None  # of a model of lattices: what the sentences are
 
     @property
     def total_weights(self) -> Array:
-        """The weights together with those of the zero-order model, where it is part of the model [W] float64."""
+        """The weights together with those of the zero-order model, where it is part of the model
+        [W] float64."""
         total: Array = self.weights.astype(np.float64)
         if self.pruning is not None:
             total[self.parameters.slices["state"]] += self.pruning.prior * self.pruning.weights
         return total
 
 
-# -- weights on the arcs of lattices ----------------------------------------------------------------------------------
+# -- weights on the arcs of lattices ---------------------------------------------------------------
 
 
 def cells_of_arcs(incidence: Incidence, n_features: int, label: Array, n_labels: int) -> Cells:
-    """The pairs of a feature and a label that arcs have; `label` [A] is -1 for arcs that do not count."""
+    """The pairs of a feature and a label that arcs have; `label` [A] is -1 for arcs that do not
+    count."""
     codes = np.unique(_codes(incidence, label, n_labels))
     codes = codes[codes >= 0]
     return Cells(
-        offsets_from(np.bincount(codes // n_labels, minlength=n_features)), (codes % n_labels).astype(np.int32)
+        offsets_from(np.bincount(codes // n_labels, minlength=n_features)),
+        (codes % n_labels).astype(np.int32),
     )
 
 
 def weights_of_arcs(incidence: Incidence, label: Array, cells: Cells, n_labels: int) -> Incidence:
-    """The arcs with numbers of weights in place of features; without features that have no weight for the label of
-    their arc [A], which is n_labels where the model does not know it."""
+    """The arcs with numbers of weights in place of features; without features that have no weight
+    for the label of their arc [A], which is n_labels where the model does not know it."""
     feature = np.repeat(np.arange(len(cells.ptr) - 1, dtype=np.int64), np.diff(cells.ptr))
     known = feature * n_labels + cells.column
     codes = _codes(incidence, np.where(label < n_labels, label, -1), n_labels)
     place = np.searchsorted(known, codes)
     kept = codes == np.append(known, -2)[place]
     value = incidence.token_value[kept] if len(incidence.token_value) else NO_VALUES
-    return on_tokens(np.concatenate([[0], np.cumsum(kept)])[incidence.token_ptr], place[kept], value)
+    return on_tokens(
+        np.concatenate([[0], np.cumsum(kept)])[incidence.token_ptr], place[kept], value
+    )
 
 
 def arc_scores(weights_of: Incidence, weights: Array) -> Array:
@@ -256,6 +292,7 @@ def arc_scores(weights_of: Incidence, weights: Array) -> Array:
 
 
 def _codes(incidence: Incidence, label: Array, n_labels: int) -> Array:
-    """The code of feature and label for each feature of each arc; negative where the arc does not count."""
+    """The code of feature and label for each feature of each arc; negative where the arc does not
+    count."""
     of_arc = np.repeat(label.astype(np.int64), np.diff(incidence.token_ptr))
     return np.where(of_arc < 0, -1, incidence.token_feature * n_labels + of_arc)

@@ -1,13 +1,14 @@
 """States, pairs and triples of states laid out by their labels, as the perceptrons read them.
 
-A *gram* is a label, a pair or a triple of labels; its *tile* are its states, pairs or triples of states.  The weights
-of a feature and a gram lie side by side in the weight vector, and so does the tile in a row of scores: a feature is
-scored by adding whole tiles, and a gold labelling needs only the tiles of its grams. With two states each for x and y,
-a row of order 1 is
+A *gram* is a label, a pair or a triple of labels; its *tile* are its states, pairs or triples of
+states.  The weights of a feature and a gram lie side by side in the weight vector, and so does the
+tile in a row of scores: a feature is scored by adding whole tiles, and a gold labelling needs only
+the tiles of its grams. With two states each for x and y, a row of order 1 is
 
     x: 0 1    y: 2 3    x x: 00 01 10 11    x y: 02 03 12 13    y x: 20 21 30 31    y y: 22 23 32 33
 
-Where every label has one state, tiles are single numbers, and one step of the best path takes them all at once.
+Where every label has one state, tiles are single numbers, and one step of the best path takes them
+all at once.
 """
 
 from typing import Any, NamedTuple
@@ -24,18 +25,20 @@ from labelwright.structures.states import StateSpace
 
 Array = NDArray[Any]
 PAD = 4  # the parts of a row are multiples of this
-MOST = 2**31 - 1  # places of weights and grams are four bytes each, to save space in the processor's caches
+# places of weights and grams are four bytes each, to save space in the processor's caches
+MOST = 2**31 - 1
 NO_CELLS = np.empty(0, np.bool_)
 DENSE = 8  # a feature with weights for a share of 1 / DENSE of all grams gets a number for each
 PLAIN = {"transitions": 1, "triples": 2}
 
 
 class Tiles(NamedTuple):
-    """The layout of a row.  Of order 1 states are nodes and pairs are arcs; of order 2 pairs and triples.
+    """The layout of a row.  Of order 1 states are nodes and pairs are arcs; of order 2 pairs and
+    triples.
 
-    Arc (r, m, u) of a step leads from node source + r * M + m to node target + m * U + u, and its score stands at
-    + (r * M + m) * U + u.  Of order 1, R and U are the states of the first and the second label, and M is 1; of order 2
-    they are those of three labels."""
+    Arc (r, m, u) of a step leads from node source + r * M + m to node target + m * U + u, and its
+    score stands at + (r * M + m) * U + u.  Of order 1, R and U are the states of the first and the
+    second label, and M is 1; of order 2 they are those of three labels."""
 
     order: int
     merged: bool  # every label has one state
@@ -61,10 +64,17 @@ class Tiles(NamedTuple):
 
 
 class TileLayout:
-    """The tiles of a model, the features of its training data, and the layout of its weights during training: in the
-    order in which features first appear, so that those of a token lie together; features of many grams are dense."""
+    """The tiles of a model, the features of its training data, and the layout of its weights during
+    training: in the order in which features first appear, so that those of a token lie together;
+    features of many grams are dense."""
 
-    def __init__(self, incidences: dict[str, Incidence], n_tokens: int, space: StateSpace, parameters: Parameters):
+    def __init__(
+        self,
+        incidences: dict[str, Incidence],
+        n_tokens: int,
+        space: StateSpace,
+        parameters: Parameters,
+    ):
         self.parts = parameters.slices
         L, S, order = space.n_labels, space.n_states, space.graph.order
         merged = not space.latent
@@ -75,9 +85,14 @@ class TileLayout:
         for n, (place, _) in enumerate(grams):
             place[place >= 0] += row_begin[n]
         place, size = (np.concatenate([pair[i] for pair in grams]) for i in (0, 1))
-        self.features, at = self._features(incidences, n_tokens, space, parameters, widths, gram_begin, place)
+        self.features, at = self._features(
+            incidences, n_tokens, space, parameters, widths, gram_begin, place
+        )
         # Plain transitions after all features: pairs, then triples.
-        self.plain_begin, self.length = at, at + sum(self._size(name) for name in PLAIN if name in self.parts)
+        self.plain_begin, self.length = (
+            at,
+            at + sum(self._size(name) for name in PLAIN if name in self.parts),
+        )
         plain_cell = np.full(int(row_begin[-1]), -1)
         for name, n in PLAIN.items():
             if name in self.parts:
@@ -90,12 +105,18 @@ class TileLayout:
         used = np.flatnonzero(plain_cell >= 0)
         row_of_plain[plain_cell[used] - self.plain_begin] = used
         fence = np.zeros(len(plain_cell), np.float32)
-        fence[row_begin[1] : row_begin[1] + len(tuples[1])] = _fence(space.arc.reshape(-1)[tuples[1]])
+        fence[row_begin[1] : row_begin[1] + len(tuples[1])] = _fence(
+            space.arc.reshape(-1)[tuples[1]]
+        )
         state = np.arange(S) if order == 1 else tuples[1] % S
         before = state if order == 1 else tuples[1] // S
         steps = _steps(space, grams, row_begin)
         same = order == 2 and bool((steps[:, 5] == steps[0, 5]).all())
-        middle = before * 0 if order == 1 else before - (0 if merged else space.first[space.label_of[before]])
+        middle = (
+            before * 0
+            if order == 1
+            else before - (0 if merged else space.first[space.label_of[before]])
+        )
         self.tiles = Tiles(
             order=order,
             merged=merged,
@@ -132,9 +153,13 @@ class TileLayout:
         gram_begin: Array,
         place: Array,
     ) -> tuple[kernels.Features, int]:
-        """The features of all tokens, where the weights of each begin, and where the last of these end."""
+        """The features of all tokens, where the weights of each begin, and where the last of these
+        end."""
         incidences = {name: incidences[name] for name in parameters.cells}
-        lengths = {name: int(np.diff(x.key_ptr)[x.keys].sum() + len(x.token_feature)) for name, x in incidences.items()}
+        lengths = {
+            name: int(np.diff(x.key_ptr)[x.keys].sum() + len(x.token_feature))
+            for name, x in incidences.items()
+        }
         ptr = np.zeros((3, n_tokens + 1), np.int64)
         feature = np.empty(sum(lengths.values()), np.int32)
         valued = any(len(x.token_value) for x in incidences.values())
@@ -146,7 +171,9 @@ class TileLayout:
         for n, name in enumerate(REACH):
             if name not in incidences:
                 continue
-            x = incidences[name]._replace(token_value=incidences[name].token_value.astype(np.float32))
+            x = incidences[name]._replace(
+                token_value=incidences[name].token_value.astype(np.float32)
+            )
             end = kernels.flatten(x, begin, ptr[n], feature, value)
             cell_ptr, column = parameters.cells[name]
             gram, opens = _grams_of_cells(column, n, cell_ptr, space)
@@ -165,7 +192,9 @@ class TileLayout:
             first = n_entries + np.cumsum(n_grams) - n_grams
             cells = at + np.cumsum(sizes) - sizes
             if n_entries + len(gram) > MOST or at + int(sizes.sum()) > MOST:
-                raise OptionError(f"more than {MOST:,} weights; use a larger min_count or fewer latent states")
+                raise OptionError(
+                    f"more than {MOST:,} weights; use a larger min_count or fewer latent states"
+                )
             sorted_gram = np.empty(int(n_grams.sum()), np.int32)
             entry = gram[opens]
             where = (first - n_entries)[number - n_features]
@@ -174,14 +203,22 @@ class TileLayout:
             only = np.flatnonzero(n_grams == 1)
             first[only] = sorted_gram[first[only] - n_entries]
             begins = np.where(dense, -1 - cells, cells)
-            weights_of.append(np.stack([first, n_grams, begins, first * 0], axis=1).astype(np.int32))
+            weights_of.append(
+                np.stack([first, n_grams, begins, first * 0], axis=1).astype(np.int32)
+            )
             within = place - (place[gram_begin[n]] if len(place) > gram_begin[n] else 0)
             self.copies[name] = cell_ptr, gram, begins[number - n_features], within
             n_features += len(number)
             n_entries += len(sorted_gram)
             at += int(sizes.sum())
         features = kernels.Features(
-            ptr, feature, value, np.concatenate(weights_of), np.concatenate(grams), dense_of, NO_CELLS
+            ptr,
+            feature,
+            value,
+            np.concatenate(weights_of),
+            np.concatenate(grams),
+            dense_of,
+            NO_CELLS,
         )
         for row in ptr:
             kernels.sort_by_size(row, feature, value, features.weights_of)
@@ -217,8 +254,9 @@ def _fence(permitted: Array) -> Array:
 
 
 def _rows_of_grams(space: StateSpace) -> tuple[list[Array], list[tuple[Array, Array]]]:
-    """For states, pairs and triples: which state, pair r * S + s or triple (r * S + s) * S + u each number of a row is,
-    and place and size of the tile of each gram; grams that are forbidden have no place (-1)."""
+    """For states, pairs and triples: which state, pair r * S + s or triple (r * S + s) * S + u each
+    number of a row is, and place and size of the tile of each gram; grams that are forbidden have
+    no place (-1)."""
     L, S, order = space.n_labels, space.n_states, space.graph.order
     first = space.first.astype(np.int64)
     if not space.latent:  # tiles of one number each, forbidden or not
@@ -226,7 +264,11 @@ def _rows_of_grams(space: StateSpace) -> tuple[list[Array], list[tuple[Array, Ar
         return rows, [(m.copy(), np.ones_like(m)) for m in rows]
     permitted = space.arc[np.ix_(first[:-1], first[:-1])]
     two = np.argwhere(permitted).tolist()
-    three = [(a, b, c) for a, b in two for c in np.flatnonzero(permitted[b]).tolist()] if order == 2 else []
+    three = (
+        [(a, b, c) for a, b in two for c in np.flatnonzero(permitted[b]).tolist()]
+        if order == 2
+        else []
+    )
     rows, grams = [], []
     every: list[list[Any]] = [[(y,) for y in range(L)], two, three]
     for n, labels in enumerate(every):
@@ -257,12 +299,17 @@ def _steps(space: StateSpace, grams: list[tuple[Array, Array]], row_begin: Array
         return np.array([[0, 0, row_begin[order], S, 1 if order == 1 else S, S]])
     size, node, arc = grams[0][1], grams[order - 1][0] - row_begin[order - 1], grams[order][0]
     codes = np.flatnonzero(arc >= 0)
-    ends = size[codes // L ** np.arange(order + 1)[:, None] % L]  # [order + 1, K]  the last label first
+    # [order + 1, K]  the last label first
+    ends = size[codes // L ** np.arange(order + 1)[:, None] % L]
     middle = ends[1] if order == 2 else np.ones_like(codes)
-    return np.stack([node[codes // L], node[codes % L**order], arc[codes], ends[order], middle, ends[0]], axis=1)
+    return np.stack(
+        [node[codes // L], node[codes % L**order], arc[codes], ends[order], middle, ends[0]], axis=1
+    )
 
 
-def _grams_of_cells(column: Array, reach: int, ptr: Array, space: StateSpace) -> tuple[Array, Array]:
+def _grams_of_cells(
+    column: Array, reach: int, ptr: Array, space: StateSpace
+) -> tuple[Array, Array]:
     """The gram of every cell, and where a tile begins."""
     gram, rest, factor = np.zeros(len(column), np.int32), column, 1
     for _ in range(reach + 1):

@@ -1,4 +1,5 @@
-"""What training will take, before it begins: a few passes over a small sample, scaled to all sentences."""
+"""What training will take, before it begins: a few passes over a small sample, scaled to all
+sentences."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -35,7 +36,8 @@ def may_take_minutes(n_tokens: int, n_labels: int, latent: int = 1, order: int =
 
 
 def estimate(model: Any, X: Any, y: Any = None) -> Estimate:
-    """Train an untrained copy of a model on a few sentences, and scale the time of its last pass to all of them.
+    """Train an untrained copy of a model on a few sentences, and scale the time of its last pass to
+    all of them.
 
     The sample has every label, so that states and arcs are those of the whole data."""
     data = looked_at(X, y, least=1, asker="an estimate")

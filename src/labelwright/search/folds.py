@@ -1,4 +1,5 @@
-"""Cross-validation, and learning curves: the score of a model by the number of sentences that it is trained on."""
+"""Cross-validation, and learning curves: the score of a model by the number of sentences that it is
+trained on."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -34,7 +35,11 @@ class CrossValidation(NamedTuple):
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as plain lists and numbers."""
-        return {"scores": [fold.score for fold in self.folds], "mean": self.mean, "deviation": self.deviation}
+        return {
+            "scores": [fold.score for fold in self.folds],
+            "mean": self.mean,
+            "deviation": self.deviation,
+        }
 
 
 Progress = Callable[[Tested], None] | None
@@ -49,9 +54,11 @@ def cross_validate(
     progress: Progress = None,
     sample_weight: Any = None,
 ) -> CrossValidation:
-    """Train on all parts of the data but one and test on that one, for each of `folds` parts; the model stays as it is.
+    """Train on all parts of the data but one and test on that one, for each of `folds` parts; the
+    model stays as it is.
 
-    A dictionary that looks as if it was made from the data is used without the phrases that only the tested part has.
+    A dictionary that looks as if it was made from the data is used without the phrases that only
+    the tested part has.
 
     model : a tagger, trained or not
     X, y : sentences and their labels, or a Corpus
@@ -66,7 +73,9 @@ def cross_validate(
     1.0
     """
     check_whole("folds", folds, 2)
-    data = looked_at(X, y, least=folds, asker=f"{folds}-fold cross-validation", sample_weight=sample_weight)
+    data = looked_at(
+        X, y, least=folds, asker=f"{folds}-fold cross-validation", sample_weight=sample_weight
+    )
     tested, left_out = [], LeftOut(data)
     for train, test in parts(data.n, folds, random_state):
         part = Fold(data.train(train), data.take(test), len(train), len(test), test)
@@ -78,7 +87,8 @@ def cross_validate(
 
 
 def parts(n: int, folds: int, random_state: int | None) -> Iterator[tuple[Array, Array]]:
-    """The numbers of the items to train on and to test on, for each fold: every one of n is tested on once."""
+    """The numbers of the items to train on and to test on, for each fold: every one of n is tested
+    on once."""
     order = np.random.default_rng(random_state or 0).permutation(n)
     for k in range(folds):
         yield np.sort(np.delete(order, slice(k, None, folds))), np.sort(order[k::folds])
@@ -93,8 +103,8 @@ def learning_curve(
     progress: Progress = None,
     sample_weight: Any = None,
 ) -> list[Tested]:
-    """The score on development data (or on a held-out fifth) after training on an eighth, a quarter, half and all of
-    the sentences, each sample inside the next.
+    """The score on development data (or on a held-out fifth) after training on an eighth, a
+    quarter, half and all of the sentences, each sample inside the next.
 
     model : a tagger, trained or not
     X, y : sentences and their labels, or a Corpus
@@ -107,7 +117,11 @@ def learning_curve(
     order = np.random.default_rng(random_state or 0).permutation(data.n)
     rows = np.sort(order[::HELD_OUT]) if dev is None else None
     left_out = LeftOut(data)
-    test, n_test = (data.take(rows), len(rows)) if rows is not None else ((known := held_out(dev)).all, known.n)
+    test, n_test = (
+        (data.take(rows), len(rows))
+        if rows is not None
+        else ((known := held_out(dev)).all, known.n)
+    )
     train = order if dev is not None else np.delete(order, slice(0, None, HELD_OUT))
     curve = []
     for size in dict.fromkeys(max(1, round(share * len(train))) for share in SHARES):

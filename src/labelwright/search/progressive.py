@@ -1,4 +1,5 @@
-"""Wrapped progressive sampling (Van den Bosch 2004): many settings on small samples, the best ones on larger."""
+"""Wrapped progressive sampling (Van den Bosch 2004): many settings on small samples, the best ones
+on larger."""
 
 import copy
 import reprlib
@@ -57,25 +58,30 @@ class Measured(NamedTuple):
     seconds: float
 
 
-def _measured_on_worker(setting: Setting, shared: "tuple[ProgressiveSearch, list[Fold], LeftOut]") -> Measured:
+def _measured_on_worker(
+    setting: Setting, shared: "tuple[ProgressiveSearch, list[Fold], LeftOut]"
+) -> Measured:
     search, parts, left_out = shared
     return search._measured(parts, setting, left_out, [])
 
 
 class ProgressiveSearch(Estimator):
-    """Search for the best of many settings: all are tried on a small sample of the training data, the better ones on a
-    larger one, and so on, until one is left or all data have been used (Van den Bosch 2004).
+    """Search for the best of many settings: all are tried on a small sample of the training data,
+    the better ones on a larger one, and so on, until one is left or all data have been used (Van
+    den Bosch 2004).
 
-    After each step the scores are cut into ten equal bins between the lowest and the highest.  The settings in the
-    highest bin stay, and so do those in the next lower one as long as it holds at least as many settings as the one
-    above it; `gaps` says how empty bins are treated.  The samples are nested, and test data of one step are
-    never training data of another.  In the end the highest score of the last step wins; of several, the
-    estimator's current setting if it is among them, else the first.
+    After each step the scores are cut into ten equal bins between the lowest and the highest.  The
+    settings in the highest bin stay, and so do those in the next lower one as long as it holds at
+    least as many settings as the one above it; `gaps` says how empty bins are treated.  The samples
+    are nested, and test data of one step are never training data of another.  In the end the
+    highest score of the last step wins; of several, the estimator's current setting if it is among
+    them, else the first.
 
     >>> from labelwright import Perceptron
     >>> X = [["the", "dog", "barks"], ["a", "bird", "sings"]] * 5
     >>> y = [["D", "N", "V"]] * 10
-    >>> search = ProgressiveSearch(Perceptron(n_jobs=1), {"max_iter": [1, 2], "averaging": ["avg", "none"]}).fit(X, y)
+    >>> settings = {"max_iter": [1, 2], "averaging": ["avg", "none"]}
+    >>> search = ProgressiveSearch(Perceptron(n_jobs=1), settings).fit(X, y)
     >>> search.best_params_, search.best_score_, search.predict([["the", "bird", "barks"]])
     ({'max_iter': 1, 'averaging': 'avg'}, 1.0, [['D', 'N', 'V']])
     """
@@ -106,25 +112,33 @@ class ProgressiveSearch(Estimator):
     _declared = declared(
         estimator=(Any, REQUIRED, "Any model with fit, predict, get_params and set_params."),
         settings=(Any, REQUIRED,
-            "{parameter: list of values}, all combinations of them; or a list of such; any other value than a list, "
-            "range or array is a single value.  part__parameter is a parameter of a model within the model "
-            "(classifier__k, or in a Cascade pos__l2)."),
+            "{parameter: list of values}, all combinations of them; or a list of such; any other "
+            "value than a list, range or array is a single value.  part__parameter is a parameter "
+            "of a model within the model (classifier__k, or in a Cascade pos__l2)."),
         first=(int, 500, "Sentences (of arrays: instances) of the first sample.", AtLeast(PARTS)),
-        steps=(int, 8, "Number of samples; they grow by the same factor, up to all data.", AtLeast(1)),
+        steps=(int, 8, (
+            "Number of samples; they grow by the same factor, up to all "
+            "data."
+        ), AtLeast(1)),
         folds=(int | Sequence[int], 1,
-            "A sample is cut in five parts; so many of them, 1 to 5, are tested on in turn and their predictions "
-            "scored together (parts tested on before are then trained on): a number, or one for each step, (5, 3, 1), "
-            "whose last holds for the rest."),
+            "A sample is cut in five parts; so many of them, 1 to 5, are tested on in turn and "
+            "their predictions scored together (parts tested on before are then trained on): a "
+            "number, or one for each step, (5, 3, 1), whose last holds for the rest."),
         gaps=(str, "pass",
-            "pass (over bins without settings, as the author's program does) or stop (at them: fewer settings stay, "
-            "and the search may end with the only one in the highest bin of an early step).", OneOf("pass", "stop")),
+            "pass (over bins without settings, as the author's program does) or stop (at them: "
+            "fewer settings stay, and the search may end with the only one in the highest bin of "
+            "an early step).", OneOf("pass", "stop")),
         scoring=(str | Callable[..., float] | None, None,
-            "f1 (of chunks), accuracy (of tokens), sentence (all labels right: word accuracy of letters), or "
-            "callable(model, X, y) as scikit-learn has them; None: f1 where the labels are chunks, else accuracy."),
+            "f1 (of chunks), accuracy (of tokens), sentence (all labels right: word accuracy of "
+            "letters), or callable(model, X, y) as scikit-learn has them; None: f1 where the "
+            "labels are chunks, else accuracy."),
         refit=(bool, True, "Train the best setting on all data in the end."),
         random_state=(int | None, 0, "Seed of the samples.", AtLeast(0)),
         n_jobs=(int | None, None,
-            "Threads of the models, where they have this parameter; settings are tried one after the other.",
+            (
+            "Threads of the models, where they have this parameter; settings are tried one after "
+            "the other."
+            ),
             Threads()),
         verbose=(int, 0, "Show progress on a terminal."),
     )  # fmt: skip
@@ -140,16 +154,20 @@ class ProgressiveSearch(Estimator):
         sample_weight: Any = None,
         client: Any = None,
     ) -> Self:
-        """Search on sentences X and their labels y, on a Corpus with a label column, or on rows X [N, D] and classes y.
+        """Search on sentences X and their labels y, on a Corpus with a label column, or on rows X
+        [N, D] and classes y.
 
-        A setting that the model refuses is recorded with the reason and dropped.  The first Ctrl-C ends the search; the
-        best setting so far is then trained on all data.
+        A setting that the model refuses is recorded with the reason and dropped.  The first Ctrl-C
+        ends the search; the best setting so far is then trained on all data.
 
-        X, y, sample_weight : the data, as above, and their weights in training, as the model's `fit` takes them
-        dev : (X, y) or a Corpus; all settings are scored on it, and whole samples are trained on; models that can take
-            development data stop early by it
-        progress : called with every setting that was tried, and with the number of settings in this step
-        checkpoint : a path; trials are kept there, and the same search resumes from it after an interruption
+        X, y, sample_weight : the data, as above, and their weights in training, as the model's
+            `fit` takes them
+        dev : (X, y) or a Corpus; all settings are scored on it, and whole samples are trained on;
+            models that can take development data stop early by it
+        progress : called with every setting that was tried, and with the number of settings in this
+            step
+        checkpoint : a path; trials are kept there, and the same search resumes from it after an
+            interruption
         client : a Dask client, on whose workers the settings of a step are tried side by side
         """
         self._check()
@@ -159,12 +177,24 @@ class ProgressiveSearch(Estimator):
         for learned in ("best_estimator_", "best_params_", "best_score_", "stopped_"):
             self.__dict__.pop(learned, None)
         self.scoring_ = self._scoring(data)
-        self.n_settings_, self.sizes_, self.table_ = len(pool), sizes(self.first, data.n, self.steps), []
-        self._trials = TrialFile(checkpoint, "" if checkpoint is None else self._fingerprint(data, pool))
-        bar = SearchBar(len(self.sizes_), self.scoring_) if progress is None and self.verbose else None
+        self.n_settings_, self.sizes_, self.table_ = (
+            len(pool),
+            sizes(self.first, data.n, self.steps),
+            [],
+        )
+        self._trials = TrialFile(
+            checkpoint, "" if checkpoint is None else self._fingerprint(data, pool)
+        )
+        bar = (
+            SearchBar(len(self.sizes_), self.scoring_)
+            if progress is None and self.verbose
+            else None
+        )
         try:
             with Monitor(1, 0.0) as monitor:  # for Ctrl-C
-                self._search(pool, data, progress or (bar.show if bar is not None else None), monitor, client)
+                self._search(
+                    pool, data, progress or (bar.show if bar is not None else None), monitor, client
+                )
         finally:
             if bar is not None:
                 bar.close()
@@ -182,23 +212,43 @@ class ProgressiveSearch(Estimator):
         """A hash of all that decides the trials."""
         how = [self.first, self.steps, self.folds, self.gaps, self.scoring, self.random_state, pool]
         held_out = None if self._dev is None else [self._dev.X, self._dev.y]
-        model = {k: v for k, v in self.estimator.get_params().items() if k.rpartition("__")[2] not in IDLE}
-        files = contents([*model.values(), *(value for setting in pool for value in setting.values())])
-        return fingerprint(repr(how), repr(model), repr(files), data.X, data.y, held_out, *filter(None, [data.weights]))
+        model = {
+            k: v
+            for k, v in self.estimator.get_params().items()
+            if k.rpartition("__")[2] not in IDLE
+        }
+        files = contents(
+            [*model.values(), *(value for setting in pool for value in setting.values())]
+        )
+        return fingerprint(
+            repr(how),
+            repr(model),
+            repr(files),
+            data.X,
+            data.y,
+            held_out,
+            *filter(None, [data.weights]),
+        )
 
-    # -- steps of fit -----------------------------------------------------------------------------------------
+    # -- steps of fit ------------------------------------------------------------------------------
 
     def _check(self) -> None:
         self._check_parameters()
         folds = [self.folds] if isinstance(self.folds, int | np.integer) else self.folds
         if not isinstance(folds, Sequence) or not len(folds):
-            raise OptionError(f"folds: expected a number from 1 to {PARTS}, or several, got {self.folds!r}")
+            raise OptionError(
+                f"folds: expected a number from 1 to {PARTS}, or several, got {self.folds!r}"
+            )
         for number in folds:
             check_whole("folds", number, 1, PARTS)
         scorer_of(self.scoring)
-        able = all(hasattr(self.estimator, name) for name in ("fit", "predict", "get_params", "set_params"))
+        able = all(
+            hasattr(self.estimator, name) for name in ("fit", "predict", "get_params", "set_params")
+        )
         if not able or isinstance(self.estimator, type):
-            raise OptionError(f"estimator: expected a model with fit and predict, got {self.estimator!r:.60}")
+            raise OptionError(
+                f"estimator: expected a model with fit and predict, got {self.estimator!r:.60}"
+            )
 
     def _settings(self) -> Iterator[Setting]:
         """All settings in order, each once, after a check that the model has these parameters."""
@@ -228,7 +278,9 @@ class ProgressiveSearch(Estimator):
             return self.scoring
         if not data.sequences:
             if self.scoring in ("f1", "sentence"):
-                raise OptionError(f"scoring: {self.scoring!r} is for sentences; use 'accuracy' or a callable")
+                raise OptionError(
+                    f"scoring: {self.scoring!r} is for sentences; use 'accuracy' or a callable"
+                )
             return "accuracy"
         if isinstance(data.y, Mapping):
             return self.scoring or "f1"
@@ -239,10 +291,14 @@ class ProgressiveSearch(Estimator):
         else:  # a cascade has the columns
             return self.scoring or "f1"
         if self.scoring == "f1" and detect_scheme(labels) is None:
-            raise OptionError("scoring: 'f1' needs chunk labels such as B-NP; use 'accuracy' or 'sentence'")
+            raise OptionError(
+                "scoring: 'f1' needs chunk labels such as B-NP; use 'accuracy' or 'sentence'"
+            )
         return self.scoring or ("accuracy" if detect_scheme(labels) is None else "f1")
 
-    def _search(self, pool: list[Setting], data: SearchData, progress: Any, monitor: Monitor, client: Any) -> None:
+    def _search(
+        self, pool: list[Setting], data: SearchData, progress: Any, monitor: Monitor, client: Any
+    ) -> None:
         """Fill the table step by step, and record why the search ended."""
         order = np.random.default_rng(self.random_state or 0).permutation(data.n)  # [N]
         left_out = LeftOut(data)
@@ -250,7 +306,10 @@ class ProgressiveSearch(Estimator):
         for step, size in enumerate(self.sizes_, 1):
             parts = parts_of(data, order[:size], int(folds[min(step, len(folds)) - 1]), self._dev)
             errors = dict[int, ValueError]()
-            position, begun = {id(setting): number for number, setting in enumerate(pool)}, len(self.table_)
+            position, begun = (
+                {id(setting): number for number, setting in enumerate(pool)},
+                len(self.table_),
+            )
             pool = self._in_turn(pool)
             measure = self._measuring(client, step, pool, parts, left_out)
             for setting in pool:
@@ -264,7 +323,9 @@ class ProgressiveSearch(Estimator):
                     progress(row, len(pool))
                 if monitor.interrupted:
                     break
-            tried = self.table_[begun:] = sorted(self.table_[begun:], key=lambda row: position[id(row["setting"])])
+            tried = self.table_[begun:] = sorted(
+                self.table_[begun:], key=lambda row: position[id(row["setting"])]
+            )
             if errors and len(errors) == len(tried):
                 raise errors[id(tried[0]["setting"])]
             if monitor.interrupted and len(tried) < len(pool):
@@ -287,8 +348,9 @@ class ProgressiveSearch(Estimator):
         return _key({name: value for name, value in setting.items() if name not in answers})
 
     def _in_turn(self, pool: list[Setting]) -> list[Setting]:
-        """The settings in the order in which they are tried: those that share a model together, the last of them first
-        (as a rule the one with the largest k, whose neighbours include those of the others)."""
+        """The settings in the order in which they are tried: those that share a model together, the
+        last of them first (as a rule the one with the largest k, whose neighbours include those of
+        the others)."""
         alike: dict[Any, list[Setting]] = {}
         for setting in pool:
             alike.setdefault(self._trained_by(setting), []).append(setting)
@@ -314,15 +376,20 @@ class ProgressiveSearch(Estimator):
         alone._trials, alone.table_, alone.n_jobs = TrialFile(None, ""), [], self.n_jobs or 1
         new = [setting for setting in pool if self._trials.known(step, setting) is None]
         measured = zip(
-            new, Cluster(client).each(_measured_on_worker, new, Shared((alone, parts, left_out))), strict=True
+            new,
+            Cluster(client).each(_measured_on_worker, new, Shared((alone, parts, left_out))),
+            strict=True,
         )
         return lambda setting: next(result for each, result in measured if each is setting)
 
-    def _measured(self, parts: list[Fold], setting: Setting, left_out: LeftOut, models: list[Any]) -> "Measured":
-        """The score of a setting; what fails has an error, and training that was interrupted has none either.
+    def _measured(
+        self, parts: list[Fold], setting: Setting, left_out: LeftOut, models: list[Any]
+    ) -> "Measured":
+        """The score of a setting; what fails has an error, and training that was interrupted has
+        none either.
 
-        models : trained on the first parts, for a setting that training does not tell from this one; those of the other
-            parts are added
+        models : trained on the first parts, for a setting that training does not tell from this
+            one; those of the other parts are added
         """
         begun = time.monotonic()
         try:
@@ -330,7 +397,9 @@ class ProgressiveSearch(Estimator):
                 fresh = self._model(setting, part=True)
                 fresh._check_parameters()
                 for model in models:
-                    model.set_params(**{name: getattr(fresh, name) for name in fresh._answer_settings})
+                    model.set_params(
+                        **{name: getattr(fresh, name) for name in fresh._answer_settings}
+                    )
             for part in parts[len(models) :]:
                 dev = part.test if self._dev is not None else None
                 models.append(left_out.trained(self._model(setting, part=True), part, dev))
@@ -344,9 +413,15 @@ class ProgressiveSearch(Estimator):
             return Measured(None, error, time.monotonic() - begun)
 
     def _row(
-        self, step: int, parts: list[Fold], setting: Setting, measure: "Callable[[Setting], Measured]", monitor: Monitor
+        self,
+        step: int,
+        parts: list[Fold],
+        setting: Setting,
+        measure: "Callable[[Setting], Measured]",
+        monitor: Monitor,
     ) -> tuple[Trial | None, ValueError | None]:
-        """One setting in one step, and the error where it failed; no row where training was interrupted."""
+        """One setting in one step, and the error where it failed; no row where training was
+        interrupted."""
         known = self._trials.known(step, setting)
         if known is not None:
             return known, None if known["error"] is None else OptionError(known["error"])
@@ -368,7 +443,8 @@ class ProgressiveSearch(Estimator):
         return row, error
 
     def _score(self, models: list[Any], parts: list[Fold]) -> float:
-        """The score of all test parts together; callables give one for each, of which this is the mean."""
+        """The score of all test parts together; callables give one for each, of which this is the
+        mean."""
         if isinstance(self.scoring_, str):
             return score_of(models, parts, self.scoring_)
         tests = [(part.test[0], gold_of(*part.test)) for part in parts]
@@ -376,9 +452,14 @@ class ProgressiveSearch(Estimator):
         return float(np.average(scores, weights=[part.n_test for part in parts]))
 
     def _choose(self) -> None:
-        """The best setting of the last whole step (of the first, where it was interrupted: of what there is)."""
+        """The best setting of the last whole step (of the first, where it was interrupted: of what
+        there is)."""
         whole = [row["step"] for row in self.table_ if row["kept"]]
-        rows = [row for row in self.table_ if row["score"] is not None and row["step"] == max(whole, default=1)]
+        rows = [
+            row
+            for row in self.table_
+            if row["score"] is not None and row["step"] == max(whole, default=1)
+        ]
         if not rows:
             raise KeyboardInterrupt
         self.best_score_ = max(score_or_lowest(row) for row in rows)
@@ -387,21 +468,27 @@ class ProgressiveSearch(Estimator):
 
         def is_current(name: str, value: Any) -> bool:
             given = current.get(name)
-            return given is value or (isinstance(value, str | int | float | tuple) and bool(given == value))
+            return given is value or (
+                isinstance(value, str | int | float | tuple) and bool(given == value)
+            )
 
-        unchanged = [setting for setting in best if all(is_current(*item) for item in setting.items())]
+        unchanged = [
+            setting for setting in best if all(is_current(*item) for item in setting.items())
+        ]
         self.best_params_ = (unchanged or best)[0]
 
-    # -- answers ----------------------------------------------------------------------------------------------
+    # -- answers -----------------------------------------------------------------------------------
 
     @property
     def n_tried_(self) -> int:
-        """How many of the settings were tried: fewer than there are, where the search was interrupted."""
+        """How many of the settings were tried: fewer than there are, where the search was
+        interrupted."""
         return sum(row["step"] == 1 for row in self.table_)
 
     @property
     def takes_columns(self) -> bool:
-        """Whether the model learns from columns, like MemoryBased, not from features made of them."""
+        """Whether the model learns from columns, like MemoryBased, not from features made of
+        them."""
         return bool(getattr(self.estimator, "takes_columns", False))
 
     def predict(self, X: Any) -> Any:
@@ -436,11 +523,14 @@ class ProgressiveSearch(Estimator):
         if "best_estimator_" in self.__dict__:
             return self.__dict__["best_estimator_"]
         if "best_params_" in self.__dict__:
-            raise NotFittedError("this ProgressiveSearch has no trained model: use refit=True, or fit one yourself")
+            raise NotFittedError(
+                "this ProgressiveSearch has no trained model: use refit=True, or fit one yourself"
+            )
         raise NotFittedError("this ProgressiveSearch is not fitted yet: call fit")
 
     def table(self, limit: int | None = None) -> str:
-        """Settings with their scores in each step as a table to read, the best first; `limit` of them at most.
+        """Settings with their scores in each step as a table to read, the best first; `limit` of
+        them at most.
 
         limit : number of rows; None: all
         """
@@ -449,14 +539,17 @@ class ProgressiveSearch(Estimator):
         if limit is not None:
             check_whole("limit", limit, 0)
         how_many = tried(self.n_tried_, self.n_settings_)
-        lines = table_lines(self.table_, self.sizes_, self.__dict__.get("best_params_"), self.scoring_, limit)
+        lines = table_lines(
+            self.table_, self.sizes_, self.__dict__.get("best_params_"), self.scoring_, limit
+        )
         return "\n".join([*lines, f"{how_many}; {self.stopped_}"])
 
-    # -- scikit-learn's conventions ---------------------------------------------------------------------------
+    # -- scikit-learn's conventions ----------------------------------------------------------------
 
     def __repr__(self) -> str:
         first = f"{self.estimator!r}, {reprlib.repr(self.settings)}"
-        return f"{type(self).__name__}({', '.join([first, *self._changed(('estimator', 'settings'))])})"
+        arguments = ", ".join([first, *self._changed(("estimator", "settings"))])
+        return f"{type(self).__name__}({arguments})"
 
     def __sklearn_tags__(self) -> Any:
         tags = getattr(self.estimator, "__sklearn_tags__", None)
@@ -466,9 +559,9 @@ class ProgressiveSearch(Estimator):
 def survivors(scores: Array, gaps: str = "pass") -> Array:
     """Which of the scores [n] stay for the next step, as booleans [n].
 
-    Of ten equal bins between the lowest and the highest score the highest stays, and then each next lower one while it
-    has at least as many scores as the one above it; empty bins are skipped, or with gaps="stop" end the
-    selection.
+    Of ten equal bins between the lowest and the highest score the highest stays, and then each next
+    lower one while it has at least as many scores as the one above it; empty bins are skipped, or
+    with gaps="stop" end the selection.
 
     >>> survivors(np.array([0.99, 0.93, 0.92, 0.60, 0.50])).tolist()
     [True, True, True, False, False]
@@ -476,10 +569,12 @@ def survivors(scores: Array, gaps: str = "pass") -> Array:
     lowest, highest = scores.min(), scores.max()
     if lowest == highest:
         return np.ones(len(scores), bool)
-    place = np.round((scores - lowest) / (highest - lowest) * BINS, 9)  # a score on a bound belongs above it
+    # a score on a bound belongs above it
+    place = np.round((scores - lowest) / (highest - lowest) * BINS, 9)
     place = np.minimum(place.astype(np.int64), BINS - 1)  # [n]
     counts = np.bincount(place, minlength=BINS)
-    compared = (np.flatnonzero(counts) if gaps == "pass" else np.arange(BINS))[::-1]  # from the highest bin down
+    # from the highest bin down
+    compared = (np.flatnonzero(counts) if gaps == "pass" else np.arange(BINS))[::-1]
     grows = np.diff(counts[compared]) >= 0
     last = len(compared) - 1 if grows.all() else int(np.argmin(grows))
     stay: Array = place >= compared[last]
@@ -496,12 +591,18 @@ def _combinations(settings: Any) -> Iterator[Setting]:
     """The settings that a grid, or a list of them, stands for."""
     grids = [settings] if isinstance(settings, Mapping) else settings
     if isinstance(grids, str) or not isinstance(grids, Iterable):
-        raise OptionError(f"settings: expected {{parameter: [value, ...]}} or a list of such, got {settings!r:.60}")
+        raise OptionError(
+            "settings: expected {parameter: [value, ...]} or a list of such, got "
+            f"{settings!r:.60}"
+        )
     for number, grid in enumerate(grids):
         if not isinstance(grid, Mapping) or not all(isinstance(name, str) for name in grid):
-            raise OptionError(f"settings: number {number}: expected {{parameter: [value, ...]}}, got {grid!r:.60}")
+            raise OptionError(
+                f"settings: number {number}: expected {{parameter: [value, ...]}}, got {grid!r:.60}"
+            )
         values = [
-            value.tolist() if isinstance(value, np.ndarray) and value.ndim == 1 else value for value in grid.values()
+            value.tolist() if isinstance(value, np.ndarray) and value.ndim == 1 else value
+            for value in grid.values()
         ]
         choices = [value if isinstance(value, list | range) else [value] for value in values]
         yield from (dict(zip(grid, chosen, strict=True)) for chosen in product(*choices))

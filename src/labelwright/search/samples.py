@@ -1,8 +1,9 @@
 """Nested samples of data for a search, of sentences or rows, split into training and test parts.
 
-A dictionary made from all the data names the entities of the test part, and the score would be too high.  So where a
-dictionary looks as if it was made from the entities of some types (by the rule of features.sources), a phrase that
-is one of these in the test part alone is left out of it, as if it had been made from the other parts.
+A dictionary made from all the data names the entities of the test part, and the score would be too
+high.  So where a dictionary looks as if it was made from the entities of some types (by the rule of
+features.sources), a phrase that is one of these in the test part alone is left out of it, as if it
+had been made from the other parts.
 """
 
 import warnings
@@ -59,7 +60,11 @@ class SearchData(NamedTuple):
 
     def take(self, rows: Array) -> tuple[Any, Any]:
         """X and y of these sentences or rows."""
-        y = {name: _rows(of, rows) for name, of in self.y.items()} if isinstance(self.y, Mapping) else self.y
+        y = (
+            {name: _rows(of, rows) for name, of in self.y.items()}
+            if isinstance(self.y, Mapping)
+            else self.y
+        )
         return _rows(self.X, rows), y if y is None or isinstance(y, dict) else _rows(y, rows)
 
 
@@ -73,7 +78,9 @@ class Fold(NamedTuple):
     held_out: Array | None = None  # which sentences of the data are tested on; None: others
 
 
-def looked_at(X: Any, y: Any, least: int = PARTS, asker: str = "a search", sample_weight: Any = None) -> SearchData:
+def looked_at(
+    X: Any, y: Any, least: int = PARTS, asker: str = "a search", sample_weight: Any = None
+) -> SearchData:
     """The data X and y, checked: `least` sentences or rows, each with its weight."""
     if y is None:
         if not isinstance(X, Corpus):
@@ -85,8 +92,16 @@ def looked_at(X: Any, y: Any, least: int = PARTS, asker: str = "a search", sampl
         if not hasattr(X, "__len__") and not hasattr(X, "shape"):
             X = list(X)
         y = y if hasattr(y, "__len__") else list(y)
-        n = len(X.codes) if isinstance(X, Instances) else X.shape[0] if hasattr(X, "shape") else len(X)
-        sequences = isinstance(y, Mapping) or any(isinstance(labels, list | tuple | np.ndarray) for labels in y[:1])
+        n = (
+            len(X.codes)
+            if isinstance(X, Instances)
+            else X.shape[0]
+            if hasattr(X, "shape")
+            else len(X)
+        )
+        sequences = isinstance(y, Mapping) or any(
+            isinstance(labels, list | tuple | np.ndarray) for labels in y[:1]
+        )
         for name, labels in y.items() if isinstance(y, Mapping) else [("", y)]:
             if len(labels) != n:
                 what = "sentences" if sequences else "instances"
@@ -97,7 +112,9 @@ def looked_at(X: Any, y: Any, least: int = PARTS, asker: str = "a search", sampl
         raise CorpusError(f"{source}: {asker} needs at least {counted(least, what[:-1])}, got {n}")
     weights = None if sample_weight is None else listed_weights(sample_weight)
     if weights is not None and len(weights) != n:
-        raise OptionError(f"sample_weight: {len(weights)} entries, but X has {n}; give one for each")
+        raise OptionError(
+            f"sample_weight: {len(weights)} entries, but X has {n}; give one for each"
+        )
     return SearchData(X, y, n, sequences, weights)
 
 
@@ -119,12 +136,15 @@ def sizes(first: int, n: int, steps: int) -> list[int]:
     return list(np.unique(np.round(np.geomspace(first, n, steps)).astype(int)).tolist())
 
 
-def parts_of(data: SearchData, sample: Array, folds: int, dev: SearchData | None = None) -> list[Fold]:
-    """Split a sample into training and test parts; the part of a sentence or row is the same in each step.  With
-    development data all of the sample is for training."""
+def parts_of(
+    data: SearchData, sample: Array, folds: int, dev: SearchData | None = None
+) -> list[Fold]:
+    """Split a sample into training and test parts; the part of a sentence or row is the same in
+    each step.  With development data all of the sample is for training."""
     if dev is not None:
         return [Fold(data.train(np.sort(sample)), dev.all, len(sample), dev.n)]
-    part_of = PARTS - 1 - np.arange(len(sample)) % PARTS  # [n]  0 is the part that every step tests on
+    # [n]  0 is the part that every step tests on
+    part_of = PARTS - 1 - np.arange(len(sample)) % PARTS
     parts = []
     for fold in range(folds):
         train, test = np.sort(sample[part_of != fold]), np.sort(sample[part_of == fold])
@@ -137,9 +157,11 @@ def held_out(dev: Any) -> SearchData:
     return looked_at(*labelled_pair(dev), least=1, asker="dev")
 
 
-def fitted(model: Any, X: Any, y: Any, weights: list[Any] | None = None, dev: tuple[Any, Any] | None = None) -> Any:
-    """A model after training; the labels of a corpus are in its columns.  Development data go to models that take
-    them."""
+def fitted(
+    model: Any, X: Any, y: Any, weights: list[Any] | None = None, dev: tuple[Any, Any] | None = None
+) -> Any:
+    """A model after training; the labels of a corpus are in its columns.  Development data go to
+    models that take them."""
     options: dict[str, Any] = {} if weights is None else {"sample_weight": weights}
     if dev is not None and "dev" in getattr(model, "_training_options", ()):
         options["dev"] = dev[0] if dev[1] is None else dev
@@ -161,8 +183,8 @@ def gold_of(X: Any, y: Any, layer: str = "") -> Any:
 
 
 def score_of(models: list[Any], parts: list[Fold], scoring: str = "f1") -> float:
-    """The score of the test parts together, each labelled by its model; "f1" is accuracy where labels make no chunks.
-    Of a cascade the mean of its layers."""
+    """The score of the test parts together, each labelled by its model; "f1" is accuracy where
+    labels make no chunks. Of a cascade the mean of its layers."""
     answers = [model.predict(part.test[0]) for model, part in zip(models, parts, strict=True)]
     scores = []
     for layer in answers[0] if isinstance(answers[0], Mapping) else [""]:
@@ -176,7 +198,7 @@ def score_of(models: list[Any], parts: list[Fold], scoring: str = "f1") -> float
     return float(np.mean(scores))
 
 
-# -- dictionaries -----------------------------------------------------------------------------------------------------
+# -- dictionaries ----------------------------------------------------------------------------------
 
 
 class Known(NamedTuple):
@@ -196,13 +218,15 @@ class LeftOut:
         self._told: set[str] = set()  # dictionaries that were warned of
 
     def trained(self, model: Any, part: Fold, dev: tuple[Any, Any] | None = None) -> Any:
-        """An untrained model after training on a fold, without calibration, and without warnings of dictionaries."""
+        """An untrained model after training on a fold, without calibration, and without warnings of
+        dictionaries."""
         model = self.model(without_calibration(model), part.held_out)
         with without_warnings():
             return fitted(model, *part.train, dev)
 
     def model(self, model: Any, test: Array | None) -> Any:
-        """The model with dictionaries that do not name what only the sentences `test` know; None: it stays as it is."""
+        """The model with dictionaries that do not name what only the sentences `test` know; None:
+        it stays as it is."""
         if test is None:
             return model
         for name, given in model.get_params().items():
@@ -211,10 +235,14 @@ class LeftOut:
                 self._known[layer] = _known(self._data, layer)
             known = self._known[layer] if setting == SETTING and given else None
             if known is not None:
-                model.set_params(**{name: self._without(given, known, np.isin(known.sentence, test))})
+                model.set_params(
+                    **{name: self._without(given, known, np.isin(known.sentence, test))}
+                )
         return model
 
-    def _without(self, given: Mapping[str, Any], known: Known, tested: Array) -> dict[str, list[Phrase]]:
+    def _without(
+        self, given: Mapping[str, Any], known: Known, tested: Array
+    ) -> dict[str, list[Phrase]]:
         """Dictionaries without what only the entities that are `tested` [n] know."""
         exact, lower = checked_dictionaries(given), folded(given)
         left = {}
@@ -222,11 +250,18 @@ class LeftOut:
             share = share_of(set(phrases), known.seen, len(known.entities.types))
             if share.suspect.any() and name not in self._told:
                 self._told.add(name)
-                rule = "held-out sentences are tested without the phrases that are labelled in them alone"
+                rule = (
+                    "held-out sentences are tested without the phrases that are labelled in them "
+                    "alone"
+                )
                 share.warn(name, known.entities.types, rule)
             of_types = share.suspect[known.entities.kind]
-            only = _phrases(known.entities, of_types & tested) - _phrases(known.entities, of_types & ~tested)
-            left[name] = [one for one, low in zip(exact[name], phrases, strict=True) if low not in only]
+            only = _phrases(known.entities, of_types & tested) - _phrases(
+                known.entities, of_types & ~tested
+            )
+            left[name] = [
+                one for one, low in zip(exact[name], phrases, strict=True) if low not in only
+            ]
         return left
 
 

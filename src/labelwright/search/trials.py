@@ -1,5 +1,6 @@
-"""The trials of a search: what each setting scored in each step, kept in a file so that a search can be resumed; and as
-people see them: a table, a progress bar, and the time that a search will still take."""
+"""The trials of a search: what each setting scored in each step, kept in a file so that a search
+can be resumed; and as people see them: a table, a progress bar, and the time that a search will
+still take."""
 
 import hashlib
 import json
@@ -42,7 +43,8 @@ def score_or_lowest(trial: Trial) -> float:
 
 
 class TrialFile:
-    """The trials so far in a file, written after each of them; those of the same search are not run again.
+    """The trials so far in a file, written after each of them; those of the same search are not run
+    again.
 
     path : None keeps nothing
     fingerprint : of all that decides the trials; a file with another one is replaced
@@ -59,14 +61,18 @@ class TrialFile:
         try:
             content = json.loads(path.read_text(encoding="utf-8"))
             rows = content["trials"] if content["fingerprint"] == self.fingerprint else {}
-            numbers = [row[name] for row in rows.values() for name in ("n_train", "n_test", "seconds")]
+            numbers = [
+                row[name] for row in rows.values() for name in ("n_train", "n_test", "seconds")
+            ]
             is_whole = all(isinstance(number, int | float) for number in numbers)
             is_whole &= all(isinstance(row["score"], float | None) for row in rows.values())
             is_whole &= all(isinstance(row["error"], str | None) for row in rows.values())
             if not is_whole:
                 raise ValueError
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            raise ModelFileError(f"{path}: does not hold the trials of a search; delete it to start anew") from None
+            raise ModelFileError(
+                f"{path}: does not hold the trials of a search; delete it to start anew"
+            ) from None
         return dict(rows)
 
     def known(self, step: int, setting: Setting) -> Trial | None:
@@ -103,7 +109,11 @@ def contents(settings: Iterable[Any]) -> dict[str, str]:
     """Hashes of the files that settings name: a template, word vectors."""
     files = {}
     for value in settings:
-        if isinstance(value, str | os.PathLike) and "\0" not in os.fspath(value) and os.path.isfile(value):
+        if (
+            isinstance(value, str | os.PathLike)
+            and "\0" not in os.fspath(value)
+            and os.path.isfile(value)
+        ):
             with open(value, "rb") as file:
                 files[os.fspath(value)] = hashlib.file_digest(file, "sha256").hexdigest()
     return dict(sorted(files.items()))
@@ -121,18 +131,24 @@ def _update(digest: Any, value: Any) -> None:
     elif isinstance(value, Mapping):
         for name, part in value.items():
             _update(digest, [name, part])
-    elif isinstance(value, list | tuple) and any(isinstance(part, Corpus | np.ndarray | Mapping) for part in value[:2]):
+    elif isinstance(value, list | tuple) and any(
+        isinstance(part, Corpus | np.ndarray | Mapping) for part in value[:2]
+    ):
         for part in value:  # its repr would leave something out
             _update(digest, part)
     else:
         digest.update(repr(value).encode("utf-8", "backslashreplace") + b"\0")
 
 
-# -- as people see them -----------------------------------------------------------------------------------------------
+# -- as people see them ----------------------------------------------------------------------------
 
 
 def table_lines(
-    trials: Sequence[Trial], sizes: Sequence[int], best: Setting | None, scoring: Scoring, limit: int | None = None
+    trials: Sequence[Trial],
+    sizes: Sequence[int],
+    best: Setting | None,
+    scoring: Scoring,
+    limit: int | None = None,
 ) -> list[str]:
     """Settings with their scores in each step, the best first; `limit` of them at most."""
     names = list(dict.fromkeys(chain.from_iterable(row["setting"] for row in trials)))
@@ -140,27 +156,41 @@ def table_lines(
     for row in trials:
         reached.setdefault(id(row["setting"]), []).append(row)
     chosen = next((rows for rows in reached.values() if rows[0]["setting"] is best), None)
-    ranked = sorted(reached.values(), key=lambda rows: (-rows[-1]["step"], -score_or_lowest(rows[-1])))
+    ranked = sorted(
+        reached.values(), key=lambda rows: (-rows[-1]["step"], -score_or_lowest(rows[-1]))
+    )
     ranked.sort(key=lambda rows: rows is not chosen)
     titles = [f"n={size}" for size in sizes[: max(row["step"] for row in trials)]]
     lines = [[*names, *titles]]
     for rows in ranked[:limit]:
-        shown = {row["step"]: "failed" if row["score"] is None else written(row["score"], scoring) for row in rows}
+        shown = {
+            row["step"]: "failed" if row["score"] is None else written(row["score"], scoring)
+            for row in rows
+        }
         values = [
-            shortened(" ".join(str(rows[0]["setting"][name]).split()), WIDEST) if name in rows[0]["setting"] else ""
+            shortened(" ".join(str(rows[0]["setting"][name]).split()), WIDEST)
+            if name in rows[0]["setting"]
+            else ""
             for name in names
         ]
         lines.append([*values, *(shown.get(step, "") for step in range(1, len(titles) + 1))])
-    more = [f"... and {len(ranked) - limit} more"] if limit is not None and len(ranked) > limit else []
+    more = (
+        [f"... and {len(ranked) - limit} more"] if limit is not None and len(ranked) > limit else []
+    )
     return align(lines, left=range(len(names))) + more
 
 
-def seconds_left(trials: Sequence[Trial], total: int, sizes: Sequence[int], refit: bool = True) -> float:
-    """About how many seconds a search will still take, with `total` settings in the step of the last trial.
+def seconds_left(
+    trials: Sequence[Trial], total: int, sizes: Sequence[int], refit: bool = True
+) -> float:
+    """About how many seconds a search will still take, with `total` settings in the step of the
+    last trial.
 
-    A fit takes time in proportion to its sample, and about half of the settings stay for the next step.
+    A fit takes time in proportion to its sample, and about half of the settings stay for the next
+    step.
 
-    >>> seconds_left([{"step": 1, "seconds": 1.0}], 4, [10, 20])  # 3 more, 2 of twice the size, the last fit
+    >>> trials = [{"step": 1, "seconds": 1.0}]
+    >>> seconds_left(trials, 4, [10, 20])  # 3 more, 2 of twice the size, the last fit
     9.0
     """
     step = trials[-1]["step"]
@@ -184,7 +214,11 @@ def tried(n: int, settings: int) -> str:
     >>> tried(1, 1), tried(4, 4), tried(6, 1025)
     ('1 setting', '4 settings', '6 of 1,025 settings')
     """
-    return counted(settings, "setting") if n == settings else f"{n:,} of {counted(settings, 'setting')}"
+    return (
+        counted(settings, "setting")
+        if n == settings
+        else f"{n:,} of {counted(settings, 'setting')}"
+    )
 
 
 class SearchBar(ProgressBar):
@@ -205,6 +239,10 @@ class SearchBar(ProgressBar):
             self._step, self._scores, self._tried = row["step"], [-np.inf], 0
         self._tried += 1
         self._scores.append(score_or_lowest(row))
-        what = f"step {self._step} of {self._steps}, {row['n_train'] + row['n_test']:,} in the sample"
+        what = (
+            f"step {self._step} of {self._steps}, {row['n_train'] + row['n_test']:,} in the sample"
+        )
         note = f"best {written(max(self._scores), self._scoring)}"
-        self._bar.update(self._task, description=what, completed=self._tried, total=total, note=note)
+        self._bar.update(
+            self._task, description=what, completed=self._tried, total=total, note=note
+        )

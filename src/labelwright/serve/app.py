@@ -47,7 +47,9 @@ def require_extra() -> None:
 class Gate:
     """What every request passes: the token, the length that it announces, and the metrics."""
 
-    def __init__(self, app: Any, token: str | None, limits: Limits, metrics: Metrics, paths: frozenset[str]):
+    def __init__(
+        self, app: Any, token: str | None, limits: Limits, metrics: Metrics, paths: frozenset[str]
+    ):
         self.app, self.limits, self.metrics, self.paths = app, limits, metrics, paths
         self.token = None if token is None else token.encode()
 
@@ -70,12 +72,22 @@ class Gate:
             else:
                 await _refused(noted, *refusal)
         finally:
-            shown = path if path in self.paths else "/static" if path.startswith("/static/") else "other"
+            shown = (
+                path
+                if path in self.paths
+                else "/static"
+                if path.startswith("/static/")
+                else "other"
+            )
             self.metrics.add(shown, status, time.perf_counter() - begun)
 
     def _refusal(self, path: str, headers: dict[bytes, bytes]) -> tuple[int, str] | None:
         is_free = path in ("/", "/health") or path.startswith("/static/")
-        if self.token is not None and not is_free and not self._knows_token(headers.get(b"authorization", b"")):
+        if (
+            self.token is not None
+            and not is_free
+            and not self._knows_token(headers.get(b"authorization", b""))
+        ):
             return 401, "the token is missing or wrong; send the header Authorization: Bearer TOKEN"
         length = headers.get(b"content-length", b"0")
         if not length.isdigit() or int(length) > self.limits.max_bytes:
@@ -83,14 +95,17 @@ class Gate:
         return None
 
     def _knows_token(self, header: bytes) -> bool:
-        """Whether a header has the token: Bearer TOKEN, or as the password of Basic, which Label Studio sends."""
+        """Whether a header has the token: Bearer TOKEN, or as the password of Basic, which Label
+        Studio sends."""
         kind, _, given = header.partition(b" ")
         if kind.lower() == b"basic":
             try:
                 given = base64.b64decode(given, validate=True).partition(b":")[2]
             except binascii.Error:
                 return False
-        return kind.lower() in (b"bearer", b"basic") and hmac.compare_digest(given.strip(), self.token or b"")
+        return kind.lower() in (b"bearer", b"basic") and hmac.compare_digest(
+            given.strip(), self.token or b""
+        )
 
 
 async def _refused(send: Send, status: int, line: str) -> None:
@@ -105,7 +120,9 @@ def _too_large(limits: Limits) -> str:
     return f"the body is larger than {limits.max_bytes:,} bytes; send less at a time"
 
 
-def json_tools(limits: Limits) -> tuple[Callable[..., "Response"], Callable[["Request"], Awaitable[Any]]]:
+def json_tools(
+    limits: Limits,
+) -> tuple[Callable[..., "Response"], Callable[["Request"], Awaitable[Any]]]:
     """What makes a response of facts, and what reads the body of a request."""
     from starlette.responses import Response
 
@@ -128,7 +145,10 @@ def json_tools(limits: Limits) -> tuple[Callable[..., "Response"], Callable[["Re
 
 
 def make_app(
-    models: Models, limits: Limits | None = None, token: str | None = None, look_again: float = LOOK_AGAIN
+    models: Models,
+    limits: Limits | None = None,
+    token: str | None = None,
+    look_again: float = LOOK_AGAIN,
 ) -> "FastAPI":
     """The service of some models."""
     require_extra()
@@ -137,12 +157,17 @@ def make_app(
 
     limits = limits or Limits()
     metrics = Metrics(list(models.by_name))
-    workers = {name: Worker(served, limits, metrics.of_models[name]) for name, served in models.by_name.items()}
+    workers = {
+        name: Worker(served, limits, metrics.of_models[name])
+        for name, served in models.by_name.items()
+    }
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         stopped = Event()
-        watcher = Thread(target=models.watch, args=(stopped, look_again), name="labelwright-watch", daemon=True)
+        watcher = Thread(
+            target=models.watch, args=(stopped, look_again), name="labelwright-watch", daemon=True
+        )
         start_loading()
         watcher.start()
         for worker in workers.values():
@@ -154,21 +179,32 @@ def make_app(
 
     about = "Labels of texts with their probabilities, and why they are what they are."
     app = FastAPI(
-        title="labelwright", version=__version__, description=about, lifespan=lifespan, docs_url=None, redoc_url=None
+        title="labelwright",
+        version=__version__,
+        description=about,
+        lifespan=lifespan,
+        docs_url=None,
+        redoc_url=None,
     )
 
     answer, body_of = json_tools(limits)
 
-    # -- labels -------------------------------------------------------------------------------------------------------
+    # -- labels ------------------------------------------------------------------------------------
 
     refused = (400, 401, 404, 413, 503)
 
-    @app.post("/tag", responses=bodies.answers(bodies.TAGGED, *refused), openapi_extra=bodies.described(bodies.TAG))
+    @app.post(
+        "/tag",
+        responses=bodies.answers(bodies.TAGGED, *refused),
+        openapi_extra=bodies.described(bodies.TAG),
+    )
     async def tag(request: Request) -> Response:
         """Label texts, or sentences of tokens."""
         name, asked, options = bodies.tag_request(await body_of(request))
         served = models.get(name)
-        return answer({"model": served.name, "sentences": await workers[served.name].answer(asked, options)})
+        return answer(
+            {"model": served.name, "sentences": await workers[served.name].answer(asked, options)}
+        )
 
     @app.post(
         "/explain",
@@ -184,20 +220,27 @@ def make_app(
     @app.get("/models", responses=bodies.answers(bodies.MODELS, 401))
     async def listed() -> Response:
         """All models, what they predict and what can be asked of them."""
-        return answer({"default": models.default, "models": [each.facts() for each in models.by_name.values()]})
+        return answer(
+            {
+                "default": models.default,
+                "models": [each.facts() for each in models.by_name.values()],
+            }
+        )
 
     @app.get("/health", responses=bodies.answers(bodies.HEALTH))
     async def health() -> Response:
         """Whether the service answers; a model whose new file cannot be loaded has a problem."""
         states = [served.health() for served in models.by_name.values()]
-        return answer({"status": "ok", "version": __version__, "models": states, "model_class": "labelwright"})
+        return answer(
+            {"status": "ok", "version": __version__, "models": states, "model_class": "labelwright"}
+        )
 
     @app.get("/metrics", response_class=Response)
     async def counted() -> Response:
         """Counters for Prometheus."""
         return Response(metrics.text(), media_type="text/plain; version=0.0.4")
 
-    # -- Label Studio -------------------------------------------------------------------------------------------------
+    # -- Label Studio ------------------------------------------------------------------------------
 
     @app.post("/setup", include_in_schema=False)
     async def setup() -> Response:
@@ -211,13 +254,19 @@ def make_app(
         results = label_studio.predictions(texts, sentences, interface, served.version)
         return answer({"results": results, "model_version": served.version})
 
-    # FastAPI's own handler checks parameters, of which there are none; its routes stay for the document.
-    direct = [Route(path, handler, methods=["POST"]) for path, handler in (("/tag", tag), ("/explain", explain))]
+    # FastAPI's own handler checks parameters, of which there are none; its routes stay for the
+    # document.
+    direct = [
+        Route(path, handler, methods=["POST"])
+        for path, handler in (("/tag", tag), ("/explain", explain))
+    ]
     app.router.routes[:0] = direct
     return finished(app, "index.html", limits, metrics, token)
 
 
-def finished(app: "FastAPI", page: str, limits: Limits, metrics: Metrics, token: str | None = None) -> "FastAPI":
+def finished(
+    app: "FastAPI", page: str, limits: Limits, metrics: Metrics, token: str | None = None
+) -> "FastAPI":
     """An application with its page, errors of one line, and the gate that every request passes."""
     from fastapi import Request, Response
     from fastapi.staticfiles import StaticFiles
@@ -238,7 +287,10 @@ def finished(app: "FastAPI", page: str, limits: Limits, metrics: Metrics, token:
 
     @app.exception_handler(HTTPException)
     async def no_route(_: Request, error: Exception) -> Response:
-        return answer({"error": str(getattr(error, "detail", MISTAKE)).lower()}, getattr(error, "status_code", 500))
+        return answer(
+            {"error": str(getattr(error, "detail", MISTAKE)).lower()},
+            getattr(error, "status_code", 500),
+        )
 
     @app.exception_handler(Exception)
     async def mistake(_: Request, error: Exception) -> Response:
@@ -250,7 +302,8 @@ def finished(app: "FastAPI", page: str, limits: Limits, metrics: Metrics, token:
 
 
 def run(app: "FastAPI", host: str, port: int, limits: Limits, ready: Callable[[str], None]) -> None:
-    """Serve until a signal ends it: requests that were taken are answered first.  `ready` is told the address."""
+    """Serve until a signal ends it: requests that were taken are answered first.  `ready` is told
+    the address."""
     import uvicorn
 
     family = socket.AF_INET6 if ":" in host else socket.AF_INET

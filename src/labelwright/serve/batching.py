@@ -1,8 +1,8 @@
 """Requests that wait for the same model are answered together.
 
-One thread for each model takes all requests that wait, asks the model once about the sentences of those with the same
-options, and gives each its part.  While it works, the next ones gather: under load batches grow by themselves, and
-without load no request waits for another."""
+One thread for each model takes all requests that wait, asks the model once about the sentences of
+those with the same options, and gives each its part.  While it works, the next ones gather: under
+load batches grow by themselves, and without load no request waits for another."""
 
 import asyncio
 import logging
@@ -16,7 +16,15 @@ from labelwright.errors import LabelwrightError
 from labelwright.serve.bodies import Asked, Explained, Options, RequestError
 from labelwright.serve.models import Served
 from labelwright.serve.monitoring import Counts
-from labelwright.serve.replies import Question, Source, explained, read, sureness, tagged, unseen_tokens
+from labelwright.serve.replies import (
+    Question,
+    Source,
+    explained,
+    read,
+    sureness,
+    tagged,
+    unseen_tokens,
+)
 
 LOG = logging.getLogger("labelwright.serve")
 MOST_WAITING = 1024  # requests; further ones are refused
@@ -96,14 +104,18 @@ class Worker:
         return jobs, True
 
     def _answer(self, jobs: Sequence[Job]) -> None:
-        model, groups = self.served.tagger, dict[Any, list[Job]]()  # one model for all, whatever is loaded meanwhile
+        # one model for all, whatever is loaded meanwhile
+        model, groups = self.served.tagger, dict[Any, list[Job]]()
         for job in jobs:
-            groups.setdefault(job.about if isinstance(job.about, Options) else id(job), []).append(job)
+            groups.setdefault(job.about if isinstance(job.about, Options) else id(job), []).append(
+                job
+            )
         for group in groups.values():
             _deliver(group, self._of_group(model, group))
 
     def _of_group(self, model: Any, jobs: Sequence[Job]) -> list[Any]:
-        """The answers, or errors, of requests with the same options; where one spoils the others, each by itself."""
+        """The answers, or errors, of requests with the same options; where one spoils the others,
+        each by itself."""
         try:
             return self._together(model, jobs)
         except Exception as error:

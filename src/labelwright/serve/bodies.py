@@ -6,23 +6,31 @@ from typing import Any, NamedTuple
 from labelwright.errors import LabelwrightError, OptionError
 from labelwright.wording import did_you_mean
 
-Schema = dict[str, Any]  # a part of JSON Schema: type, items, anyOf, minimum, maximum, maxItems, maxLength, description
+# a part of JSON Schema: type, items, anyOf, minimum, maximum, maxItems, maxLength, description
+Schema = dict[str, Any]
 MOST_BEST = 100  # labellings of a sentence
 MOST_RULES = 50
 BOOLEAN: Schema = {"type": "boolean"}
 TEXT: Schema = {"type": "string"}
 WHOLE: Schema = {"type": "integer", "minimum": 0}
 TOKEN: Schema = {"anyOf": [TEXT, {"type": "array", "items": TEXT}]}
-EXPECTED = {"string": "a text", "boolean": "true or false", "integer": "a whole number", "array": "a list"}
+EXPECTED = {
+    "string": "a text",
+    "boolean": "true or false",
+    "integer": "a whole number",
+    "array": "a list",
+}
 KINDS: dict[str, type] = {"string": str, "boolean": bool, "integer": int, "array": list}
 
-MODEL: Schema = TEXT | {"description": "The name of a model; the default model where it is missing."}
+MODEL: Schema = TEXT | {
+    "description": "The name of a model; the default model where it is missing."
+}
 ONE_TEXT: Schema = TEXT | {"description": "A text, which is split into sentences and tokens."}
 TOKENS: Schema = {
     "type": "array",
     "items": {"type": "array", "items": TOKEN},
-    "description": "Sentences that are split already: lists of words, or of [word, column, ...] where a model reads "
-    "several columns.",
+    "description": "Sentences that are split already: lists of words, or of [word, column, ...] "
+    "where a model reads several columns.",
 }
 TAG: dict[str, Schema] = {
     "model": MODEL,
@@ -37,7 +45,8 @@ TAG: dict[str, Schema] = {
     },
     "marginals": BOOLEAN | {"description": "The probability of every label at every token."},
     "spans": BOOLEAN | {"description": "Spans with their probabilities.", "default": True},
-    "states": BOOLEAN | {"description": "The probability of every latent state at every token (latent models)."},
+    "states": BOOLEAN
+    | {"description": "The probability of every latent state at every token (latent models)."},
     "decoder": TEXT | {"description": "One of the decoders of the model."},
     "rules": {
         "type": "array",
@@ -123,7 +132,9 @@ def sentences_of(given: Mapping[str, Any], fields: Mapping[str, Schema]) -> Aske
     some = [name for name in SENTENCES if name in given]
     if len(some) != 1:
         got = f"got {' and '.join(some)}" if some else "got none of them"
-        raise OptionError(f"expected one of {', '.join(name for name in SENTENCES if name in fields)}, {got}")
+        raise OptionError(
+            f"expected one of {', '.join(name for name in SENTENCES if name in fields)}, {got}"
+        )
     if "tokens" in given:
         return Asked(None, given["tokens"])
     return Asked([given["text"]] if "text" in given else given["texts"], None)
@@ -164,7 +175,10 @@ def _fits(value: Any, schema: Schema) -> bool:
     if not schema:  # whatever it is
         return True
     if "anyOf" in schema:
-        return any(_fits(value, each) and (each is TEXT or _all_fit(value, each["items"])) for each in schema["anyOf"])
+        return any(
+            _fits(value, each) and (each is TEXT or _all_fit(value, each["items"]))
+            for each in schema["anyOf"]
+        )
     if type(value) is not KINDS[schema["type"]]:
         return False
     if type(value) is int:
@@ -194,7 +208,7 @@ def _shown(value: Any) -> str:
     return "null" if value is None else f"{value!r:.40}"
 
 
-# -- the OpenAPI document ---------------------------------------------------------------------------------------------
+# -- the OpenAPI document --------------------------------------------------------------------------
 
 
 def described(fields: Mapping[str, Schema], *required: str) -> dict[str, Any]:
@@ -205,7 +219,9 @@ def described(fields: Mapping[str, Schema], *required: str) -> dict[str, Any]:
     }
     schema = {"type": "object", "properties": properties, "additionalProperties": False}
     sentences = [name for name in SENTENCES if name in fields]
-    schema["oneOf"] = [{"required": [name], "properties": {name: {**fields[name]}}} for name in sentences]
+    schema["oneOf"] = [
+        {"required": [name], "properties": {name: {**fields[name]}}} for name in sentences
+    ]
     if required:
         schema["required"] = list(required)
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
@@ -223,7 +239,9 @@ NUMBER: Schema = {"type": "number"}
 PERHAPS: Schema = {"anyOf": [NUMBER, {"type": "null"}]}
 PLACE: Schema = {"anyOf": [WHOLE, {"type": "null"}]}
 ROWS: Schema = _list({"type": "object", "additionalProperties": NUMBER})
-SPAN = _object(label=TEXT, first=WHOLE, last=WHOLE, start=PLACE, end=PLACE, text=TEXT, probability=PERHAPS)
+SPAN = _object(
+    label=TEXT, first=WHOLE, last=WHOLE, start=PLACE, end=PLACE, text=TEXT, probability=PERHAPS
+)
 SENTENCE = _object(
     text={"anyOf": [TEXT, {"type": "null"}]},
     document=WHOLE,

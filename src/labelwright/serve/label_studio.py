@@ -1,4 +1,5 @@
-"""Label Studio's machine-learning backend: tasks in, predictions out, named as the labelling interface names them."""
+"""Label Studio's machine-learning backend: tasks in, predictions out, named as the labelling
+interface names them."""
 
 import re
 from collections.abc import Sequence
@@ -31,12 +32,24 @@ def interface_of(config: Any) -> Interface:
     """
     if not isinstance(config, str) or len(config) > LONGEST:
         return Interface()
-    tags = [(name, {k: a or b for k, a, b in _ATTRIBUTE.findall(rest)}) for name, rest in _TAG.findall(config)]
-    labels = next((each for name, each in tags if name in LABELS and {"name", "toName"} <= each.keys()), None)
+    tags = [
+        (name, {k: a or b for k, a, b in _ATTRIBUTE.findall(rest)})
+        for name, rest in _TAG.findall(config)
+    ]
+    labels = next(
+        (each for name, each in tags if name in LABELS and {"name", "toName"} <= each.keys()), None
+    )
     if labels is None:
         return Interface()
     to_name = labels["toName"]
-    value = next((each.get("value", "") for _, each in tags if each.get("name") == to_name and "value" in each), "")
+    value = next(
+        (
+            each.get("value", "")
+            for _, each in tags
+            if each.get("name") == to_name and "value" in each
+        ),
+        "",
+    )
     return Interface(labels["name"], to_name, value[1:] if value.startswith("$") else None)
 
 
@@ -55,7 +68,11 @@ def _text_of(task: Any, key: str | None, number: int) -> str:
     data = task.get("data") if isinstance(task, dict) else None
     if not isinstance(data, dict):
         raise OptionError(f"tasks[{number}]: expected an object with data")
-    name = key or ("text" if "text" in data else next((k for k, v in data.items() if isinstance(v, str)), "text"))
+    name = key or (
+        "text"
+        if "text" in data
+        else next((k for k, v in data.items() if isinstance(v, str)), "text")
+    )
     text = data.get(name)
     if not isinstance(text, str):
         raise OptionError(f"tasks[{number}].data.{name[:40]}: expected a text")
@@ -65,7 +82,8 @@ def _text_of(task: Any, key: str | None, number: int) -> str:
 def predictions(
     texts: Sequence[str], sentences: Sequence[dict[str, Any]], interface: Interface, version: str
 ) -> list[dict[str, Any]]:
-    """A prediction for each text, from the facts about all sentences; its score is the mean of those of sentences."""
+    """A prediction for each text, from the facts about all sentences; its score is the mean of
+    those of sentences."""
     names = {"from_name": interface.from_name, "to_name": interface.to_name}
     by_text: list[list[dict[str, Any]]] = [[] for _ in texts]
     for sentence in sentences:
@@ -74,8 +92,12 @@ def predictions(
     for text, of_text in zip(texts, by_text, strict=True):
         spans = [span for sentence in of_text for span in sentence["spans"]]
         keys = ("start", "end", "label", "text", "probability")
-        made = prediction(text, [Entity(*(span[key] for key in keys)) for span in spans], names, version)
-        scores = [s["confidence"] if s["probability"] is None else s["probability"] for s in of_text]
+        made = prediction(
+            text, [Entity(*(span[key] for key in keys)) for span in spans], names, version
+        )
+        scores = [
+            s["confidence"] if s["probability"] is None else s["probability"] for s in of_text
+        ]
         known = [score for score in scores if score is not None]
         listed.append(made | ({"score": sum(known) / len(known)} if known else {}))
     return listed

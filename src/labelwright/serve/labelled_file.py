@@ -1,10 +1,12 @@
-"""The file that an annotator writes: a line for each sentence, as doccano has it and as `labelwright train` reads it.
+"""The file that an annotator writes: a line for each sentence, as doccano has it and as
+`labelwright train` reads it.
 
     {"text": "Ada ran home.", "label": [[0, 3, "PER"]], "unknown": [[8, 12]]}
 
-A first answer is appended; one that takes the place of another, or takes it back, replaces the file as a whole.  Both
-are on the disk before they are acknowledged: at any moment, whatever is killed, the file has each sentence once, and
-every answer that was acknowledged.  The open file is locked: one process at a time writes it."""
+A first answer is appended; one that takes the place of another, or takes it back, replaces the file
+as a whole.  Both are on the disk before they are acknowledged: at any moment, whatever is killed,
+the file has each sentence once, and every answer that was acknowledged.  The open file is locked:
+one process at a time writes it."""
 
 import hashlib
 import json
@@ -48,7 +50,9 @@ class Answer(NamedTuple):
 
 def answer_in(read: AnnotatedText) -> Answer:
     """The answer that a line of the file holds."""
-    return Answer([list(each) for each in read.annotations or ()], [list(each) for each in read.unknown])
+    return Answer(
+        [list(each) for each in read.annotations or ()], [list(each) for each in read.unknown]
+    )
 
 
 class LabelledFile:
@@ -77,11 +81,15 @@ class LabelledFile:
         texts = doccano_texts(lines)
         missing = next((read.place for read in texts if read.annotations is None), None)
         if missing is not None:
-            raise CorpusError(f"{missing}: no label, expected answers of labelwright annotate; name another file")
+            raise CorpusError(
+                f"{missing}: no label, expected answers of labelwright annotate; name another file"
+            )
         last = {read.text: n for n, read in enumerate(texts)}
         if twice := len(texts) - len(last):
             dropped = counted(twice, "line")
-            self.notes.append(f"{self.shown}: dropped {dropped} whose sentence is there again further on")
+            self.notes.append(
+                f"{self.shown}: dropped {dropped} whose sentence is there again further on"
+            )
         self._lines = [lines.lines[lines.numbers[n]] for n in sorted(last.values())]
         self._place = {text: place for place, text in enumerate(sorted(last, key=last.__getitem__))}
         self.answers = {text: answer_in(texts[last[text]]) for text in self._place}
@@ -90,7 +98,8 @@ class LabelledFile:
             self._replace()
 
     def _locked(self) -> BinaryIO:
-        """The open file, which no other process has; one that has been replaced meanwhile is opened anew."""
+        """The open file, which no other process has; one that has been replaced meanwhile is opened
+        anew."""
         while True:
             file = open(self.path, "r+b", buffering=0)  # noqa: SIM115
             if fcntl is None:
@@ -99,7 +108,10 @@ class LabelledFile:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 file.close()
-                what = "another labelwright annotate is writing to it; open the page of that one, or end it first"
+                what = (
+                    "another labelwright annotate is writing to it; open the page of that one, or "
+                    "end it first"
+                )
                 raise OptionError(f"{self.shown}: {what}") from None
             except OSError:  # files are not locked on this disk
                 return file
@@ -114,7 +126,8 @@ class LabelledFile:
         return False
 
     def _whole_lines(self, content: bytes) -> bytes:
-        """The file without a last line that was not written to its end; such a line was never acknowledged."""
+        """The file without a last line that was not written to its end; such a line was never
+        acknowledged."""
         begin = content.rfind(b"\n") + 1
         last = content[begin:]
         if not last.strip():
@@ -124,20 +137,29 @@ class LabelledFile:
         except ValueError:
             torn = last.rstrip(b"\0")  # a disk may have room for a line, but not yet the line
             if not (torn.startswith(HEAD) or HEAD.startswith(torn)):
-                raise CorpusError(f"{self.shown}: the last line is not JSON; name another file") from None
-            self.notes.append(f"{self.shown}: cut the last line, an answer that was not written to its end")
+                raise CorpusError(
+                    f"{self.shown}: the last line is not JSON; name another file"
+                ) from None
+            self.notes.append(
+                f"{self.shown}: cut the last line, an answer that was not written to its end"
+            )
             return content[:begin]
         return content + b"\n"
 
     def write(self, text: str, answer: Answer | None) -> None:
         """Put the answer for a sentence on the disk; None takes it back."""
         try:
-            if not self._is_there(self._file) or os.fstat(self._file.fileno()).st_size != self._size:
+            if (
+                not self._is_there(self._file)
+                or os.fstat(self._file.fileno()).st_size != self._size
+            ):
                 line = "the file was changed by another program; start labelwright annotate again"
                 raise RequestError(409, f"{self.shown}: {line}")
             self._write(text, answer)
         except OSError as error:
-            raise RequestError(507, f"{self.shown}: cannot be written: {reason_of(error)}") from None
+            raise RequestError(
+                507, f"{self.shown}: cannot be written: {reason_of(error)}"
+            ) from None
         if answer is None:
             del self.answers[text]
         else:
@@ -146,9 +168,12 @@ class LabelledFile:
     def _write(self, text: str, answer: Answer | None) -> None:
         place, lines, places = self._place.get(text), list(self._lines), dict(self._place)
         if answer is not None:
-            record = {"text": text} if place is None else json.loads(lines[place])  # with fields of other programs
+            # with fields of other programs
+            record = {"text": text} if place is None else json.loads(lines[place])
             record.pop("unknown", None)
-            record |= {"label": answer.label} | ({"unknown": answer.unknown} if answer.unknown else {})
+            record |= {"label": answer.label} | (
+                {"unknown": answer.unknown} if answer.unknown else {}
+            )
             line = dumped(record)
             if place is None:
                 self._append(line + b"\n")
@@ -182,7 +207,8 @@ class LabelledFile:
         self._size += len(line)
 
     def _replace(self) -> None:
-        """Write all lines; the lock passes to the new file before it takes the place of the old one."""
+        """Write all lines; the lock passes to the new file before it takes the place of the old
+        one."""
         content = b"".join(line + b"\n" for line in self._lines)
         if fcntl is None:
             self._file.close()
@@ -192,7 +218,8 @@ class LabelledFile:
             with ExitStack() as on_error:
                 with replacing(self.path) as file:
                     file.write(content)
-                    fresh = os.fdopen(os.dup(file.fileno()), "r+b", buffering=0)  # shares the lock of `file`
+                    # shares the lock of `file`
+                    fresh = os.fdopen(os.dup(file.fileno()), "r+b", buffering=0)
                     on_error.callback(fresh.close)
                 on_error.pop_all()
             self._file.close()

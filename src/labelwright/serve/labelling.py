@@ -30,7 +30,10 @@ Facts = dict[str, Any]
 def checked_type(name: str) -> str:
     """The name of a type of spans, which every file format can hold."""
     if not TYPE.fullmatch(name) or not name.isprintable():
-        raise OptionError(f"{name!r:.60}: expected the name of a type, such as PER: up to 40 characters, no spaces")
+        raise OptionError(
+            f"{name!r:.60}: expected the name of a type, such as PER: up to 40 characters, no "
+            "spaces"
+        )
     return name
 
 
@@ -52,7 +55,12 @@ class Labelling:
         base: bytes | None = None,
         save: str | None = None,
     ):
-        self.file, self.seeds, self.tokenizer, self.save = file, dict(seeds or {}), tokenizer or Tokenizer(), save
+        self.file, self.seeds, self.tokenizer, self.save = (
+            file,
+            dict(seeds or {}),
+            tokenizer or Tokenizer(),
+            save,
+        )
         self.texts = list(dict.fromkeys([*texts, *file.answers]))
         self.numbers = {text: n for n, text in enumerate(self.texts)}
         self.by_id = {id_of(text): n for n, text in enumerate(self.texts)}
@@ -60,7 +68,9 @@ class Labelling:
         self.base = base
         self._types = dict.fromkeys([*types, *self.seeds.values()])
         if self.tagger is not None:
-            self._types |= dict.fromkeys(sorted({label[2:] for label in self.tagger.classes_ if label[2:]}))
+            self._types |= dict.fromkeys(
+                sorted({label[2:] for label in self.tagger.classes_ if label[2:]})
+            )
         for answer in file.answers.values():
             self._note_types(answer)
         self._lock = RLock()
@@ -80,9 +90,12 @@ class Labelling:
         self._types |= dict.fromkeys(kind for _, _, kind in answer.label)
 
     def _first_order(self) -> list[int]:
-        """The order without a model: sentences with seed words of many types first, otherwise random."""
+        """The order without a model: sentences with seed words of many types first, otherwise
+        random."""
         order: list[int] = np.random.default_rng(0).permutation(len(self.texts)).tolist()
-        return sorted(order, key=lambda n: -len({kind for _, _, kind in self._seeds_in(self.texts[n])}))
+        return sorted(
+            order, key=lambda n: -len({kind for _, _, kind in self._seeds_in(self.texts[n])})
+        )
 
     def _seeds_in(self, text: str) -> Iterator[tuple[int, int, str]]:
         """Seed words that are whole tokens."""
@@ -93,16 +106,27 @@ class Labelling:
             if match.start() in begins and match.end() in ends:
                 yield *match.span(), self.seeds[match[0]]
 
-    # -- learning -----------------------------------------------------------------------------------------------------
+    # -- learning ----------------------------------------------------------------------------------
 
     def start(self) -> None:
         """Start to learn from all answers that there are."""
-        self._process = LearningProcess(Task(self.texts, self.base, self.tokenizer, self.save), self._heard)
-        self._process.tell({self.numbers[text]: answer for text, answer in self.file.answers.items()})
+        self._process = LearningProcess(
+            Task(self.texts, self.base, self.tokenizer, self.save), self._heard
+        )
+        self._process.tell(
+            {self.numbers[text]: answer for text, answer in self.file.answers.items()}
+        )
 
     def stop(self) -> None:
-        if self._process is not None and not self._process.stop(120.0 if self.save else 1.0) and self.save:
-            self._problem = f"{self.save}: learning was not done after two minutes; the last answers are not in it"
+        if (
+            self._process is not None
+            and not self._process.stop(120.0 if self.save else 1.0)
+            and self.save
+        ):
+            self._problem = (
+                f"{self.save}: learning was not done after two minutes; the last answers are not "
+                "in it"
+            )
         self.file.close()
 
     def _heard(self, report: Report) -> None:
@@ -111,14 +135,18 @@ class Labelling:
             tagger.predict_spans([["a"]])  # tables are made here, not while somebody waits
         with self._lock:
             if isinstance(report, Learnt):
-                self.tagger, self._learnt, self._order = tagger, report._replace(model=b""), report.order
+                self.tagger, self._learnt, self._order = (
+                    tagger,
+                    report._replace(model=b""),
+                    report.order,
+                )
                 self._problem = None
             elif isinstance(report, Judged):
                 self._judged = report
             else:
                 self._problem = report
 
-    # -- questions ----------------------------------------------------------------------------------------------------
+    # -- questions ---------------------------------------------------------------------------------
 
     def state(self) -> Facts:
         """How far it is, and how good the model is."""
@@ -167,7 +195,9 @@ class Labelling:
                 mine, self._since_look = next(iter(doubts)), 0
             if mine is None:
                 taken = self._lent.keys() | {self.numbers[text] for text in self.file.answers}
-                mine, why = next(((n, why) for n, why in self._candidates() if n not in taken), (None, ""))
+                mine, why = next(
+                    ((n, why) for n, why in self._candidates() if n not in taken), (None, "")
+                )
                 self._since_look += 1
             else:
                 why = "second look" if mine in doubts else "again"
@@ -219,14 +249,16 @@ class Labelling:
     def answer(self, id: str, base: str | None, answer: Answer | None) -> Facts:
         """Keep an answer, or take the present one back; it is on the disk when this returns.
 
-        base : the tag of the answer that this one was made from; another one that came meanwhile is not replaced"""
+        base : the tag of the answer that this one was made from; another one that came meanwhile is
+            not replaced"""
         with self._lock:
             number = self._number(id)
             text = self.texts[number]
             before = self.file.answers.get(text)
             if answer is not None:
                 answer = self._checked(text, answer)
-            if before == answer:  # a second look, or a second attempt of a request whose reply was lost
+            # a second look, or a second attempt of a request whose reply was lost
+            if before == answer:
                 if answer is not None:
                     self._looked_at.add((number, answer.tag))
             else:
@@ -241,7 +273,7 @@ class Labelling:
             self._lent.pop(number, None)
             return {"id": id, "tag": None if answer is None else answer.tag, "state": self.state()}
 
-    # -- sentences ----------------------------------------------------------------------------------------------------
+    # -- sentences ---------------------------------------------------------------------------------
 
     def _number(self, id: str) -> int:
         if id not in self.by_id:
@@ -256,7 +288,9 @@ class Labelling:
                 checked_type(annotation.type)
             wrong = corpus_of([read], "answer", tokenizer=self.tokenizer).notes
             if wrong or any(not 0 <= a < b <= len(text) for a, b in read.unknown):
-                raise CorpusError(f"answer: {wrong[0] if wrong else 'unknown: lies outside the text'}")
+                raise CorpusError(
+                    f"answer: {wrong[0] if wrong else 'unknown: lies outside the text'}"
+                )
         except LabelwrightError as error:
             raise RequestError(400, str(error)) from None
         return Answer(sorted(answer.label), sorted(answer.unknown))
@@ -283,7 +317,9 @@ class Labelling:
         covered = {t for span in spans for t in range(span.start, span.end)}
         for start, end, kind in self._seeds_in(text):
             inside = [t for t, (a, b) in enumerate(places) if a < end and start < b]
-            known = self.tagger is not None and all(self.tagger.knows([words[t] for t in inside]) or ())
+            known = self.tagger is not None and all(
+                self.tagger.knows([words[t] for t in inside]) or ()
+            )
             if inside and not known and covered.isdisjoint(inside):
                 spans = [*spans, Span(inside[0], inside[-1] + 1, kind)]
                 covered.update(inside)

@@ -41,11 +41,20 @@ def make_labelling_app(labelling: Labelling) -> "FastAPI":
         yield
         await run_in_threadpool(labelling.stop)
 
-    app = FastAPI(title="labelwright annotate", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None)
+    app = FastAPI(
+        title="labelwright annotate",
+        version=__version__,
+        lifespan=lifespan,
+        docs_url=None,
+        redoc_url=None,
+    )
 
-    async def asked(request: Request, fields: dict[str, Schema], ask: Callable[[dict[str, Any]], Any]) -> Response:
+    async def asked(
+        request: Request, fields: dict[str, Schema], ask: Callable[[dict[str, Any]], Any]
+    ) -> Response:
         """Answer the fields of a body in another thread: some wait for the disk."""
-        if request.headers.get("content-type", "").partition(";")[0] != "application/json":  # as pages of others cannot
+        # as pages of others cannot
+        if request.headers.get("content-type", "").partition(";")[0] != "application/json":
             raise RequestError(415, "expected the header Content-Type: application/json")
         given = checked(await body_of(request), fields)
         try:
@@ -65,7 +74,8 @@ def make_labelling_app(labelling: Labelling) -> "FastAPI":
 
     @app.post("/answer")
     async def answered(request: Request) -> Response:
-        """Keep an answer; without `label`, take it back.  It is on the disk when the reply is sent."""
+        """Keep an answer; without `label`, take it back.  It is on the disk when the reply is
+        sent."""
 
         def keep(given: dict[str, Any]) -> Any:
             kept = Answer(given["label"], given.get("unknown", [])) if "label" in given else None
@@ -84,5 +94,6 @@ def make_labelling_app(labelling: Labelling) -> "FastAPI":
         return await asked(request, ONE, lambda given: labelling.sentence(given.get("id", "")))
 
     app = finished(app, "annotate.html", limits, Metrics([]))
-    app.add_middleware(TrustedHostMiddleware, allowed_hosts=HOSTS)  # no other name may lead a browser here
+    # no other name may lead a browser here
+    app.add_middleware(TrustedHostMiddleware, allowed_hosts=HOSTS)
     return app

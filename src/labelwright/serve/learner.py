@@ -2,9 +2,10 @@
 
     answers -> fit -> rank what is left -> cross-validate -> a model, an order, a score, doubts
 
-Each round learns from all answers: from zero by a CRF that starts where the one before ended, otherwise by
-`partial_fit` on a copy of the given model.  The score is that of models that have not seen the answers which they are
-scored on; the same models tell which answers look wrong, and models of half of the answers what further ones are worth.
+Each round learns from all answers: from zero by a CRF that starts where the one before ended,
+otherwise by `partial_fit` on a copy of the given model.  The score is that of models that have not
+seen the answers which they are scored on; the same models tell which answers look wrong, and models
+of half of the answers what further ones are worth.
 """
 
 import copy
@@ -42,7 +43,8 @@ FOLDS = 5
 FEWEST = 10  # answers that are scored
 AGAIN = 1.1  # scored anew when there are so many times more answers
 CANDIDATES = 2000  # sentences that are ranked in a round, drawn from all that are left
-MEASURE = "margin"  # of few answers it learns more than by entropies, which choose the longest sentences
+# of few answers it learns more than by entropies, which choose the longest sentences
+MEASURE = "margin"
 TOP = 50  # of them that are handed over
 DOUBTFUL = 0.05  # answers with at most this score of doubt are looked at again,
 ENOUGH = 50  # once there are so many answers: before, a model is often wrong,
@@ -132,27 +134,34 @@ class Learner:
         return [left[each.sentence] for each in rank(self.model, words, MEASURE, top=TOP)]
 
     def _sentences(self) -> tuple[list[list[str]], list[list[Any]], list[tuple[int, int]]]:
-        """Words and labels of all answers, and the answer and first token that each sentence begins with."""
+        """Words and labels of all answers, and the answer and first token that each sentence begins
+        with."""
         numbers = list(self.answers)
         texts: list[AnnotatedText] = [self.answers[n].read(self.task.texts[n]) for n in numbers]
         read = corpus_of(texts, "answers", tokenizer=self.task.tokenizer)
         y, begins, t = left_open(read.corpus.y), list[tuple[int, int]](), 0
-        for k, (number, places) in enumerate(zip(read.split.text_of, read.split.places, strict=True)):
+        for k, (number, places) in enumerate(
+            zip(read.split.text_of, read.split.places, strict=True)
+        ):
             t = t if k and read.split.text_of[k - 1] == number else 0
             begins.append((numbers[number], t))
             t += len(places)
         scheme = "iob2" if self.base is None else self.base.scheme_
         return read.split.words, [in_scheme(labels, scheme) for labels in y], begins
 
-    # -- how good it is -----------------------------------------------------------------------------------------------
+    # -- how good it is ----------------------------------------------------------------------------
 
     @property
     def is_to_be_judged(self) -> bool:
         return len(self.answers) >= max(FEWEST, AGAIN * self.scored) and self.model is not None
 
     def judge(self) -> Iterator[Judged | None]:
-        """Cross-validate, and say so at the end; None after each model, so that learning need not wait."""
-        self.scored, tags = len(self.answers), {number: answer.tag for number, answer in self.answers.items()}
+        """Cross-validate, and say so at the end; None after each model, so that learning need not
+        wait."""
+        self.scored, tags = (
+            len(self.answers),
+            {number: answer.tag for number, answer in self.answers.items()},
+        )
         X, y, begins = self._sentences()
         complete = {n for n, labels in enumerate(y) if not any(map(is_partial, labels))}
         predicted: dict[int, list[str]] = {}
@@ -161,9 +170,14 @@ class Learner:
         for train, test in parts(len(X), FOLDS, 0):
             rows = test.tolist()
             tested, gold = [X[n] for n in rows], [y[n] for n in rows]
-            for part, predictions in ((train, predicted), (np.sort(self.rng.permutation(train)[::2]), by_half)):
+            for part, predictions in (
+                (train, predicted),
+                (np.sort(self.rng.permutation(train)[::2]), by_half),
+            ):
                 known = [y[n] for n in part.tolist()]
-                if self.base is None and not any(label not in ("O", None) for labels in known for label in labels):
+                if self.base is None and not any(
+                    label not in ("O", None) for labels in known for label in labels
+                ):
                     predictions |= {n: ["O"] * len(X[n]) for n in rows}
                     continue
                 model = self._fitted(([X[n] for n in part.tolist()], known))
@@ -173,7 +187,10 @@ class Learner:
                 ask = partial(judged, "", gold, "span")
                 for n, held in zip(rows, model._ask_outputs(tested, ask)[""], strict=True):
                     predictions[n] = held.labels
-                    doubts += [(each.score, doubt_facts(each, tags[begins[n][0]], *begins[n])) for each in held.doubts]
+                    doubts += [
+                        (each.score, doubt_facts(each, tags[begins[n][0]], *begins[n]))
+                        for each in held.doubts
+                    ]
                 yield None
         rows = sorted(complete)
         gold = [y[n] for n in rows]
@@ -181,7 +198,10 @@ class Learner:
             return
         counts = count(gold, [predicted[n] for n in rows]).by_sentence()
         half = f1_of(count(gold, [by_half[n] for n in rows]).by_sentence().sum(axis=0))
-        drawn = [f1_of(counts[self.rng.integers(0, len(counts), len(counts))].sum(axis=0)) for _ in range(DRAWS)]
+        drawn = [
+            f1_of(counts[self.rng.integers(0, len(counts), len(counts))].sum(axis=0))
+            for _ in range(DRAWS)
+        ]
         whole, size = f1_of(counts.sum(axis=0)), (1 - 1 / FOLDS) * len(X)
         slope = (whole - half) / math.log(2)  # F1 grows with the logarithm of the number of answers
         more = round(size * math.expm1(POINT / slope)) if slope > POINT / 10 else None
@@ -214,13 +234,25 @@ def doubt_facts(doubt: Doubt, tag: str, number: int, begin: int) -> dict[str, An
     """A doubt about the answer of this tag, in tokens of its text."""
 
     def fact(span: Any) -> dict[str, Any] | None:
-        return span and {"label": span.type, "first": begin + span.start, "last": begin + span.end - 1}
+        return span and {
+            "label": span.type,
+            "first": begin + span.start,
+            "last": begin + span.end - 1,
+        }
 
-    facts = {"sentence": number, "tag": tag, "gold": fact(doubt.gold), "suggested": fact(doubt.suggested)}
-    return facts | {"probability": doubt.probability, "suggested_probability": doubt.suggested_probability}
+    facts = {
+        "sentence": number,
+        "tag": tag,
+        "gold": fact(doubt.gold),
+        "suggested": fact(doubt.suggested),
+    }
+    return facts | {
+        "probability": doubt.probability,
+        "suggested_probability": doubt.suggested_probability,
+    }
 
 
-# -- the process ------------------------------------------------------------------------------------------------------
+# -- the process -----------------------------------------------------------------------------------
 
 
 def work() -> None:
@@ -269,7 +301,11 @@ def work() -> None:
             return
         except Exception as error:
             is_new, judging = False, None
-            tell(str(error) if isinstance(error, LabelwrightError) else f"{type(error).__name__}: {error}")
+            tell(
+                str(error)
+                if isinstance(error, LabelwrightError)
+                else f"{type(error).__name__}: {error}"
+            )
 
 
 def _listen(waiting: "SimpleQueue[dict[int, Answer | None] | None]") -> None:
@@ -287,12 +323,19 @@ class LearningProcess:
         command = [sys.executable, "-P", "-c", "from labelwright.serve.learner import work; work()"]
         environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
         self._process = subprocess.Popen(  # noqa: S603
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, start_new_session=True
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=environment,
+            start_new_session=True,
         )
         self._is_killed = False
         self._waiting: SimpleQueue[Any] = SimpleQueue()
         self._waiting.put(task)
-        self._threads = [Thread(target=self._write, daemon=True), Thread(target=self._read, args=[heard], daemon=True)]
+        self._threads = [
+            Thread(target=self._write, daemon=True),
+            Thread(target=self._read, args=[heard], daemon=True),
+        ]
         for thread in self._threads:
             thread.start()
 
@@ -318,10 +361,14 @@ class LearningProcess:
         except (EOFError, OSError, pickle.UnpicklingError):
             code = self._process.wait()
             if code and not self._is_killed:
-                heard(f"learning has ended (status {code}); answers are kept, start again to go on learning")
+                heard(
+                    f"learning has ended (status {code}); answers are kept, start again to go on "
+                    "learning"
+                )
 
     def stop(self, seconds: float) -> bool:
-        """End it, and say whether it has ended by itself; with a model to save it may learn the last answers before."""
+        """End it, and say whether it has ended by itself; with a model to save it may learn the
+        last answers before."""
         self._waiting.put(None)
         try:
             self._process.wait(seconds)

@@ -19,7 +19,8 @@ Stamp = tuple[int, int, int]  # of a file: when it was written, its size, its nu
 
 
 class Served:
-    """A model with a name; `tagger` is replaced as a whole, so whoever took it before goes on with it."""
+    """A model with a name; `tagger` is replaced as a whole, so whoever took it before goes on with
+    it."""
 
     def __init__(self, name: str, path: str, threads: int):
         self.name, self.path, self.threads = name, path, threads
@@ -39,18 +40,22 @@ class Served:
         model = load(self.path)
         kind = model.reads().kind
         if kind != "columns":
-            raise ModelFileError(f"{self.path}: reads {kind}; a service needs a model that reads words or columns")
+            raise ModelFileError(
+                f"{self.path}: reads {kind}; a service needs a model that reads words or columns"
+            )
         model = with_text_labels(model)
         for part in {id(part): part for part in (model, *model._outputs.values())}.values():
             part.set_params(n_jobs=self.threads)
         return model
 
     def refresh(self) -> None:
-        """Load the model again if its file has changed; one that cannot be loaded leaves the old model in its place."""
+        """Load the model again if its file has changed; one that cannot be loaded leaves the old
+        model in its place."""
         stamp = self._stamp()
         if stamp == self.stamp:
             return
-        self.stamp = stamp  # before the file is read: what is written meanwhile is read at the next turn
+        # before the file is read: what is written meanwhile is read at the next turn
+        self.stamp = stamp
         try:
             if stamp is None:
                 raise ModelFileError(f"{self.path}: cannot read: no such file")
@@ -58,7 +63,11 @@ class Served:
             self.problem = None
             LOG.info("%s: the file has changed; the new model is served", self.name)
         except Exception as error:
-            line = str(error) if isinstance(error, LabelwrightError) else f"{type(error).__name__}: {error}"
+            line = (
+                str(error)
+                if isinstance(error, LabelwrightError)
+                else f"{type(error).__name__}: {error}"
+            )
             self.problem = line.replace(self.path, "the new file")
             LOG.warning("%s: %s; the model before it is still served", self.name, line)
 
@@ -71,7 +80,9 @@ class Served:
         model = self.tagger
         outputs = list(model._outputs.values())
         top = outputs[-1]
-        decoders = [d for d in top.decoders if d != ORACLE and all(d in each.decoders for each in outputs)]
+        decoders = [
+            d for d in top.decoders if d != ORACLE and all(d in each.decoders for each in outputs)
+        ]
         return {
             "name": self.name,
             "kind": type(model).__name__,
@@ -96,7 +107,9 @@ class Models:
         for text in given:
             name, path = named(text)
             if name in self.by_name:
-                raise OptionError(f"{path}: another model is called {name!r}; give it a name, as in NAME={path}")
+                raise OptionError(
+                    f"{path}: another model is called {name!r}; give it a name, as in NAME={path}"
+                )
             try:
                 self.by_name[name] = Served(name, path, threads)
             except OSError as error:
@@ -108,7 +121,9 @@ class Models:
     def get(self, name: str | None) -> Served:
         served = self.by_name.get(self.default if name is None else name)
         if served is None:
-            raise RequestError(404, f"model: no model {name!r:.40}, expected one of {', '.join(self.by_name)}")
+            raise RequestError(
+                404, f"model: no model {name!r:.40}, expected one of {', '.join(self.by_name)}"
+            )
         return served
 
     def watch(self, stopped: Event, seconds: float) -> None:
@@ -119,7 +134,8 @@ class Models:
 
 
 def named(text: str) -> tuple[str, str]:
-    """The name and the path of a model: NAME=FILE, or a file whose name without its ending is that of the model.
+    """The name and the path of a model: NAME=FILE, or a file whose name without its ending is that
+    of the model.
 
     >>> named("models/names.crf"), named("people=models/names.crf")
     (('names', 'models/names.crf'), ('people', 'models/names.crf'))

@@ -1,7 +1,7 @@
 """What a service counts, in the text format of Prometheus.
 
-Rates show drift: confidence_sum / confidence_count is the mean confidence, unseen_tokens / tokens the share of words
-that the training data lack."""
+Rates show drift: confidence_sum / confidence_count is the mean confidence, unseen_tokens / tokens
+the share of words that the training data lack."""
 
 from bisect import bisect_left
 from collections import Counter
@@ -26,11 +26,15 @@ class Counts:
         self.values = dict.fromkeys(HELP, 0)
         self.confidence, self.confident = 0.0, 0  # a sum, and of how many sentences
 
-    def add(self, sentences: Sequence[Sequence[Any]], sure: Sequence[float | None], unseen: int | None) -> None:
+    def add(
+        self, sentences: Sequence[Sequence[Any]], sure: Sequence[float | None], unseen: int | None
+    ) -> None:
         """Count one batch."""
         known = [each for each in sure if each is not None]
         self.confidence, self.confident = self.confidence + sum(known), self.confident + len(known)
-        for name, n in zip(HELP, (len(sentences), sum(map(len, sentences)), unseen or 0, 1), strict=True):
+        for name, n in zip(
+            HELP, (len(sentences), sum(map(len, sentences)), unseen or 0, 1), strict=True
+        ):
             self.values[name] += n
 
 

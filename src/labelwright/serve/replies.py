@@ -45,7 +45,7 @@ class Answer(NamedTuple):
     states: list[dict[str, float]]
 
 
-# -- reading ----------------------------------------------------------------------------------------------------------
+# -- reading ---------------------------------------------------------------------------------------
 
 
 def read(model: Any, asked: Asked, max_tokens: int) -> Source:
@@ -57,7 +57,10 @@ def read(model: Any, asked: Asked, max_tokens: int) -> Source:
         columns = max(1, len(model.reads().columns))
         source = Source([_columns(row, columns, n) for n, row in enumerate(asked.tokens or ())])
     if source.n_tokens > max_tokens:
-        raise RequestError(413, f"{source.n_tokens:,} tokens, expected at most {max_tokens:,}; send fewer at a time")
+        raise RequestError(
+            413,
+            f"{source.n_tokens:,} tokens, expected at most {max_tokens:,}; send fewer at a time",
+        )
     return source
 
 
@@ -69,15 +72,18 @@ def _columns(tokens: list[Any], n: int, number: int) -> list[Any]:
     for t, row in enumerate(rows):
         if len(row) != n:
             what = "a word" if n == 1 else f"a list of {n} columns"
-            raise OptionError(f"tokens[{number}][{t}]: the model reads {what} at each token, got {len(row)}")
+            raise OptionError(
+                f"tokens[{number}][{t}]: the model reads {what} at each token, got {len(row)}"
+            )
     return rows if n > 1 else [word for (word,) in rows]
 
 
-# -- questions --------------------------------------------------------------------------------------------------------
+# -- questions -------------------------------------------------------------------------------------
 
 
 def state_names(tagger: Any) -> list[str]:
-    """The names of the latent states of a tagger that knows their probabilities; none for all others."""
+    """The names of the latent states of a tagger that knows their probabilities; none for all
+    others."""
     try:
         names: list[str] = tagger._state_names()
     except OptionError:
@@ -104,7 +110,9 @@ class Question:
             top._check_rules(self.decoders[self.output])
             self.limits["time_limit"] = seconds
         if options.marginals and not top._is_sure:
-            raise OptionError(f"marginals: {top._lacks(PROBABILITY)}; calibrate it, or ask for nbest")
+            raise OptionError(
+                f"marginals: {top._lacks(PROBABILITY)}; calibrate it, or ask for nbest"
+            )
         if options.nbest is not None and NBEST not in top.can:
             raise OptionError(f"nbest: {top._lacks(NBEST)}")
         if options.states and self.rules:
@@ -132,9 +140,15 @@ class Question:
         marginals = batch.sure.marginals() if o.marginals else nothing
         states: list[Any] = nothing
         if self.states:
-            rows: list[Any] = [[] if s is None else s.state_marginals().tolist() for s in batch.sure]  # type: ignore[union-attr]
-            states = [[dict(zip(self.states, row, strict=True)) for row in sentence] for sentence in rows]
-        return [Answer(*parts) for parts in zip(records, spans, nbest, marginals, states, strict=True)]
+            rows: list[Any] = [
+                [] if s is None else s.state_marginals().tolist() for s in batch.sure
+            ]  # type: ignore[union-attr]
+            states = [
+                [dict(zip(self.states, row, strict=True)) for row in sentence] for sentence in rows
+            ]
+        return [
+            Answer(*parts) for parts in zip(records, spans, nbest, marginals, states, strict=True)
+        ]
 
 
 def _nbest(batch: "Batch", n: int, spans: bool) -> list[list[tuple[list[str], float, Any]]]:
@@ -150,10 +164,12 @@ def _nbest(batch: "Batch", n: int, spans: bool) -> list[list[tuple[list[str], fl
     ]
 
 
-# -- facts ------------------------------------------------------------------------------------------------------------
+# -- facts -----------------------------------------------------------------------------------------
 
 
-def tagged(question: Question, source: Source, answers: dict[str, list[Answer]], first: int) -> list[Facts]:
+def tagged(
+    question: Question, source: Source, answers: dict[str, list[Answer]], first: int
+) -> list[Facts]:
     """The facts about the sentences of one request, whose answers begin with this number."""
     facts = []
     for n in range(len(source.words)):
@@ -198,7 +214,10 @@ def _sentence(question: Question, source: Source, n: int, answer: Answer) -> Fac
     }
     probable = question.model._outputs[question.output]._probabilistic
     for labels, value, given in answer.nbest:
-        values = {"probability": _rounded(value) if probable else None, "score": None if probable else _rounded(value)}
+        values = {
+            "probability": _rounded(value) if probable else None,
+            "score": None if probable else _rounded(value),
+        }
         fact["nbest"].append({"labels": labels, **values, "spans": spans(given)})
     return fact
 
@@ -206,7 +225,11 @@ def _sentence(question: Question, source: Source, n: int, answer: Answer) -> Fac
 def _span(span: "Span", tokens: list[Facts], text: str | None) -> Facts:
     first, last = span.start, span.end - 1
     begin, end = tokens[first]["start"], tokens[last]["end"]
-    words = joined_text([token["text"] for token in tokens[first : last + 1]]) if text is None else text[begin:end]
+    words = (
+        joined_text([token["text"] for token in tokens[first : last + 1]])
+        if text is None
+        else text[begin:end]
+    )
     fact = {"label": span.type, "first": first, "last": last, "start": begin, "end": end}
     return fact | {"text": words, "probability": _rounded(span.probability)}
 
@@ -221,8 +244,8 @@ def _rounded(p: float | None) -> float | None:
 
 
 def explained(model: Any, source: Source, asked: Explained) -> Facts:
-    """Why a token has its label: the facts of `explain --json` for it, with the words of its sentence; of a cascade
-    those of the highest layer, and of each layer below `layers`."""
+    """Why a token has its label: the facts of `explain --json` for it, with the words of its
+    sentence; of a cascade those of the highest layer, and of each layer below `layers`."""
     number, token = asked
     if number >= len(source.words):
         raise OptionError(f"sentence: expected one from 0 to {len(source.words) - 1}, got {number}")
@@ -241,8 +264,13 @@ def explained(model: Any, source: Source, asked: Explained) -> Facts:
 
 
 def unseen_tokens(model: Any, sentences: Sequence[Sequence[Any]]) -> int | None:
-    """How many tokens have a word that the training data lack; None where the model does not tell."""
-    words = [token if isinstance(token, str) else token[0] for sentence in sentences for token in sentence]
+    """How many tokens have a word that the training data lack; None where the model does not
+    tell."""
+    words = [
+        token if isinstance(token, str) else token[0]
+        for sentence in sentences
+        for token in sentence
+    ]
     distinct = list(dict.fromkeys(words))
     known = model.knows(distinct) if distinct else []
     if known is None:
@@ -252,7 +280,8 @@ def unseen_tokens(model: Any, sentences: Sequence[Sequence[Any]]) -> int | None:
 
 
 def sureness(record: Decoding) -> float | None:
-    """How sure a model is of a labelling, per token, so that long sentences are not less sure: P(labels) ** (1 / T)."""
+    """How sure a model is of a labelling, per token, so that long sentences are not less sure:
+    P(labels) ** (1 / T)."""
     log_p = record.log_probability
     if log_p is None and record.confidence:
         log_p = math.log(record.confidence)

@@ -1,17 +1,21 @@
 """Directed acyclic graphs with scores on their arcs: sums over all paths, best paths and samples.
 
-A path runs from a source (a node without arcs in) to a sink (a node without arcs out); parallel arcs are allowed, nodes
-without arcs do not count, and a score of minus infinity forbids an arc.
+A path runs from a source (a node without arcs in) to a sink (a node without arcs out); parallel
+arcs are allowed, nodes without arcs do not count, and a score of minus infinity forbids an arc.
 
-A *labelled* graph has labels on its arcs: every path is a labelling, and every arc reads at most one token.
+A *labelled* graph has labels on its arcs: every path is a labelling, and every arc reads at most
+one token.
 
-    chain lattice     begin -> (0, q) -> (1, q) -> ...          the arc into (t, q) reads token t with the label of q
-    segment graph     a segment of d tokens is d arcs through nodes of its own; the last one has its score
-    proposals         as decode.csi lays them out: a node is what the tokens before have chosen
-    pruned labels     a node for each candidate of a token
+    chain lattice   begin -> (0, q) -> (1, q) -> ...: the arc into (t, q) reads token t with the
+                    label of q
+    segment graph   a segment of d tokens is d arcs through nodes of its own; the last one has its
+                    score
+    proposals       as decode.csi lays them out: a node is what the tokens before have chosen
+    pruned labels   a node for each candidate of a token
 
     >>> triangle = dag([0, 0, 1], [1, 2, 2])
-    >>> sums(triangle, np.log([1.0, 1.0, 3.0])).arcs.tolist()  # 0 -> 2 has weight 1, 0 -> 1 -> 2 has weight 3
+    >>> scores = np.log([1.0, 1.0, 3.0])  # 0 -> 2 has weight 1, 0 -> 1 -> 2 has weight 3
+    >>> sums(triangle, scores).arcs.tolist()
     [0.75, 0.25, 0.75]
 """
 
@@ -61,13 +65,14 @@ class ArcPool(NamedTuple):
 
 
 def doubled(pool: Any) -> Any:
-    """The same pool of a search with room for twice as many: all its arrays but those after the heap."""
+    """The same pool of a search with room for twice as many: all its arrays but those after the
+    heap."""
     larger = [np.concatenate([array, np.empty_like(array)]) for array in pool]
     kept = pool[pool._fields.index("heap") + 1 :]
     return type(pool)(*larger[: len(pool) - len(kept)], *kept)
 
 
-# -- graphs -----------------------------------------------------------------------------------------------------------
+# -- graphs ----------------------------------------------------------------------------------------
 
 
 def dag(source: Any, target: Any, n_nodes: int | None = None) -> Dag:
@@ -86,8 +91,8 @@ def dag(source: Any, target: Any, n_nodes: int | None = None) -> Dag:
         ordered(source, target, n_nodes)  # raises an error for a cycle
         v = late[0]
         raise OptionError(
-            f"arcs: arc {last_in[v]} leads into node {v} but comes after arc {first_out[v]}, which leads out of it; "
-            "put the arcs into topological order (`ordered` sorts them)"
+            f"arcs: arc {last_in[v]} leads into node {v} but comes after arc {first_out[v]}, which "
+            "leads out of it; put the arcs into topological order (`ordered` sorts them)"
         )
     goes_in, goes_out = last_in >= 0, first_out < len(source)
     sources, sinks = np.flatnonzero(goes_out & ~goes_in), np.flatnonzero(goes_in & ~goes_out)
@@ -95,7 +100,8 @@ def dag(source: Any, target: Any, n_nodes: int | None = None) -> Dag:
 
 
 def ordered(source: Any, target: Any, n_nodes: int | None = None) -> Array:
-    """The numbers of the arcs [A] in topological order; of those that may come next, the first comes first.
+    """The numbers of the arcs [A] in topological order; of those that may come next, the first
+    comes first.
 
     source, target : [A]  the nodes that each arc leads from and to
     n_nodes : Q; by default one more than the largest number
@@ -104,7 +110,8 @@ def ordered(source: Any, target: Any, n_nodes: int | None = None) -> Array:
     [1, 0]
     """
     source, target, n_nodes = _checked_arcs(source, target, n_nodes)
-    waiting = np.bincount(target, minlength=n_nodes).tolist()  # arcs into each node that are still to come
+    # arcs into each node that are still to come
+    waiting = np.bincount(target, minlength=n_nodes).tolist()
     leaving: list[list[int]] = [[] for _ in range(n_nodes)]
     for arc, node in enumerate(source.tolist()):
         leaving[node].append(arc)
@@ -120,13 +127,21 @@ def ordered(source: Any, target: Any, n_nodes: int | None = None) -> Array:
             for following in leaving[into[arc]]:
                 heapq.heappush(ready, following)
     if len(order) < len(into):
-        raise OptionError(f"arcs: there is a cycle, {_cycle(source, target, waiting)}; expected a graph without cycles")
+        raise OptionError(
+            f"arcs: there is a cycle, {_cycle(source, target, waiting)}; expected a graph without "
+            "cycles"
+        )
     return np.array(order, np.int64)
 
 
 def _cycle(source: Array, target: Array, waiting: list[int]) -> str:
-    """The nodes of one cycle, from its smallest on; every node that still waits has a node before it that waits."""
-    before = {v: u for u, v in zip(source.tolist(), target.tolist(), strict=True) if waiting[u] > 0 and waiting[v] > 0}
+    """The nodes of one cycle, from its smallest on; every node that still waits has a node before
+    it that waits."""
+    before = {
+        v: u
+        for u, v in zip(source.tolist(), target.tolist(), strict=True)
+        if waiting[u] > 0 and waiting[v] > 0
+    }
     node = next(iter(before))
     seen: dict[int, int] = {}
     while node not in seen:
@@ -143,19 +158,27 @@ def _checked_arcs(source: Any, target: Any, n_nodes: int | None) -> tuple[Array,
     for name, nodes_given in {"source": source, "target": target}.items():
         nodes = _array(name, nodes_given)
         if nodes.ndim != 1 or (nodes.dtype.kind not in "iu" and len(nodes)):
-            raise OptionError(f"{name}: expected a list of whole numbers, got {nodes.dtype} of shape {nodes.shape}")
+            raise OptionError(
+                f"{name}: expected a list of whole numbers, got {nodes.dtype} of shape "
+                f"{nodes.shape}"
+            )
         ends.append(nodes)
     if len(ends[0]) != len(ends[1]):
         raise OptionError(f"arcs: {len(ends[0])} sources, but {len(ends[1])} targets")
     most = max((int(nodes.max()) for nodes in ends if len(nodes)), default=-1)
     n_nodes = most + 1 if n_nodes is None else _whole("n_nodes", n_nodes, 0, MOST_NODES)
     if n_nodes > MOST_NODES:
-        raise OptionError(f"arcs: expected nodes below {MOST_NODES:,}, got {most}; number them from 0 on")
+        raise OptionError(
+            f"arcs: expected nodes below {MOST_NODES:,}, got {most}; number them from 0 on"
+        )
     for name, nodes in zip(("source", "target"), ends, strict=True):
         wrong = np.flatnonzero((nodes < 0) | (nodes >= n_nodes))
         if len(wrong):
             raise OptionError(
-                f"{name}: arc {wrong[0]}: expected a node of 0 to {n_nodes - 1}, got {nodes[wrong[0]]}"
+                (
+                    f"{name}: arc {wrong[0]}: expected a node of 0 to {n_nodes - 1}, got "
+                    f"{nodes[wrong[0]]}"
+                )
                 if n_nodes > 0
                 else f"{name}: arc {wrong[0]}: there are no nodes, got {nodes[wrong[0]]}"
             )
@@ -167,21 +190,32 @@ def _array(name: str, values: Any) -> Array:
     try:
         return np.asarray(values)
     except ValueError:
-        raise OptionError(f"{name}: expected a list of numbers, got rows of unequal length") from None
+        raise OptionError(
+            f"{name}: expected a list of numbers, got rows of unequal length"
+        ) from None
 
 
 def _checked(graph: Dag, numbers: Any, name: str = "scores") -> Array:
-    """One number for each arc: finite, or as a score minus infinity, and no sum of them too large for a float."""
+    """One number for each arc: finite, or as a score minus infinity, and no sum of them too large
+    for a float."""
     array = _array(name, numbers)
     if array.dtype.kind not in "biuf":
-        raise OptionError(f"{name}: expected numbers, one for each arc, got {array.dtype} of shape {array.shape}")
+        raise OptionError(
+            f"{name}: expected numbers, one for each arc, got {array.dtype} of shape {array.shape}"
+        )
     checked = np.ascontiguousarray(array, np.float64)
     if checked.shape != graph.source.shape:
-        raise OptionError(f"{name}: expected {len(graph.source)} numbers, one for each arc, got shape {checked.shape}")
+        raise OptionError(
+            f"{name}: expected {len(graph.source)} numbers, one for each arc, got shape "
+            f"{checked.shape}"
+        )
     wrong = np.flatnonzero(~(np.isfinite(checked) | ((checked == -np.inf) & (name == "scores"))))
     if len(wrong):
-        raise OptionError(f"{name}: arc {wrong[0]} has {checked[wrong[0]]}; expected a finite number")
-    _check_sums(graph, checked, name, 8.0 if name == "gains" else 1.0)  # differences of gains are taken as well
+        raise OptionError(
+            f"{name}: arc {wrong[0]} has {checked[wrong[0]]}; expected a finite number"
+        )
+    # differences of gains are taken as well
+    _check_sums(graph, checked, name, 8.0 if name == "gains" else 1.0)
     return checked
 
 
@@ -195,12 +229,12 @@ def _check_sums(graph: Dag, numbers: Array, name: str, times: float) -> None:
         kernels.best_scores(*graph[:2], sizes * times, graph.sources, phi)
     if not phi.max() <= HUGE:
         raise OptionError(
-            f"{name}: they add up to more than a float holds, got sizes up to {sizes.max():.3g}; scale them down "
-            "(minus infinity forbids an arc)"
+            f"{name}: they add up to more than a float holds, got sizes up to {sizes.max():.3g}; "
+            "scale them down (minus infinity forbids an arc)"
         )
 
 
-# -- answers ----------------------------------------------------------------------------------------------------------
+# -- answers ---------------------------------------------------------------------------------------
 
 
 def sums(graph: Dag, scores: Any) -> Sums:
@@ -216,7 +250,9 @@ def sums_of(graph: Dag, scores: Array) -> Sums:
     """The same for scores that need no check."""
     arcs = np.empty(len(graph.source))
     phi, alpha, beta = np.empty((3, graph.n_nodes))
-    log_z = kernels.posteriors(*graph[:2], scores, graph.sources, graph.sinks, phi, alpha, beta, arcs)
+    log_z = kernels.posteriors(
+        *graph[:2], scores, graph.sources, graph.sinks, phi, alpha, beta, arcs
+    )
     return Sums(float(log_z), arcs)
 
 
@@ -238,10 +274,13 @@ def best_path_of(graph: Dag, scores: Array) -> tuple[Array, float]:
 
 
 def best_around(graph: Dag, scores: Array) -> tuple[Array, Array]:
-    """The score of the best path from a source to each node [Q], and from there to a sink; minus infinity: none."""
+    """The score of the best path from a source to each node [Q], and from there to a sink; minus
+    infinity: none."""
     upto, behind = np.empty((2, graph.n_nodes))
     kernels.best_scores(*graph[:2], scores, graph.sources, upto)
-    backwards = (np.ascontiguousarray(array[::-1]) for array in (graph.target, graph.source, scores))
+    backwards = (
+        np.ascontiguousarray(array[::-1]) for array in (graph.target, graph.source, scores)
+    )
     kernels.best_scores(*backwards, graph.sinks, behind)
     return upto, behind
 
@@ -260,7 +299,11 @@ def best_paths(graph: Dag, scores: Any, n: int) -> tuple[list[Array], Array]:
     kernels.best_scores(*graph[:2], scores, graph.sources, phi)
     arc, parent, heap = np.empty((3, 64 + 4 * graph.n_nodes), np.int32)
     pool = ArcPool(np.empty(len(heap)), arc, parent, heap, np.zeros(4, np.int64))
-    paths, bounds, best_scores = np.empty(4 * graph.n_nodes, np.int32), np.zeros(n + 1, np.int64), np.empty(n)
+    paths, bounds, best_scores = (
+        np.empty(4 * graph.n_nodes, np.int32),
+        np.zeros(n + 1, np.int64),
+        np.empty(n),
+    )
     through = graph.source, scores, is_source, phi, ptr, entering
     while kernels.best_paths(*through, pool, paths, best_scores, bounds) == kernels.FULL:
         pool, paths = doubled(pool), np.concatenate([paths, paths])
@@ -278,7 +321,9 @@ def covariance(graph: Dag, scores: Any, gains: Any) -> tuple[float, Array]:
     gains, arcs = _checked(graph, gains, "gains"), _possible(graph, scores)
     into, out, before, after = np.empty((4, graph.n_nodes))
     covariances = np.empty(len(arcs))
-    mean = kernels.covariances(*graph[:2], graph.sinks, arcs, gains, into, out, before, after, covariances)
+    mean = kernels.covariances(
+        *graph[:2], graph.sinks, arcs, gains, into, out, before, after, covariances
+    )
     return float(mean), covariances
 
 
@@ -306,9 +351,20 @@ def sample(graph: Dag, scores: Any, n: int, random_state: Any = None) -> list[Ar
     kernels.best_scores(*graph[:2], np.ones(len(arcs)), graph.sources, longest)
     uniform = np.random.default_rng(random_state).random((n, int(longest[graph.sinks].max())))
     paths, lengths = np.empty(uniform.shape, np.int32), np.empty(n, np.int64)
-    kernels.draw(graph.target, _marked(graph.sinks, graph.n_nodes), arcs, ptr, leaving, uniform, paths, lengths)
+    kernels.draw(
+        graph.target,
+        _marked(graph.sinks, graph.n_nodes),
+        arcs,
+        ptr,
+        leaving,
+        uniform,
+        paths,
+        lengths,
+    )
     if not lengths.all():
-        raise OptionError("scores: too far apart to draw a path by its probability; scale them down")
+        raise OptionError(
+            "scores: too far apart to draw a path by its probability; scale them down"
+        )
     return [path[:length].copy() for path, length in zip(paths, lengths.tolist(), strict=True)]
 
 
@@ -321,11 +377,14 @@ def _possible(graph: Dag, scores: Any) -> Array:
 
 
 def _grouped(ends: Array, edge: Array, n_nodes: int) -> tuple[Array, Array]:
-    """The arcs that have each node as this end (ptr [Q+2], arcs); the last group has those of all nodes `edge`."""
+    """The arcs that have each node as this end (ptr [Q+2], arcs); the last group has those of all
+    nodes `edge`."""
     arcs = np.argsort(ends, kind="stable")
     last = np.flatnonzero(_marked(edge, n_nodes)[ends])
     ptr = np.searchsorted(ends[arcs], np.arange(n_nodes + 1))
-    return np.append(ptr, len(arcs) + len(last)).astype(np.int64), np.concatenate([arcs, last]).astype(np.int32)
+    return np.append(ptr, len(arcs) + len(last)).astype(np.int64), np.concatenate(
+        [arcs, last]
+    ).astype(np.int32)
 
 
 def _marked(nodes: Array, n_nodes: int) -> Array:
@@ -336,16 +395,21 @@ def _marked(nodes: Array, n_nodes: int) -> Array:
 
 
 def _whole(name: str, value: Any, least: int, most: int) -> int:
-    if not isinstance(value, int | np.integer) or isinstance(value, bool) or not least <= value <= most:
+    if (
+        not isinstance(value, int | np.integer)
+        or isinstance(value, bool)
+        or not least <= value <= most
+    ):
         raise OptionError(f"{name}: expected a whole number, {least} to {most:,}, got {value!r}")
     return int(value)
 
 
-# -- chains -----------------------------------------------------------------------------------------------------------
+# -- chains ----------------------------------------------------------------------------------------
 
 
 class Chain(NamedTuple):
-    """The lattice of a sequence as a graph; every arc but those to the end leads to a node of the lattice."""
+    """The lattice of a sequence as a graph; every arc but those to the end leads to a node of the
+    lattice."""
 
     dag: Dag  #: the graph whose paths are those of the lattice
     scores: Array  #: [A]  of the arcs
@@ -357,8 +421,8 @@ class Chain(NamedTuple):
 def from_chain(lattice: Lattice) -> Chain:
     """The graph whose paths are those of a lattice: begin -> (0, q) -> .. -> (T-1, q) -> end.
 
-    The score of a node is on the arcs that lead to it.  A node of order 2 that no arc of the lattice leads to, or out
-    of, is joined to the begin or to the end by a forbidden arc.
+    The score of a node is on the arcs that lead to it.  A node of order 2 that no arc of the
+    lattice leads to, or out of, is joined to the begin or to the end by a forbidden arc.
 
     lattice : the scores of one sentence
     """
@@ -378,14 +442,23 @@ def from_chain(lattice: Lattice) -> Chain:
         (place[-1], end, 0.0, T, -1, -1),
     ]
     columns = zip(*(np.broadcast_arrays(*part) for part in parts), strict=True)
-    source, target, score, token, to, number = (np.concatenate([x.reshape(-1) for x in column]) for column in columns)
+    source, target, score, token, to, number = (
+        np.concatenate([x.reshape(-1) for x in column]) for column in columns
+    )
     ends = (np.array([node], np.int32) for node in (begin, end))
-    return Chain(Dag(source.astype(np.int32), target.astype(np.int32), T * Q + 2, *ends), score, token, to, number)
+    return Chain(
+        Dag(source.astype(np.int32), target.astype(np.int32), T * Q + 2, *ends),
+        score,
+        token,
+        to,
+        number,
+    )
 
 
 def chain_covariance(lattice: Lattice, on_nodes: Array, on_arcs: Array) -> tuple[Array, Array]:
-    """Covariance of every node [T, Q] and arc [T, A] of a lattice with the gain of a path, the sum of on_nodes [T, Q]
-    and on_arcs [T, A] along it; for scores of any size (batches go through timeorder.covariances)."""
+    """Covariance of every node [T, Q] and arc [T, A] of a lattice with the gain of a path, the sum
+    of on_nodes [T, Q] and on_arcs [T, A] along it; for scores of any size (batches go through
+    timeorder.covariances)."""
     chain = from_chain(lattice)
     (T, Q), A = on_nodes.shape, on_arcs.shape[1]
     to_node, along = np.flatnonzero(chain.node >= 0), np.flatnonzero(chain.arc >= 0)
@@ -394,10 +467,12 @@ def chain_covariance(lattice: Lattice, on_nodes: Array, on_arcs: Array) -> tuple
     gains[to_node] = on_nodes.reshape(-1)[place]
     gains[along] += on_arcs.reshape(-1)[arc]
     _, cov = covariance(chain.dag, chain.scores, gains)
-    return np.bincount(place, cov[to_node], T * Q).reshape(T, Q), np.bincount(arc, cov[along], T * A).reshape(T, A)
+    return np.bincount(place, cov[to_node], T * Q).reshape(T, Q), np.bincount(
+        arc, cov[along], T * A
+    ).reshape(T, A)
 
 
-# -- labels of arcs ----------------------------------------------------------------------------------------------------
+# -- labels of arcs --------------------------------------------------------------------------------
 
 
 class Reading(NamedTuple):
@@ -422,7 +497,10 @@ class Reading(NamedTuple):
         long = np.flatnonzero(self.end - self.begin > 1)
         if len(long):
             before = np.concatenate([np.zeros((1, table.shape[1])), np.cumsum(table, axis=0)])
-            values[long] = before[self.end[long], self.label[long]] - before[self.begin[long], self.label[long]]
+            values[long] = (
+                before[self.end[long], self.label[long]]
+                - before[self.begin[long], self.label[long]]
+            )
         return np.bincount(self.arc, values, n_arcs)
 
     def permitted(self, permitted: Array, n_arcs: int) -> Array:
@@ -440,7 +518,8 @@ class Reading(NamedTuple):
 
 
 def reading_of(arc: Array, first: Array, length: Array, labels: Array) -> Reading:
-    """What arcs read that give their first, inner, last or (of one token) only token these labels [n, 4]."""
+    """What arcs read that give their first, inner, last or (of one token) only token these labels
+    [n, 4]."""
     begin, inner, end, only = labels.T
     last = first + length - 1
     runs = [
@@ -459,11 +538,12 @@ def joined_reading(parts: Sequence[Reading]) -> Reading:
     return Reading(*(values[order] for values in joined))
 
 
-# -- labelled graphs ---------------------------------------------------------------------------------------------------
+# -- labelled graphs -------------------------------------------------------------------------------
 
 
 class LabelledArcs(NamedTuple):
-    """Arcs in topological order, those of a token together: first those that read nothing, then those that read it.
+    """Arcs in topological order, those of a token together: first those that read nothing, then
+    those that read it.
 
     All have finite scores."""
 
@@ -472,7 +552,8 @@ class LabelledArcs(NamedTuple):
     score: Array  # [A]
     label: Array  # [A]  code of the label of the token that it reads; -1: none
     token: Array  # [A]  of an arc that reads none: the next one
-    whole: Array  # [A]  the arc that it completes, of a graph whose arcs read several tokens; -1: none
+    # [A]  the arc that it completes, of a graph whose arcs read several tokens; -1: none
+    whole: Array
 
     def taken(self, which: Array | slice) -> "LabelledArcs":
         """Some of the arcs, in order."""
@@ -507,8 +588,8 @@ class LabelledGraph(NamedTuple):
         return Dag(source, target, self.n_nodes, np.zeros(1, np.int32), sinks)
 
     def losses(self) -> tuple[Array, Array, float]:
-        """How much worse the best path through each arc is than the best of all [A]; what each arc adds to the loss of
-        a path [A]; and the score of the best."""
+        """How much worse the best path through each arc is than the best of all [A]; what each arc
+        adds to the loss of a path [A]; and the score of the best."""
         source, target, score = self.arcs[:3]
         upto, behind = best_around(self.dag, score)
         best = float(upto[self.sinks].max(initial=-np.inf))
@@ -522,33 +603,50 @@ class LabelledGraph(NamedTuple):
         """The sums over all paths."""
         graph, score = self.dag, self.arcs.score
         (best, alpha, beta), arcs = np.empty((3, self.n_nodes)), np.empty(len(score))
-        log_z = kernels.posteriors_in_log_space(*graph[:2], score, graph.sources, graph.sinks, best, alpha, beta, arcs)
+        log_z = kernels.posteriors_in_log_space(
+            *graph[:2], score, graph.sources, graph.sinks, best, alpha, beta, arcs
+        )
         reached = np.isfinite(best)
-        behind = np.where(reached, beta + best[self.sinks].max(initial=-np.inf) - np.where(reached, best, 0.0), -np.inf)
+        behind = np.where(
+            reached,
+            beta + best[self.sinks].max(initial=-np.inf) - np.where(reached, best, 0.0),
+            -np.inf,
+        )
         return GraphSums(float(log_z), behind, arcs)
 
     def candidates(self, labels: Sequence[str], T: int) -> list[list[str]]:
         """The labels that each token may have."""
         rows: list[list[str]] = [[] for _ in range(T)]
-        for token, label in np.unique(np.stack([self.arcs.token, self.arcs.label]), axis=1).T.tolist():
+        for token, label in np.unique(
+            np.stack([self.arcs.token, self.arcs.label]), axis=1
+        ).T.tolist():
             if label >= 0:
                 rows[token].append(labels[label])
         return rows
 
 
-def labelled_graph(graph: Dag, score: Array, label: Array, token: Array, whole: Array | None = None) -> LabelledGraph:
+def labelled_graph(
+    graph: Dag, score: Array, label: Array, token: Array, whole: Array | None = None
+) -> LabelledGraph:
     """The graph of arcs in any order, from node 0 on, without those that are forbidden."""
     whole = np.full(len(score), -1) if whole is None else whole
-    arcs = LabelledArcs(graph.source.astype(np.int64), graph.target.astype(np.int64), score, label, token, whole)
+    arcs = LabelledArcs(
+        graph.source.astype(np.int64), graph.target.astype(np.int64), score, label, token, whole
+    )
     order = np.argsort(2 * token + (label >= 0), kind="stable")
-    return LabelledGraph(arcs.taken(order[np.isfinite(score[order])]), graph.n_nodes, graph.sinks.astype(np.int64))
+    return LabelledGraph(
+        arcs.taken(order[np.isfinite(score[order])]), graph.n_nodes, graph.sinks.astype(np.int64)
+    )
 
 
 def graph_of_lattice(lattice: Lattice) -> LabelledGraph:
     """The paths of a chain lattice, up to its last nodes."""
     chain, Q = from_chain(lattice), lattice.graph.n_nodes
-    on = np.flatnonzero((chain.node >= 0) & (chain.node < Q))  # without the arcs to the end; rows may be padded
+    # without the arcs to the end; rows may be padded
+    on = np.flatnonzero((chain.node >= 0) & (chain.node < Q))
     last = chain.dag.n_nodes - 1 - lattice.node.shape[1]
-    graph = chain.dag._replace(source=chain.dag.source[on], target=chain.dag.target[on], sinks=last + np.arange(Q))
+    graph = chain.dag._replace(
+        source=chain.dag.source[on], target=chain.dag.target[on], sinks=last + np.arange(Q)
+    )
     label = lattice.graph.label_of_node.astype(np.int64)[chain.node[on]]
     return labelled_graph(graph, chain.scores[on], label, chain.token[on])

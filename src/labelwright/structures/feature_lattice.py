@@ -2,23 +2,27 @@
 
 Lattices as JSON lines: one object for each, with its arcs and, where it is known, the true path.
 
-    {"arcs": [[0, 1, "word", {"text": "a"}], [0, 2, "word", ["ab", "known"]], [1, 2, "word", {}]], "path": [1]}
+    {"arcs": [[0, 1, "word", {"text": "a"}], [0, 2, "word", ["ab", "known"]], [1, 2, "word", {}]],
+     "path": [1]}
 
-Further fields, as the text, are left alone; `n_nodes` is needed only where no arc leads to the last node.
+Further fields, as the text, are left alone; `n_nodes` is needed only where no arc leads to the last
+node.
 
-The arcs of a lattice over tokens as labels of the tokens: an arc is a chunk, and a path is a labelling.
+The arcs of a lattice over tokens as labels of the tokens: an arc is a chunk, and a path is a
+labelling.
 
-Node t of the lattice lies before token t.  An arc from a to b with the label X stands for a chunk of type X of the
-tokens a to b - 1; one with the label O for a single token outside all chunks.  In the schemes that can be written here
-a label depends on the arc alone and shows where chunks begin and end, so that two paths never have the same labels.
-Labels that follow no scheme (NN, VB) are those of arcs of one token.
+Node t of the lattice lies before token t.  An arc from a to b with the label X stands for a chunk
+of type X of the tokens a to b - 1; one with the label O for a single token outside all chunks.  In
+the schemes that can be written here a label depends on the arc alone and shows where chunks begin
+and end, so that two paths never have the same labels. Labels that follow no scheme (NN, VB) are
+those of arcs of one token.
 
 The graphs of many lattices side by side, as arrays: what training and answers run over.
 
-Without transitions the graph of a lattice is the lattice itself, its nodes numbered without gaps.  With them, every
-node v of the lattice becomes one node for each label that arcs into v have, and one for each label that arcs out of v
-have; an arc between these, a *transition*, stands for a pair of successive labels.  Arcs of the lattice stay as they
-are.
+Without transitions the graph of a lattice is the lattice itself, its nodes numbered without gaps.
+With them, every node v of the lattice becomes one node for each label that arcs into v have, and
+one for each label that arcs out of v have; an arc between these, a *transition*, stands for a pair
+of successive labels.  Arcs of the lattice stay as they are.
 """
 
 from collections.abc import Iterable, Sequence
@@ -60,13 +64,16 @@ Ends = tuple[int, int, str]  # source, target and label of an arc
 class FeatureLattice:
     """A graph whose paths, from node 0 to the last node, are the possible answers for one sentence.
 
-    Nodes are numbered in topological order: every arc leads to a larger number, so that there is no cycle.  Arcs may
-    stand in any order, and several may lead from one node to another.  Arcs that lie on no path do no harm.
+    Nodes are numbered in topological order: every arc leads to a larger number, so that there is no
+    cycle.  Arcs may stand in any order, and several may lead from one node to another.  Arcs that
+    lie on no path do no harm.
 
-    arcs : (source, target, label, features) of each arc; features are a dict of names and values, or a list of names
+    arcs : (source, target, label, features) of each arc; features are a dict of names and values,
+        or a list of names
     n_nodes : the number of nodes; by default one more than the largest that an arc names
 
-    >>> lattice = FeatureLattice([(0, 1, "word", ["a"]), (1, 2, "word", ["b"]), (0, 2, "word", ["ab", "in list"])])
+    >>> arcs = [(0, 1, "word", ["a"]), (1, 2, "word", ["b"]), (0, 2, "word", ["ab", "in list"])]
+    >>> lattice = FeatureLattice(arcs)
     >>> lattice.path([(0, 1, "word"), (1, 2, "word")])
     [0, 1]
     >>> lattice.labels([2]), lattice.labels([0, 1])
@@ -78,7 +85,9 @@ class FeatureLattice:
         largest = max((arc.target for arc in self.arcs), default=0)
         if n_nodes is not None and (not _is_whole(n_nodes) or not largest < n_nodes <= MOST_NODES):
             got = shown(n_nodes)
-            raise CorpusError(f"n_nodes: expected a whole number above {largest}, the largest node, got {got}")
+            raise CorpusError(
+                f"n_nodes: expected a whole number above {largest}, the largest node, got {got}"
+            )
         self.n_nodes = largest + 1 if n_nodes is None else int(n_nodes)
         self._check_reachable()
 
@@ -90,8 +99,8 @@ class FeatureLattice:
                 reached.add(target)
         if self.n_nodes - 1 not in reached:
             raise CorpusError(
-                f"arcs: no path leads from node 0 to the last node, {self.n_nodes - 1}; the farthest that one comes is "
-                f"node {max(reached)}: add arcs from there on"
+                f"arcs: no path leads from node 0 to the last node, {self.n_nodes - 1}; the "
+                f"farthest that one comes is node {max(reached)}: add arcs from there on"
             )
 
     def __len__(self) -> int:
@@ -101,7 +110,7 @@ class FeatureLattice:
     def __repr__(self) -> str:
         return f"FeatureLattice({len(self.arcs)} arcs, {self.n_nodes} nodes)"
 
-    # -- paths ------------------------------------------------------------------------------------------------------
+    # -- paths -------------------------------------------------------------------------------------
 
     def path(self, arcs: Iterable[Any]) -> list[int]:
         """The numbers of the arcs of a path, after a check that it is one.
@@ -113,10 +122,15 @@ class FeatureLattice:
         for number in path:
             source, target = self.arcs[number][:2]
             if source != node:
-                raise CorpusError(f"arc {number}, {self._text(number)}, begins at node {source}, expected node {node}")
+                raise CorpusError(
+                    f"arc {number}, {self._text(number)}, begins at node {source}, expected node "
+                    f"{node}"
+                )
             node = target
         if node != self.n_nodes - 1:
-            raise CorpusError(f"the path ends at node {node}, expected the last node, {self.n_nodes - 1}")
+            raise CorpusError(
+                f"the path ends at node {node}, expected the last node, {self.n_nodes - 1}"
+            )
         return path
 
     def ends(self, path: Iterable[int]) -> list[Ends]:
@@ -127,8 +141,8 @@ class FeatureLattice:
         return [self.arcs[number][:3] for number in path]
 
     def labels(self, path: Iterable[int], scheme: str = "iob2") -> list[str]:
-        """A path as labels of the steps from each node to the next, as `labelwright.evaluate` takes them: an arc from
-        node a to node b is a chunk of the tokens a to b.
+        """A path as labels of the steps from each node to the next, as `labelwright.evaluate` takes
+        them: an arc from node a to node b is a chunk of the tokens a to b.
 
         path : numbers of arcs
         scheme : the label scheme to write
@@ -145,13 +159,19 @@ class FeatureLattice:
             source, target, label = arc[:3]
             numbers = self._numbers.get((source, target, label), [])
         except (TypeError, ValueError):
-            raise CorpusError(f"expected the number of an arc, or (source, target, label), got {arc!r:.60}") from None
+            raise CorpusError(
+                f"expected the number of an arc, or (source, target, label), got {arc!r:.60}"
+            ) from None
         if not numbers:
             raise CorpusError(
-                f"no arc ({source!r}, {target!r}, {label!r}) in the lattice; add it, or leave the lattice out"
+                f"no arc ({source!r}, {target!r}, {label!r}) in the lattice; add it, or leave the "
+                "lattice out"
             )
         if len(numbers) > 1:
-            raise CorpusError(f"arcs {numbers[0]} and {numbers[1]} are both {self._text(numbers[0])}; give a number")
+            raise CorpusError(
+                f"arcs {numbers[0]} and {numbers[1]} are both {self._text(numbers[0])}; give a "
+                "number"
+            )
         return numbers[0]
 
     @computed_once
@@ -172,25 +192,29 @@ def _read_arc(number: int, given: Any) -> FeatureArc:
     try:
         arc = FeatureArc(*given)
     except TypeError:
-        raise CorpusError(f"arc {number}: expected (source, target, label, features), got {given!r:.60}") from None
+        raise CorpusError(
+            f"arc {number}: expected (source, target, label, features), got {given!r:.60}"
+        ) from None
     source, target, label, features = arc
     if not _is_whole(source) or not _is_whole(target) or min(source, target) < 0:
         got = f"{shown(source)} and {shown(target)}"
         raise CorpusError(f"arc {number}: expected two nodes, whole numbers from 0 on, got {got}")
     if max(source, target) >= MOST_NODES:
         raise CorpusError(
-            f"arc {number}: expected nodes below {MOST_NODES:,}, got {shown(max(source, target))}; number the nodes of "
-            "each lattice from 0 on"
+            f"arc {number}: expected nodes below {MOST_NODES:,}, got {shown(max(source, target))}; "
+            "number the nodes of each lattice from 0 on"
         )
     if target <= source:
         raise CorpusError(
-            f"arc {number} leads from node {source} to node {target}; number the nodes in topological order, so that "
-            "every arc leads to a larger number and there is no cycle"
+            f"arc {number} leads from node {source} to node {target}; number the nodes in "
+            "topological order, so that every arc leads to a larger number and there is no cycle"
         )
     if not isinstance(label, str):
         raise CorpusError(f"arc {number}: expected a string as label, got {label!r:.60}")
     if isinstance(features, str):
-        raise CorpusError(f"arc {number}: expected a dict or a list of features, got the string {features!r:.60}")
+        raise CorpusError(
+            f"arc {number}: expected a dict or a list of features, got the string {features!r:.60}"
+        )
     return arc
 
 
@@ -198,14 +222,15 @@ def _is_whole(value: Any) -> bool:
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
-# -- lattices in files ------------------------------------------------------------------------------------------------
+# -- lattices in files -----------------------------------------------------------------------------
 
 
 class LatticeData(NamedTuple):
     """The lattices of a file, and their true paths: what `LatticeCRF.fit` takes."""
 
     X: list[FeatureLattice]  #: the lattices
-    y: list[list[Any]]  #: the true path of each: numbers of arcs, or [source, target, label] of each arc
+    #: the true path of each: numbers of arcs, or [source, target, label] of each arc
+    y: list[list[Any]]
 
 
 def read_lattices(path: Source, paths: bool = True) -> LatticeData:
@@ -219,7 +244,9 @@ def read_lattices(path: Source, paths: bool = True) -> LatticeData:
     >>> X, y
     ([FeatureLattice(1 arcs, 2 nodes)], [[0]])
     """
-    return lattices_in(parse_json_lines(read_bytes(path), name_of(path), first_line_of(path)), paths)
+    return lattices_in(
+        parse_json_lines(read_bytes(path), name_of(path), first_line_of(path)), paths
+    )
 
 
 def lattices_in(lines: JsonLines, paths: bool) -> LatticeData:
@@ -250,7 +277,7 @@ def _path(item: dict[str, Any], required: bool) -> list[Any]:
     return path
 
 
-# -- arcs as labels of tokens -----------------------------------------------------------------------------------------
+# -- arcs as labels of tokens ----------------------------------------------------------------------
 
 
 class ArcTokens(NamedTuple):
@@ -273,7 +300,9 @@ class ArcLabels(NamedTuple):
         """The tokens of arcs with these ends and codes of labels [A]."""
         sizes = target - source
         arc, token = np.repeat(np.arange(len(sizes)), sizes), ranges(source, sizes)
-        place = np.where(token == source[arc], FIRST, np.where(token == target[arc] - 1, LAST, INNER))
+        place = np.where(
+            token == source[arc], FIRST, np.where(token == target[arc] - 1, LAST, INNER)
+        )
         place = np.where(sizes[arc] == 1, ONLY, place)
         return ArcTokens(arc, token, self.code[kind[arc], place])
 
@@ -309,7 +338,7 @@ def ends_of(labels: Sequence[str], scheme: str | None) -> list[Ends]:
     return sorted(arcs)
 
 
-# -- graphs of many lattices side by side -----------------------------------------------------------------------------
+# -- graphs of many lattices side by side ----------------------------------------------------------
 
 
 class LatticeArcs(NamedTuple):
@@ -328,7 +357,9 @@ class ArcGraphs(NamedTuple):
     source: Array  # [E] int32  nodes, counted within each graph
     target: Array  # [E] int32
     arc: Array  # [E]  which arc of all lattices it is; -1: a transition
-    pair: Array  # [E]  codes of the two labels of a transition, first * (L + 1) + second; -1: an arc of the lattice
+    # [E]  codes of the two labels of a transition, first * (L + 1) + second; -1: an arc of the
+    # lattice
+    pair: Array
     ptr: Array  # [N+1]  arcs of graph n: ptr[n]:ptr[n+1]
     n_nodes: Array  # [N]
     n_sources: Array  # [N]  so many first nodes are sources,
@@ -344,8 +375,8 @@ class ArcGraphs(NamedTuple):
 
 
 def graphs_of(arcs: LatticeArcs, n_labels: int | None) -> ArcGraphs:
-    """The graphs of lattices, with transitions between so many labels (and unknown ones); None: without transitions.
-    Their nodes are those in use: numbers of the user may have gaps."""
+    """The graphs of lattices, with transitions between so many labels (and unknown ones); None:
+    without transitions. Their nodes are those in use: numbers of the user may have gaps."""
     base = offsets_from(arcs.n_nodes)
     of_arc = np.repeat(base[:-1], np.diff(arcs.offsets))
     source, target = of_arc + arcs.source, of_arc + arcs.target  # nodes of all lattices
@@ -356,24 +387,32 @@ def graphs_of(arcs: LatticeArcs, n_labels: int | None) -> ArcGraphs:
 
 def _plain(arcs: LatticeArcs, source: Array, target: Array, base: Array) -> ArcGraphs:
     A = len(source)
-    every = np.concatenate([source, target, base[:-1]])  # each lattice has its node 0, with arcs or without
+    # each lattice has its node 0, with arcs or without
+    every = np.concatenate([source, target, base[:-1]])
     nodes, number = np.unique(every, return_inverse=True)
     first = np.searchsorted(nodes, base)
     shift, order = np.repeat(first[:-1], np.diff(arcs.offsets)), np.argsort(source, kind="stable")
-    begin, end = ((x - shift)[order].astype(np.int32) for x in np.split(number.reshape(-1)[: 2 * A], 2))
+    begin, end = (
+        (x - shift)[order].astype(np.int32) for x in np.split(number.reshape(-1)[: 2 * A], 2)
+    )
     one = np.ones_like(arcs.n_nodes)
-    return ArcGraphs(begin, end, order, np.full(len(order), -1), arcs.offsets, np.diff(first), one, one)
+    return ArcGraphs(
+        begin, end, order, np.full(len(order), -1), arcs.offsets, np.diff(first), one, one
+    )
 
 
 def _with_pairs(arcs: LatticeArcs, source: Array, target: Array, base: Array, K: int) -> ArcGraphs:
-    """The nodes of a graph are sorted by the node of the lattice, arriving before leaving, then by label."""
+    """The nodes of a graph are sorted by the node of the lattice, arriving before leaving, then by
+    label."""
     leaving = (2 * source + LEAVING) * K + arcs.label
     arriving = (2 * target + ARRIVING) * K + arcs.label
     nodes, number = np.unique(np.concatenate([leaving, arriving]), return_inverse=True)
     begin, end = np.split(number.reshape(-1), 2)
     place = nodes // K  # twice the node of the lattice, and the kind
     arrivals = np.flatnonzero(place % 2 == ARRIVING)
-    follow, beyond = (np.searchsorted(place, place[arrivals] + LEAVING, side) for side in ("left", "right"))
+    follow, beyond = (
+        np.searchsorted(place, place[arrivals] + LEAVING, side) for side in ("left", "right")
+    )
     sizes = beyond - follow  # labels that may follow
     before, after = np.repeat(arrivals, sizes), ranges(follow, sizes)
     pair = nodes[before] % K * K + nodes[after] % K
@@ -385,7 +424,10 @@ def _with_pairs(arcs: LatticeArcs, source: Array, target: Array, base: Array, K:
     ends = (begin, before), (end, after)
     from_node, to_node = ((np.concatenate(x)[order] - shift).astype(np.int32) for x in ends)
     no_pair, no_arc = np.full(len(source), -1), np.full(len(before), -1)
-    arc, pair = np.concatenate([np.arange(len(source)), no_arc])[order], np.concatenate([no_pair, pair])[order]
+    arc, pair = (
+        np.concatenate([np.arange(len(source)), no_arc])[order],
+        np.concatenate([no_pair, pair])[order],
+    )
     n_sources = np.searchsorted(place, 2 * base[:-1] + LEAVING, "right") - first[:-1]
     n_sinks = first[1:] - np.searchsorted(place, 2 * (base[1:] - 1), "left")
     return ArcGraphs(from_node, to_node, arc, pair, ptr, np.diff(first), n_sources, n_sinks)

@@ -25,7 +25,8 @@ class Posterior(NamedTuple):
     """Sums over all paths of a lattice (see kernels.inference.messages)."""
 
     nodes: Array  # [T, Q]  P(q at t)
-    ahead: Array  # [T, Q]  log of what q at t and all that may follow weigh, less a constant of the token
+    # [T, Q]  log of what q at t and all that may follow weigh, less a constant of the token
+    ahead: Array
     log_z: float
 
 
@@ -54,7 +55,8 @@ def arcs_from(lattice: Lattice, sums: Posterior, token: Array, state: Array) -> 
 
 
 def entropy(lattice: Lattice, sums: Posterior) -> float:
-    """The entropy of all paths in nats: that of the pairs of neighbouring nodes less that of the nodes in two pairs.
+    """The entropy of all paths in nats: that of the pairs of neighbouring nodes less that of the
+    nodes in two pairs.
 
     H = sum_t H(q_{t-1}, q_t) - sum_{0 < t < T-1} H(q_t)"""
     if len(sums.nodes) == 1:
@@ -99,18 +101,24 @@ class Margins(NamedTuple):
 def margins(lattice: Lattice, labels: Array) -> Margins:
     """Scores of paths with these labels (codes [T]) and with others."""
     node, arc, graph = lattice
-    return Margins(*map(float, inference.margins(node, arc, graph.blocks, graph.label_of_node, labels)))
+    return Margins(
+        *map(float, inference.margins(node, arc, graph.blocks, graph.label_of_node, labels))
+    )
 
 
 def labelling_score(lattice: Lattice, labels: Array) -> float:
     """The score of the best path with these labels (codes [T])."""
     node, _, graph = lattice
-    return best_path(lattice._replace(node=np.where(graph.label_of_node == labels[:, None], node, -np.inf)))[1]
+    return best_path(
+        lattice._replace(node=np.where(graph.label_of_node == labels[:, None], node, -np.inf))
+    )[1]
 
 
 def labelling_weight(lattice: Lattice, labels: Array) -> float:
     """log of the summed weight of all paths whose labels are these codes [T]."""
-    return float(clamped.labelling_weight(lattice.node, lattice.arc, lattice.graph.contexts, labels))
+    return float(
+        clamped.labelling_weight(lattice.node, lattice.arc, lattice.graph.contexts, labels)
+    )
 
 
 def state_marginals(nodes: Array, graph: Graph) -> Array:
@@ -141,8 +149,8 @@ def _sums(values: Array, code: Array, n_codes: int) -> Array:
 def span_probabilities(
     lattice: Lattice, sums: Posterior, spans: Array, transitions: tuple[Array, Array, Array]
 ) -> list[float]:
-    """The probability of exactly each span [K, 3]: begin, end, and the number of its type; `transitions` between states
-    are those that open, continue and close one of each type."""
+    """The probability of exactly each span [K, 3]: begin, end, and the number of its type;
+    `transitions` between states are those that open, continue and close one of each type."""
     graph, probability = lattice.graph, np.empty(len(spans))
     through = lattice.node, lattice.arc, graph.blocks, graph.state, sums.nodes, sums.ahead
     inference.span_probabilities(*through, spans, *transitions, probability)
@@ -176,7 +184,7 @@ def _shares(weights: Array) -> Array:
     return np.asarray(weights / total)
 
 
-# -- all spans of one type --------------------------------------------------------------------------------------------
+# -- all spans of one type -------------------------------------------------------------------------
 
 
 class ArcSums(NamedTuple):
@@ -200,14 +208,19 @@ def arc_sums(lattice: Lattice, sums: Posterior) -> ArcSums:
     return ArcSums(sums.nodes, arcs, onwards, source, target, lattice.graph.state)
 
 
-def spans_of_type(sums: ArcSums, transitions: tuple[Array, Array, Array], least: float) -> list[tuple[int, int, float]]:
-    """Begin, end and probability of all spans at least as probable as `least`; `transitions` between states open
-    [S+1, S], continue [S, S] and close [S, S+1] a span, where the last index is the outside of the sentence.
+def spans_of_type(
+    sums: ArcSums, transitions: tuple[Array, Array, Array], least: float
+) -> list[tuple[int, int, float]]:
+    """Begin, end and probability of all spans at least as probable as `least`; `transitions`
+    between states open [S+1, S], continue [S, S] and close [S, S+1] a span, where the last index is
+    the outside of the sentence.
 
     v_l(b, q) = P(a span begins at b and is still open at b + l, in q), for l = 0, 1, ..."""
     (T, Q), opening, closing = sums.nodes.shape, transitions[0], transitions[2]
     ends = sums.state[sums.source], sums.state[sums.target]
-    inner, opens, closes = (np.flatnonzero(x[ends]) for x in (transitions[1], opening[:-1], closing[:, :-1]))
+    inner, opens, closes = (
+        np.flatnonzero(x[ends]) for x in (transitions[1], opening[:-1], closing[:, :-1])
+    )
     opened = _by_node(sums.arcs[:, opens], sums.target[opens], Q)  # P(a span begins at t, in q)
     opened[0] = np.where(opening[-1][sums.state], sums.nodes[0], 0.0)
     closed = np.empty_like(sums.nodes)  # P(the span ends with t | it is open at t, in q)
@@ -218,7 +231,9 @@ def spans_of_type(sums: ArcSums, transitions: tuple[Array, Array, Array], least:
     while len(begins):
         p = np.minimum(1.0, (still_open * closed[begins + length - 1]).sum(axis=1))
         spans += [
-            (b, b + length, share) for b, share in zip(begins.tolist(), p.tolist(), strict=True) if share >= least
+            (b, b + length, share)
+            for b, share in zip(begins.tolist(), p.tolist(), strict=True)
+            if share >= least
         ]
         going = (begins + length < T) & (still_open.sum(axis=1) >= least)
         begins, still_open = begins[going], still_open[going]

@@ -1,11 +1,15 @@
-"""What a layer of a cascade passes to the layers above: candidate labels, pairs of them, and probabilities.
+"""What a layer of a cascade passes to the layers above: candidate labels, pairs of them, and
+probabilities.
 
-A token has one candidate (the best label) or several (those with some probability); each has a *slot*, and so has each
-pair of candidates of neighbouring tokens.  Features of the layers above are weighted by the probabilities in the slots.
+A token has one candidate (the best label) or several (those with some probability); each has a
+*slot*, and so has each pair of candidates of neighbouring tokens.  Features of the layers above are
+weighted by the probabilities in the slots.
 
-Where the values of the features of an upper layer come from: what lower layers pass, and smooth functions of that.
+Where the values of the features of an upper layer come from: what lower layers pass, and smooth
+functions of that.
 
-values = (what the lower layers pass, one layer behind the other; products; what never changes, the last of it 1)
+values = (what the lower layers pass, one layer behind the other; products; what never changes, the
+last of it 1)
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -28,7 +32,8 @@ class Candidates(NamedTuple):
     offsets: Array  # [N+1]
     ptr: Array  # [T+1]  slots of the labels of token t: ptr[t]:ptr[t+1]
     label: Array  # [n]    their codes
-    pair_ptr: Array  # [T+1]  slots of the pairs at t-1, t, the first label by the first label; none at a first token
+    # [T+1]  slots of the pairs at t-1, t, the first label by the first label; none at a first token
+    pair_ptr: Array
     has_pairs: bool = True  # False: pairs have no slots
 
     @property
@@ -53,11 +58,14 @@ class Passed(NamedTuple):
             return self
         index = {label: code for code, label in enumerate(labels)}
         code = np.array([index[label] for label in self.labels], np.int32)
-        return Passed(labels, self.candidates._replace(label=code[self.candidates.label]), self.probability)
+        return Passed(
+            labels, self.candidates._replace(label=code[self.candidates.label]), self.probability
+        )
 
 
 class Layered(NamedTuple):
-    """The input of an upper layer: sentences, and what each lower layer passes, by name, the lowest first."""
+    """The input of an upper layer: sentences, and what each lower layer passes, by name, the lowest
+    first."""
 
     X: Any
     passed: Mapping[str, Passed]
@@ -83,7 +91,8 @@ def candidates(offsets: Array, ptr: Array, label: Array) -> Candidates:
 
 
 def likely(offsets: Array, marginals: Array, cut: float) -> Candidates:
-    """All labels at least as probable as `cut`, by marginals [T, L]; the best one of each token in any case."""
+    """All labels at least as probable as `cut`, by marginals [T, L]; the best one of each token in
+    any case."""
     chosen = marginals >= cut
     chosen[np.arange(len(marginals)), marginals.argmax(axis=1)] = True
     ptr = offsets_from(chosen.sum(axis=1))
@@ -99,7 +108,9 @@ def certain(labels: tuple[str, ...], sequences: Sequence[Sequence[str]]) -> Pass
     return Passed(labels, slots, np.ones(slots.n_slots))
 
 
-def mixed(labels: tuple[str, ...], readings: Sequence[Sequence[tuple[Sequence[str], float]]]) -> Passed:
+def mixed(
+    labels: tuple[str, ...], readings: Sequence[Sequence[tuple[Sequence[str], float]]]
+) -> Passed:
     """Several labellings of every sentence, each with its share (of samples, or of the n best)."""
     index = {label: code for code, label in enumerate(labels)}
     ptr, label_codes, chances, offsets = [0], [], [], [0]
@@ -127,11 +138,15 @@ def part(passed: Passed, begin: int, end: int) -> Passed:
     """What is passed of the sentences begin:end."""
     offsets, ptr, label, pair_ptr, has_pairs = passed.candidates
     a, b = int(offsets[begin]), int(offsets[end])
-    slots = candidates(offsets[begin : end + 1] - a, ptr[a : b + 1] - ptr[a], label[ptr[a] : ptr[b]])
+    slots = candidates(
+        offsets[begin : end + 1] - a, ptr[a : b + 1] - ptr[a], label[ptr[a] : ptr[b]]
+    )
     if not has_pairs:
         slots = slots.without_pairs
     p = passed.probability
-    return Passed(passed.labels, slots, np.concatenate([p[ptr[a] : ptr[b]], p[pair_ptr[a] : pair_ptr[b]]]))
+    return Passed(
+        passed.labels, slots, np.concatenate([p[ptr[a] : ptr[b]], p[pair_ptr[a] : pair_ptr[b]]])
+    )
 
 
 def joined(parts: Sequence[Passed]) -> Passed:
@@ -151,17 +166,19 @@ def joined(parts: Sequence[Passed]) -> Passed:
     return Passed(parts[0].labels, slots, np.concatenate([*singles, *pairs]))
 
 
-# -- values of the features of an upper layer -------------------------------------------------------------------------
+# -- values of the features of an upper layer ------------------------------------------------------
 
 
 class Products(NamedTuple):
-    """Values that are products p of probabilities, or log(1 + p / FLOOR) / LOG_RANGE: 0 for p = 0, 1 for p = 1."""
+    """Values that are products p of probabilities, or log(1 + p / FLOOR) / LOG_RANGE: 0 for p = 0,
+    1 for p = 1."""
 
     factor: Array  # [n, K]  places in what is passed; -1: the factor is 1
     log: Array  # [n]  bool
 
     def forward(self, passed: Array) -> tuple[Array, Callable[[Array], Array]]:
-        """The values [n], and the backward function: the derivative by what is passed, from that by the values."""
+        """The values [n], and the backward function: the derivative by what is passed, from that by
+        the values."""
         factors = np.append(passed, 1.0)[self.factor]
         product = factors.prod(axis=1)
 
@@ -188,8 +205,8 @@ class FeatureValues(NamedTuple):
     constants: Array  # values that do not come from below, the last of them 1
 
     def forward(self, passed: Sequence[Array]) -> tuple[Array, Callable[[Array], list[Array]]]:
-        """All values, from the probabilities that each of the layers passes, and the backward function: the derivatives
-        by these, from those by all values."""
+        """All values, from the probabilities that each of the layers passes, and the backward
+        function: the derivatives by these, from those by all values."""
         if not passed:
             return self.constants, lambda _: []
         bounds = np.cumsum([len(each) for each in passed])

@@ -1,9 +1,11 @@
-"""What overlapping predictions of label n-grams propose: candidate labels, and weighted constraints on them.
+"""What overlapping predictions of label n-grams propose: candidate labels, and weighted constraints
+on them.
 
-Every contiguous part of a predicted n-gram that lies inside the sentence is one constraint.  Its weight is the summed
-confidence of all classes in the token's distribution that have the same labels at these tokens: for a whole n-gram,
-that of the predicted class alone.  Of the trigram of the first token the end of the sentence leaves a bigram and its
-two unigrams, each of which counts once, by the same rule.  (Canisius, van den Bosch & Daelemans, 2006, section 3.)
+Every contiguous part of a predicted n-gram that lies inside the sentence is one constraint.  Its
+weight is the summed confidence of all classes in the token's distribution that have the same labels
+at these tokens: for a whole n-gram, that of the predicted class alone.  Of the trigram of the first
+token the end of the sentence leaves a bigram and its two unigrams, each of which counts once, by
+the same rule.  (Canisius, van den Bosch & Daelemans, 2006, section 3.)
 """
 
 from collections.abc import Callable, Sequence
@@ -32,7 +34,7 @@ OUTSIDE = -1  # in place of a label before the first and after the last token
 LONGEST = 15
 
 
-# -- n-grams of labels (van den Bosch & Daelemans, 2005) --------------------------------------------------------------
+# -- n-grams of labels (van den Bosch & Daelemans, 2005) -------------------------------------------
 
 
 def check_order(n: Any) -> int:
@@ -68,7 +70,8 @@ def windows(codes: Array, offsets: Array, n: int) -> Array:
 
 
 def ngram_classes(codes: Array, offsets: Array, n: int) -> tuple[Array, Array]:
-    """The distinct n-grams of label codes [T] in order of first appearance [C, n], and the one of every token [T].
+    """The distinct n-grams of label codes [T] in order of first appearance [C, n], and the one of
+    every token [T].
 
     >>> table, classes = ngram_classes(np.array([0, 0, 0, 0]), np.array([0, 4]), 3)
     >>> table.tolist(), classes.tolist()
@@ -87,7 +90,7 @@ def ngram_classes(codes: Array, offsets: Array, n: int) -> tuple[Array, Array]:
     return grams[first[order]], number[key]
 
 
-# -- answers of a classifier ------------------------------------------------------------------------------------------
+# -- answers of a classifier -----------------------------------------------------------------------
 
 
 class Distributions(NamedTuple):
@@ -100,8 +103,9 @@ class Distributions(NamedTuple):
 
 
 def from_probabilities(dense: Any, classes: Any = None) -> Distributions:
-    """Distributions from rows of probabilities, or of other weights of 0 or more [M, C]; the first of the heaviest
-    classes is the predicted one.  `classes` [C] is the class of each column (None: its number).
+    """Distributions from rows of probabilities, or of other weights of 0 or more [M, C]; the first
+    of the heaviest classes is the predicted one.  `classes` [C] is the class of each column (None:
+    its number).
 
     >>> from_probabilities([[0.25, 0.75], [1.0, 0.0]]).best.tolist()
     [1, 0]
@@ -109,11 +113,16 @@ def from_probabilities(dense: Any, classes: Any = None) -> Distributions:
     table = np.asarray(dense, np.float64)
     columns = np.arange(table.shape[-1]) if classes is None else np.asarray(classes)
     if table.ndim != 2 or columns.shape != table.shape[1:] or not table.shape[1]:
-        raise OptionError(f"probabilities: expected rows of {len(columns)} numbers, got an array of {table.shape}")
+        raise OptionError(
+            f"probabilities: expected rows of {len(columns)} numbers, got an array of {table.shape}"
+        )
     wrong = ~(np.isfinite(table) & (table >= 0))
     if wrong.any():
         row, column = np.argwhere(wrong)[0]
-        raise OptionError(f"probabilities: row {row} has {table[row, column]}; expected finite numbers of 0 or more")
+        raise OptionError(
+            f"probabilities: row {row} has {table[row, column]}; expected finite numbers of 0 or "
+            "more"
+        )
     heavy = table > 0
     ptr = offsets_from(heavy.sum(axis=1))
     columns = columns.astype(np.int32)
@@ -131,14 +140,15 @@ def certain(best: Any) -> Distributions:
     return Distributions(best, np.arange(len(best) + 1, dtype=np.int64), best, np.ones(len(best)))
 
 
-# -- shares of votes --------------------------------------------------------------------------------------------------
+# -- shares of votes -------------------------------------------------------------------------------
 
 
 def label_shares(answers: Distributions, grams: Array, offsets: Array, n_labels: int) -> Array:
-    """The share of each label at each token [T, L], from the classes (rows of grams [C, n]) that tokens are given.
+    """The share of each label at each token [T, L], from the classes (rows of grams [C, n]) that
+    tokens are given.
 
-    A token has one vote, which it splits among its classes by their weights; every class is a vote for the labels of
-    the n tokens that it covers.
+    A token has one vote, which it splits among its classes by their weights; every class is a vote
+    for the labels of the n tokens that it covers.
     """
     T, half = int(offsets[-1]), grams.shape[1] // 2
     token = np.repeat(np.arange(T), np.diff(answers.ptr))
@@ -155,18 +165,22 @@ def label_shares(answers: Distributions, grams: Array, offsets: Array, n_labels:
     return shares
 
 
-# -- proposals --------------------------------------------------------------------------------------------------------
+# -- proposals -------------------------------------------------------------------------------------
 
 
 class Proposals(NamedTuple):
-    """The predictions of all tokens of N sentences, the candidates that they make, and the weights of constraints."""
+    """The predictions of all tokens of N sentences, the candidates that they make, and the weights
+    of constraints."""
 
     classes: Array  # [T] int32  predicted classes
     grams: Array  # [T, n] int32  their labels at t-h..t+h; -1 outside the sentence
     confidence: Array  # [T]  of the predicted class
-    weights: Array  # [T, n, n]  of the constraint on the labels i..j of a gram; 0 where there is none
+    # [T, n, n]  of the constraint on the labels i..j of a gram; 0 where there is none
+    weights: Array
     domains: (
-        Array  # [T, n] int32  candidates: the token's prediction, then those of the nearest tokens; -1 after the last
+        # [T, n] int32  candidates: the token's prediction, then those of the nearest tokens; -1
+        # after the last
+        Array
     )
     sizes: Array  # [T] int32  the number of candidates
     offsets: Array  # [N+1] int64
@@ -184,7 +198,8 @@ class Problem(NamedTuple):
     """One sentence as a weighted constraint problem, with labels by name."""
 
     domains: list[list[str]]  # [T]  candidates of each token
-    factors: list[tuple[tuple[int, ...], tuple[str, ...], float]]  # positions, their labels, weight > 0
+    # positions, their labels, weight > 0
+    factors: list[tuple[tuple[int, ...], tuple[str, ...], float]]
 
 
 def check_weighting(weighting: Any) -> Weighting:
@@ -194,7 +209,8 @@ def check_weighting(weighting: Any) -> Weighting:
     if not isinstance(weighting, str) or weighting not in WEIGHTINGS:
         known = ", ".join(WEIGHTINGS)
         raise OptionError(
-            f"weighting: expected one of {known}, or a function of confidences and lengths, got {weighting!r}"
+            f"weighting: expected one of {known}, or a function of confidences and lengths, got "
+            f"{weighting!r}"
         )
     return WEIGHTINGS[weighting]
 
@@ -202,11 +218,19 @@ def check_weighting(weighting: Any) -> Weighting:
 def check_lengths(lengths: Sequence[int] | None, n: int) -> list[int]:
     """Which lengths of constraints count: all of 1..n, or those that are named."""
     if lengths is not None and not hasattr(lengths, "__iter__"):
-        raise OptionError(f"lengths: expected a list of whole numbers, as in [1, {n}], got {lengths!r}")
+        raise OptionError(
+            f"lengths: expected a list of whole numbers, as in [1, {n}], got {lengths!r}"
+        )
     chosen = list(range(1, n + 1)) if lengths is None else list(lengths)
     for length in chosen:
-        if not isinstance(length, int | np.integer) or isinstance(length, bool) or not 1 <= length <= n:
-            raise OptionError(f"lengths: expected whole numbers, 1 to {n} (the ngram), got {length!r}")
+        if (
+            not isinstance(length, int | np.integer)
+            or isinstance(length, bool)
+            or not 1 <= length <= n
+        ):
+            raise OptionError(
+                f"lengths: expected whole numbers, 1 to {n} (the ngram), got {length!r}"
+            )
     if not chosen:
         raise OptionError("lengths: got none, expected at least one; None means all")
     return chosen
@@ -219,9 +243,11 @@ def propose(
     weighting: str | Weighting = "confidence",
     lengths: Sequence[int] | None = None,
 ) -> Proposals:
-    """The candidates that distributions over n-gram classes (rows of table [C, n]) make of sentences.
+    """The candidates that distributions over n-gram classes (rows of table [C, n]) make of
+    sentences.
 
-    weighting : a name of WEIGHTINGS, or a function of the confidences in constraints and of their lengths
+    weighting : a name of WEIGHTINGS, or a function of the confidences in constraints and of their
+        lengths
     lengths : the lengths of the constraints that count (None: all of 1..n)
 
     >>> from labelwright.structures.proposals import certain
@@ -232,7 +258,9 @@ def propose(
     T, n = len(distributions.best), check_order(table.shape[1])
     table = np.ascontiguousarray(table, np.int32)
     if (table[:, n // 2] < 0).any():
-        raise OptionError("classes: expected a label in the middle of every n-gram, got a boundary mark")
+        raise OptionError(
+            "classes: expected a label in the middle of every n-gram, got a boundary mark"
+        )
     proposals = Proposals(
         classes=distributions.best,
         grams=np.empty((T, n), np.int32),
@@ -246,7 +274,9 @@ def propose(
     return proposals._replace(weights=_weighed(proposals, weighting, lengths))
 
 
-def _weighed(proposals: Proposals, weighting: str | Weighting, lengths: Sequence[int] | None) -> Array:
+def _weighed(
+    proposals: Proposals, weighting: str | Weighting, lengths: Sequence[int] | None
+) -> Array:
     """The weights of constraints, from the confidences in them [T, n, n]."""
     n, p = proposals.order, proposals.weights
     function, chosen = check_weighting(weighting), check_lengths(lengths, n)
@@ -258,11 +288,13 @@ def _weighed(proposals: Proposals, weighting: str | Weighting, lengths: Sequence
         weights = np.asarray(function(p, np.broadcast_to(length, p.shape)), np.float64)
     except TypeError as error:
         raise OptionError(
-            f"weighting {weighting!r}: expected a function of the confidences and lengths of constraints (two arrays), "
-            f"got {error}"
+            f"weighting {weighting!r}: expected a function of the confidences and lengths of "
+            f"constraints (two arrays), got {error}"
         ) from error
     if weights.shape != p.shape or not (np.isfinite(weights) & (weights >= 0))[counts].all():
-        raise OptionError(f"weighting {weighting!r}: expected one finite number of 0 or more for each confidence")
+        raise OptionError(
+            f"weighting {weighting!r}: expected one finite number of 0 or more for each confidence"
+        )
     return np.where(counts, weights, 0.0)
 
 
@@ -275,7 +307,8 @@ def _inside(grams: Array) -> Array:
 
 
 def n_sequences(proposals: Proposals) -> Array:
-    """How many candidate sequences each sentence has [N]; infinity where a float cannot hold their number."""
+    """How many candidate sequences each sentence has [N]; infinity where a float cannot hold their
+    number."""
     with np.errstate(over="ignore"):
         parts = np.split(proposals.sizes.astype(np.float64), proposals.offsets[1:-1])
         return np.array([part.prod() for part in parts[: proposals.n_sentences]])
@@ -289,13 +322,14 @@ def part(proposals: Proposals, begin: int, end: int) -> Proposals:
 
 
 def widened(proposals: Proposals, sentence: int, n_labels: int) -> Proposals:
-    """One sentence with every label a candidate of every token, those that were proposed before the others."""
+    """One sentence with every label a candidate of every token, those that were proposed before the
+    others."""
     return with_labels(part(proposals, sentence, sentence + 1), range(n_labels), n_labels)
 
 
 def with_labels(one: Proposals, more: Sequence[int], n_labels: int) -> Proposals:
-    """One sentence with further labels as candidates of every token; where they are not all of them, the last candidate
-    is the code `n_labels`, which stands for all others."""
+    """One sentence with further labels as candidates of every token; where they are not all of
+    them, the last candidate is the code `n_labels`, which stands for all others."""
     rows = [
         list(dict.fromkeys([*row[:size], *more]))
         for row, size in zip(one.domains.tolist(), one.sizes.tolist(), strict=True)
@@ -308,8 +342,8 @@ def with_labels(one: Proposals, more: Sequence[int], n_labels: int) -> Proposals
 
 
 def arc_counts(one: Proposals) -> Array:
-    """How many transitions lead to each token [T] of one sentence: one for each choice of its candidate and of those of
-    the n - 1 tokens before."""
+    """How many transitions lead to each token [T] of one sentence: one for each choice of its
+    candidate and of those of the n - 1 tokens before."""
     m = max(one.order - 1, 1)
     sizes = np.concatenate([np.ones(m), one.sizes])
     counts: Array = np.lib.stride_tricks.sliding_window_view(sizes, m + 1).prod(axis=1)
@@ -317,16 +351,22 @@ def arc_counts(one: Proposals) -> Array:
 
 
 def problem(proposals: Proposals, sentence: int, labels: Sequence[str]) -> Problem:
-    """One sentence as a constraint problem with its labels by name; equal constraints are one, their weights added."""
+    """One sentence as a constraint problem with its labels by name; equal constraints are one,
+    their weights added."""
     a, b = proposals.offsets[sentence : sentence + 2].tolist()
     h = proposals.order // 2
     domains = [
         [labels[code] for code in row[:size]]
-        for row, size in zip(proposals.domains[a:b].tolist(), proposals.sizes[a:b].tolist(), strict=True)
+        for row, size in zip(
+            proposals.domains[a:b].tolist(), proposals.sizes[a:b].tolist(), strict=True
+        )
     ]
     grams = proposals.grams[a:b].tolist()
     factors: dict[tuple[tuple[int, ...], tuple[str, ...]], float] = {}
     for t, i, j in np.argwhere(proposals.weights[a:b] > 0).tolist():
-        scope = tuple(range(t + i - h, t + j - h + 1)), tuple(labels[code] for code in grams[t][i : j + 1])
+        scope = (
+            tuple(range(t + i - h, t + j - h + 1)),
+            tuple(labels[code] for code in grams[t][i : j + 1]),
+        )
         factors[scope] = factors.get(scope, 0.0) + float(proposals.weights[a + t, i, j])
     return Problem(domains, [(*scope, weight) for scope, weight in factors.items()])

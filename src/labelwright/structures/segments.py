@@ -1,9 +1,10 @@
-"""Segmentations: the segments that a sentence may have, their rows of scores, and the labels they are written as.
+"""Segmentations: the segments that a sentence may have, their rows of scores, and the labels they
+are written as.
 
-Labels of a chunk scheme are read as conlleval does: every chunk is a segment, and so is every single token outside of
-chunks (type O, the last of the types).  Other labels are the types themselves, and maximal runs of one are segments.
-Every candidate, a run of up to max_length tokens, has a row of scores, with a column for each type; kernels.segments
-says in which order.
+Labels of a chunk scheme are read as conlleval does: every chunk is a segment, and so is every
+single token outside of chunks (type O, the last of the types).  Other labels are the types
+themselves, and maximal runs of one are segments. Every candidate, a run of up to max_length tokens,
+has a row of scores, with a column for each type; kernels.segments says in which order.
 """
 
 import functools
@@ -16,22 +17,38 @@ from numpy.typing import NDArray
 
 from labelwright.corpus.labels import text_of
 from labelwright.corpus.offsets import offsets_from
-from labelwright.corpus.schemes import ALIASES, boundaries, convert, detect_scheme, join_label, split_label
+from labelwright.corpus.schemes import (
+    ALIASES,
+    boundaries,
+    convert,
+    detect_scheme,
+    join_label,
+    split_label,
+)
 from labelwright.errors import CorpusError, ModelFileError, OptionError
 from labelwright.kernels import segments as kernels
 from labelwright.modelfile import HeaderReader
 from labelwright.parallel import computed_once
-from labelwright.structures.dag import Dag, LabelledGraph, Reading, joined_reading, labelled_graph, reading_of
+from labelwright.structures.dag import (
+    Dag,
+    LabelledGraph,
+    Reading,
+    joined_reading,
+    labelled_graph,
+    reading_of,
+)
 
 Array = NDArray[Any]
-MAX_ROWS = 1 << 27  # candidates in the training data, or in sentences encoded at once: each needs about twenty bytes
+# candidates in the training data, or in sentences encoded at once: each needs about twenty bytes
+MAX_ROWS = 1 << 27
 MAX_SENTENCE_ROWS = 1 << 22  # candidates of a sentence that is tagged,
 MAX_SENTENCE_ARCS = 1 << 25  # and arcs of its graph: each needs about ninety bytes
 LONGEST_SEGMENT = 1 << 16  # tokens; no training data within MAX_ROWS have a longer one
 OPEN = 8  # tokens of a segment where labels are unknown and no longer one is known
 SHORT, MULTIPLE = 128, 32  # tokens of sentences whose arcs are kept, for lengths that are multiples
 PLACES = "BIES"  # first, inner, last and only token of a segment
-# The place whose label depends on whether the neighbouring segment, before or after, is of the same type.
+# The place whose label depends on whether the neighbouring segment, before or after, is of the same
+# type.
 TOUCHY = {"iob1": "B", "ioe1": "E"}
 PARTNERS = {"L": ("S", "U"), "U": ("E", "L")}  # who writes L writes U, too: BILOU
 
@@ -44,13 +61,15 @@ class Segments(NamedTuple):
     kind: Array  # [n]  type
 
 
-# -- types and labels -------------------------------------------------------------------------------------------------
+# -- types and labels ------------------------------------------------------------------------------
 
 
 class SegmentSpace(NamedTuple):
-    """The types of segments, and the labels of the tokens in them (those that a model's space_ has)."""
+    """The types of segments, and the labels of the tokens in them (those that a model's space_
+    has)."""
 
-    labels: tuple[str, ...]  # those of the training data, then others that the scheme writes for the same types
+    # those of the training data, then others that the scheme writes for the same types
+    labels: tuple[str, ...]
     scheme: str | None
     types: tuple[str, ...]  # [L]  the last is O where labels follow a scheme
     max_length: int
@@ -71,12 +90,14 @@ class SegmentSpace(NamedTuple):
 
     @property
     def has_neighbours(self) -> bool:
-        """Can two segments of one type be side by side?  Without a scheme, and in `io`, they would be one."""
+        """Can two segments of one type be side by side?  Without a scheme, and in `io`, they would
+        be one."""
         return self.scheme not in (None, "io")
 
     @property
     def roles(self) -> tuple[str, ...]:
-        """Names of the columns of rows of tokens [R]: first, inner, last or only token of a segment of each type."""
+        """Names of the columns of rows of tokens [R]: first, inner, last or only token of a segment
+        of each type."""
         long = self.types[: self.n_long]
         names = [join_label(place, kind) for place in PLACES for kind in long]
         return (*names, "O") if self.scheme is not None else tuple(names)
@@ -87,14 +108,17 @@ class SegmentSpace(NamedTuple):
 
     @property
     def follows(self) -> Array:
-        """Which type may follow which [L+1, L+1]; the last index is the outside of the sentence, which begins it."""
+        """Which type may follow which [L+1, L+1]; the last index is the outside of the sentence,
+        which begins it."""
         permitted = np.ones((self.n_types + 1, self.n_types + 1), np.bool_)
         permitted[:, -1] = False
         if not self.has_neighbours:
             np.fill_diagonal(permitted[: self.n_long, : self.n_long], False)
         return permitted
 
-    def written(self, kind: int, length: int, before: bool = False, after: bool = False) -> tuple[str, ...]:
+    def written(
+        self, kind: int, length: int, before: bool = False, after: bool = False
+    ) -> tuple[str, ...]:
         """The labels of a segment, which may touch others of its type before and after it."""
         spelt = spelling(self)
         labels = _written(self.scheme, self.types[kind], kind < self.n_long, length, before, after)
@@ -104,12 +128,17 @@ class SegmentSpace(NamedTuple):
         """The labels of one sentence."""
         kinds, lengths = segments.kind.tolist(), (segments.end - segments.start).tolist()
         around = zip([-1, *kinds[:-1]], kinds, [*kinds[1:], -1], lengths, strict=True)
-        written = (self.written(kind, n, before == kind, after == kind) for before, kind, after, n in around)
+        written = (
+            self.written(kind, n, before == kind, after == kind)
+            for before, kind, after, n in around
+        )
         return [label for labels in written for label in labels]
 
 
 @functools.lru_cache(maxsize=1 << 14, typed=True)
-def _written(scheme: str | None, kind: str, long: bool, length: int, before: bool, after: bool) -> tuple[str, ...]:
+def _written(
+    scheme: str | None, kind: str, long: bool, length: int, before: bool, after: bool
+) -> tuple[str, ...]:
     if not long or scheme is None:
         return (kind,) * length
     letters = "S" if length == 1 else "B" + "I" * (length - 2) + "E"
@@ -120,7 +149,8 @@ def _written(scheme: str | None, kind: str, long: bool, length: int, before: boo
 
 @functools.lru_cache(maxsize=64)
 def spelling(space: SegmentSpace) -> dict[str, str]:
-    """How the training data spell each label of a scheme: with L for E and U for S (BILOU), M for I (BMES).
+    """How the training data spell each label of a scheme: with L for E and U for S (BILOU), M for I
+    (BMES).
 
     Labels that are missing are spelt as in other types, or else with the partner's letter."""
     if space.scheme is None:
@@ -142,13 +172,18 @@ def spelling(space: SegmentSpace) -> dict[str, str]:
 
 @functools.lru_cache(maxsize=64)
 def label_table(space: SegmentSpace) -> Array:
-    """The label of each place of each type, not touching and touching a segment of the same type [2, L, 4]."""
+    """The label of each place of each type, not touching and touching a segment of the same type
+    [2, L, 4]."""
     index = {label: code for code, label in enumerate(space.labels)}
     labels = np.empty((2, space.n_types, len(PLACES)), np.int64)
     for touching, kind in itertools.product((0, 1), range(space.n_types)):
-        one, two, three = (space.written(kind, n, bool(touching), bool(touching)) for n in (1, 2, 3))
+        one, two, three = (
+            space.written(kind, n, bool(touching), bool(touching)) for n in (1, 2, 3)
+        )
         # The labels of segments that are too long do not matter.
-        labels[touching, kind] = [index.get(label, 0) for label in (two[0], three[1], two[-1], one[0])]
+        labels[touching, kind] = [
+            index.get(label, 0) for label in (two[0], three[1], two[-1], one[0])
+        ]
     return labels
 
 
@@ -156,8 +191,10 @@ def label_of_role(space: SegmentSpace) -> Array:
     """The label that each role is written as [R]; an error where that depends on the neighbours."""
     if space.scheme in TOUCHY:
         raise OptionError(
-            f"labels: in {space.scheme} they depend on the neighbours of a segment, so a layer above cannot be passed "
-            'their probabilities; use iob2 labels (labelwright convert, or scheme = "iob2" in the layer\'s table of a '
+            f"labels: in {space.scheme} they depend on the neighbours of a segment, so a layer "
+            "above cannot be passed "
+            'their probabilities; use iob2 labels (labelwright convert, or scheme = "iob2" in the '
+            "layer's table of a "
             "recipe), or passing='best'"
         )
     table = label_table(space)[0]  # [L, places]
@@ -196,22 +233,28 @@ def segment_space(
     max_length: int | None,
     unknown: Array | None = None,
 ) -> tuple[SegmentSpace, Segments]:
-    """The space of the labels of training data, and their segments; the codes of `unknown` tokens [T] are O."""
+    """The space of the labels of training data, and their segments; the codes of `unknown` tokens
+    [T] are O."""
     scheme = detect_scheme(labels, pairs=pairs)
     types, segments = read_segments(labels, codes, offsets, scheme)
     if len(types) < 2:
-        raise OptionError(f"labels: segments need at least two types of labels, got only {labels[0]!r}")
+        raise OptionError(
+            f"labels: segments need at least two types of labels, got only {labels[0]!r}"
+        )
     longest = max_length or int((segments.end - segments.start).max())
     space = SegmentSpace(tuple(labels), scheme, types, longest)
     if max_length is None and unknown is not None and unknown.any():
-        space = space._replace(max_length=max(longest, _longest_open(segments, offsets, unknown, space.n_long)))
+        space = space._replace(
+            max_length=max(longest, _longest_open(segments, offsets, unknown, space.n_long))
+        )
     return _with_all_labels(space), segments
 
 
 def grown_space(
     old: SegmentSpace, labels: Sequence[str], codes: Array, offsets: Array, max_length: int | None
 ) -> tuple[SegmentSpace, Segments]:
-    """A space with the labels, types and lengths of further data added, and the segments of these."""
+    """A space with the labels, types and lengths of further data added, and the segments of
+    these."""
     names = list(dict.fromkeys([*old.labels, *labels]))
     codes = np.array([names.index(label) for label in labels], np.int64)[codes]
     types, segments = read_segments(names, codes, offsets, old.scheme)
@@ -230,9 +273,9 @@ def _with_all_labels(space: SegmentSpace) -> SegmentSpace:
 
 
 def _longest_open(segments: Segments, offsets: Array, unknown: Array, n_long: int) -> int:
-    """How many tokens a segment may need where labels are unknown: the longest run of unknown tokens and segments
-    beside them, but no more than OPEN; in any case a segment and the unknown tokens next to it, where it may begin or
-    end."""
+    """How many tokens a segment may need where labels are unknown: the longest run of unknown
+    tokens and segments beside them, but no more than OPEN; in any case a segment and the unknown
+    tokens next to it, where it may begin or end."""
     n = len(unknown)
     edge, free = np.zeros(n + 1, np.bool_), np.append(unknown, False)
     edge[offsets] = True
@@ -240,30 +283,40 @@ def _longest_open(segments: Segments, offsets: Array, unknown: Array, n_long: in
     start, end = segments.start[long], segments.end[long]
     wider = end - start + (free[start - 1] & ~edge[start]) + (free[end] & ~edge[end])
     taken = unknown | np.repeat(long, segments.end - segments.start)
-    begins = np.flatnonzero(edge[:-1] | np.append(True, taken[1:] != taken[:-1]))  # runs of tokens within sentences
+    # runs of tokens within sentences
+    begins = np.flatnonzero(edge[:-1] | np.append(True, taken[1:] != taken[:-1]))
     runs = np.diff(np.append(begins, n))[np.logical_or.reduceat(unknown, begins)]
     return max(int(wider.max(initial=1)), min(int(runs.max()), OPEN))
 
 
-def read_segment_space(header: HeaderReader, labels: tuple[str, ...], scheme: str | None) -> SegmentSpace:
+def read_segment_space(
+    header: HeaderReader, labels: tuple[str, ...], scheme: str | None
+) -> SegmentSpace:
     """The space that a model file describes: its types are those of the labels under the scheme."""
     if text_of(header.listed("labels")) != text_of(labels) or header["scheme"] != scheme:
         raise ModelFileError(f"{header.place}: its labels or scheme are not those of the model")
     types = labels if scheme is None else (*boundaries(labels).types, "O")
     if text_of(header.listed("types")) != text_of(types) or len(types) < 2:
-        raise header.refuse("types", f"two types or more, those of the labels ({', '.join(text_of(types)):.60})")
+        raise header.refuse(
+            "types", f"two types or more, those of the labels ({', '.join(text_of(types)):.60})"
+        )
     if header.get("n_latent", 1) != 1:
         raise ModelFileError(f"{header.place}: latent states of segments (n_latent) are gone")
     return SegmentSpace(labels, scheme, types, header.whole("max_length", 1, LONGEST_SEGMENT))
 
 
-def segments_in(space: SegmentSpace, labels: Sequence[str], codes: Array, offsets: Array) -> Segments:
+def segments_in(
+    space: SegmentSpace, labels: Sequence[str], codes: Array, offsets: Array
+) -> Segments:
     """The segments of label sequences, by the types of an existing space."""
     index = {label: code for code, label in enumerate(space.labels)}
     codes = np.array([index.get(label, -1) for label in labels], np.int64)[codes]
     if (codes < 0).any():
         new = next(label for label in labels if label not in index)
-        raise OptionError(f"labels: no label {new!r} in this model, expected one of {', '.join(text_of(space.labels))}")
+        raise OptionError(
+            f"labels: no label {new!r} in this model, expected one of "
+            f"{', '.join(text_of(space.labels))}"
+        )
     return read_segments(space.labels, codes, offsets, space.scheme)[1]
 
 
@@ -272,19 +325,21 @@ def check_rows(offsets: Array, max_length: int) -> None:
     n_rows = int(row_offsets(offsets, max_length)[-1])
     if n_rows > MAX_ROWS:
         raise OptionError(
-            f"max_length: there are {n_rows:,} runs of up to {max_length} tokens, more than {MAX_ROWS:,}; use "
-            "fewer sentences, a smaller max_length, or a CRF"
+            f"max_length: there are {n_rows:,} runs of up to {max_length} tokens, more than "
+            f"{MAX_ROWS:,}; use fewer sentences, a smaller max_length, or a CRF"
         )
 
 
 def check_sentences(offsets: Array, max_length: int) -> None:
-    """Refuse to encode sentences with more candidates than there is memory for, one sentence or all of them."""
+    """Refuse to encode sentences with more candidates than there is memory for, one sentence or all
+    of them."""
     n_tokens = np.diff(offsets).max(initial=0)
     n_rows = int(rows_before(n_tokens + 1, max_length))
     if n_rows > MAX_SENTENCE_ROWS:
         raise CorpusError(
-            f"X: a sentence of {n_tokens:,} tokens has {n_rows:,} runs of up to {max_length:,} tokens (max_length), "
-            f"more than {MAX_SENTENCE_ROWS:,}; use shorter sentences, or train with a smaller max_length"
+            f"X: a sentence of {n_tokens:,} tokens has {n_rows:,} runs of up to {max_length:,} "
+            f"tokens (max_length), more than {MAX_SENTENCE_ROWS:,}; use shorter sentences, or "
+            "train with a smaller max_length"
         )
     check_rows(offsets, max_length)
 
@@ -294,9 +349,9 @@ def check_arcs(space: SegmentSpace, T: int) -> None:
     n_arcs = int(kernels.before_transitions(*space.shape, T))
     if n_arcs > MAX_SENTENCE_ARCS:
         raise CorpusError(
-            f"X: a sentence of {T:,} tokens has a graph of {n_arcs:,} arcs (max_length {space.max_length:,}, "
-            f"{space.n_types:,} types), more than {MAX_SENTENCE_ARCS:,}; use shorter sentences, or train with a "
-            "smaller max_length or fewer types"
+            f"X: a sentence of {T:,} tokens has a graph of {n_arcs:,} arcs (max_length "
+            f"{space.max_length:,}, {space.n_types:,} types), more than {MAX_SENTENCE_ARCS:,}; use "
+            "shorter sentences, or train with a smaller max_length or fewer types"
         )
 
 
@@ -313,22 +368,25 @@ def cut_segments(segments: Segments, offsets: Array, space: SegmentSpace) -> Seg
     if not space.has_neighbours:
         sentence = int(np.searchsorted(offsets, segments.start[np.argmax(long)], side="right")) - 1
         raise OptionError(
-            f"max_length: sentence {sentence} has a segment of more than {space.max_length} tokens, which these labels "
-            "cannot write as two segments of one type side by side; use a larger max_length, or None"
+            f"max_length: sentence {sentence} has a segment of more than {space.max_length} "
+            "tokens, which these labels cannot write as two segments of one type side by side; use "
+            "a larger max_length, or None"
         )
     limit = space.max_length  # the tokens of all parts of a segment but the last
     n_parts = -(-(segments.end - segments.start) // limit)
     end, kind = (np.repeat(values, n_parts) for values in (segments.end, segments.kind))
-    number = np.arange(len(end)) - np.repeat(np.cumsum(n_parts) - n_parts, n_parts)  # among the parts of one
+    # among the parts of one
+    number = np.arange(len(end)) - np.repeat(np.cumsum(n_parts) - n_parts, n_parts)
     start = np.repeat(segments.start, n_parts) + number * limit
     return Segments(start, np.minimum(start + limit, end), kind)
 
 
-# -- rows and arcs ----------------------------------------------------------------------------------------------------
+# -- rows and arcs ---------------------------------------------------------------------------------
 
 
 def rows_before(end: Array, max_length: int) -> Array:
-    """The number of rows of a sentence before those of segments that end before token `end` (1 or more)."""
+    """The number of rows of a sentence before those of segments that end before token `end` (1 or
+    more)."""
     full = np.maximum(end - 1 - max_length, 0)
     short = end - 1 - full
     return np.asarray(short * (short + 1) // 2 + full * max_length)
@@ -358,14 +416,24 @@ class SpanArcs(NamedTuple):
 
 
 class Arcs:
-    """The graph of the segmentations of T tokens, and the meaning of its arcs (kernels.segments.write_graph)."""
+    """The graph of the segmentations of T tokens, and the meaning of its arcs
+    (kernels.segments.write_graph)."""
 
-    def __init__(self, space: SegmentSpace, T: int, arrays: Sequence[Array], longer: "Arcs | None" = None):
+    def __init__(
+        self, space: SegmentSpace, T: int, arrays: Sequence[Array], longer: "Arcs | None" = None
+    ):
         self.space, self.T, self._longer = space, T, longer
         source, target = arrays[:2]
-        self.first, self.length, self.kind, self.before = arrays[2:]  # [A]  of a transition: length 0; else before -1
+        # [A]  of a transition: length 0; else before -1
+        self.first, self.length, self.kind, self.before = arrays[2:]
         Q = 1 + 2 * T * space.n_types
-        self.dag = Dag(source, target, Q, np.zeros(1, np.int32), np.arange(Q - space.n_types, Q, dtype=np.int32))
+        self.dag = Dag(
+            source,
+            target,
+            Q,
+            np.zeros(1, np.int32),
+            np.arange(Q - space.n_types, Q, dtype=np.int32),
+        )
 
     def of(self, T: int) -> "Arcs":
         """The arcs of a shorter sentence, which are the first of these."""
@@ -377,8 +445,8 @@ class Arcs:
 
     @computed_once
     def reading(self) -> Reading:
-        """The labels that arcs give to tokens.  One that depends on the neighbour of a segment is read by the
-        transition to it (iob1), or from it (ioe1)."""
+        """The labels that arcs give to tokens.  One that depends on the neighbour of a segment is
+        read by the transition to it (iob1), or from it (ioe1)."""
         touchy = TOUCHY.get(self.space.scheme or "")
         if self._longer is None:
             return _reading(self, touchy)
@@ -412,7 +480,8 @@ def _reading(arcs: Arcs, touchy: str | None) -> Reading:
     if touchy == "E":
         here, of = here - 1, arcs.before[transition]
     beside = Reading(transition, here, here + 1, table[same, of, PLACES.index(touchy)])
-    places = [PLACES.index(place) for place in ("IIEE" if touchy == "B" else "BIIB")]  # of what the segment reads
+    # of what the segment reads
+    places = [PLACES.index(place) for place in ("IIEE" if touchy == "B" else "BIIB")]
     within = reading_of(segment, first + (touchy == "B"), length - 1, table[0, kind][:, places])
     reading = joined_reading([within, beside])
     return reading if touchy == "B" else joined_reading([reading, _last_labels(arcs)])
@@ -440,20 +509,24 @@ def arcs_for(space: SegmentSpace, T: int) -> Arcs:
     return arcs_of(space, T) if T > SHORT else _kept_arcs(space, -(-T // MULTIPLE) * MULTIPLE)
 
 
-# -- labelled graphs ---------------------------------------------------------------------------------------------------
+# -- labelled graphs -------------------------------------------------------------------------------
 
 
 def graph_of_segments(arcs: Arcs, scores: Array) -> LabelledGraph:
-    """Segmentations: transitions read nothing; a segment of several tokens goes through nodes of its own, which it
-    shares with longer ones from the same token on."""
+    """Segmentations: transitions read nothing; a segment of several tokens goes through nodes of
+    its own, which it shares with longer ones from the same token on."""
     space = arcs.space
     if space.scheme in TOUCHY:
         raise OptionError(
-            f"constraints: in {space.scheme} the labels of a segment depend on its neighbours, so a SemiCRF takes no "
-            "rules on them; use iob2 labels (labelwright convert)"
+            f"constraints: in {space.scheme} the labels of a segment depend on its neighbours, so "
+            "a SemiCRF takes no rules on them; use iob2 labels (labelwright convert)"
         )
     first, length, kind = (array.astype(np.int64) for array in (arcs.first, arcs.length, arcs.kind))
-    source, target, n_nodes = arcs.dag.source.astype(np.int64), arcs.dag.target.astype(np.int64), arcs.dag.n_nodes
+    source, target, n_nodes = (
+        arcs.dag.source.astype(np.int64),
+        arcs.dag.target.astype(np.int64),
+        arcs.dag.n_nodes,
+    )
     begin, inner, end, only = label_table(space)[0].T  # [L] each
     S, n_long, longest = space.shape
 
@@ -470,9 +543,21 @@ def graph_of_segments(arcs: Arcs, scores: Array) -> LabelledGraph:
     further = (n_read + 1 < longest) & (start + n_read + 1 < arcs.T)
     i, x, k = start[further], x[further], n_read[further]
     opens = k == 0
-    origin = np.where(opens, 1 + 2 * i * S + x, inside(i, x, k))  # begin(i, x), as kernels.segments numbers nodes
+    # begin(i, x), as kernels.segments numbers nodes
+    origin = np.where(opens, 1 + 2 * i * S + x, inside(i, x, k))
     nothing = np.zeros(len(i))
-    parts.append((origin, inside(i, x, k + 1), nothing, np.where(opens, begin[x], inner[x]), i + k, i * 0 - 1))
+    parts.append(
+        (
+            origin,
+            inside(i, x, k + 1),
+            nothing,
+            np.where(opens, begin[x], inner[x]),
+            i + k,
+            i * 0 - 1,
+        )
+    )
     source, target, score, label, token, whole = map(np.concatenate, zip(*parts, strict=True))
-    graph = Dag(source, target, n_nodes + arcs.T * n_long * longest, arcs.dag.sources, arcs.dag.sinks)
+    graph = Dag(
+        source, target, n_nodes + arcs.T * n_long * longest, arcs.dag.sources, arcs.dag.sinks
+    )
     return labelled_graph(graph, score, label, token, whole)

@@ -1,6 +1,7 @@
 """What training data say about labels: sets of labels where the label is not known, and weights.
 
-The label of a token is a code.  Codes below L are labels; L + k is the set sets[k] of labels, one of which is right.
+The label of a token is a code.  Codes below L are labels; L + k is the set sets[k] of labels, one
+of which is right.
 """
 
 from typing import Any, NamedTuple
@@ -41,7 +42,8 @@ class Supervision(NamedTuple):
 
 
 PLAIN = Supervision()
-COMPLETE, PARTIAL, UNLABELLED = range(3)  # kinds of sentences: all labels are known, some are, none is
+# kinds of sentences: all labels are known, some are, none is
+COMPLETE, PARTIAL, UNLABELLED = range(3)
 
 
 def kinds_of(gold: Array, offsets: Array, supervision: Supervision, n_labels: int) -> Array:
@@ -49,16 +51,19 @@ def kinds_of(gold: Array, offsets: Array, supervision: Supervision, n_labels: in
     if not supervision.partial:
         return np.full(len(offsets) - 1, COMPLETE)
     whole = np.concatenate([np.zeros(n_labels, np.bool_), supervision.sets.all(axis=1)])
-    known, open_ = (np.concatenate([[0], np.cumsum(tokens)])[offsets] for tokens in (gold < n_labels, whole[gold]))
+    known, open_ = (
+        np.concatenate([[0], np.cumsum(tokens)])[offsets]
+        for tokens in (gold < n_labels, whole[gold])
+    )
     lengths = np.diff(offsets)
     kinds = np.where(np.diff(open_) == lengths, UNLABELLED, PARTIAL)
     return np.where(np.diff(known) == lengths, COMPLETE, kinds)
 
 
 def variants(gold: Array, sets: Array, n_labels: int, most: int, likely: int = -1) -> list[Array]:
-    """Arrays of labels [T] in which every member of every small set occurs: the r-th has member number r of each set of
-    up to `most` labels, but not all, and -1 where it has fewer; tokens with one label have it in all of them.  Larger
-    sets count as their member `likely`."""
+    """Arrays of labels [T] in which every member of every small set occurs: the r-th has member
+    number r of each set of up to `most` labels, but not all, and -1 where it has fewer; tokens with
+    one label have it in all of them.  Larger sets count as their member `likely`."""
     if not len(sets):
         return [gold]
     sizes = sets.sum(axis=1)
@@ -67,6 +72,8 @@ def variants(gold: Array, sets: Array, n_labels: int, most: int, likely: int = -
     members[~small & sets[:, likely], 0] = likely
     for k in np.flatnonzero(small).tolist():
         members[k, : sizes[k]] = np.flatnonzero(sets[k])
-    table = np.concatenate([np.repeat(np.arange(n_labels, dtype=gold.dtype)[:, None], most, axis=1), members])
+    table = np.concatenate(
+        [np.repeat(np.arange(n_labels, dtype=gold.dtype)[:, None], most, axis=1), members]
+    )
     used = max(1, int(np.where(small, sizes, 0).max(initial=0)))
     return [table[gold, r] for r in range(used)]

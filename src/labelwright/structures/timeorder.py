@@ -1,33 +1,38 @@
 """Sums over all paths of a whole batch of chains, in NumPy.
 
-The sentences of a batch are sorted by length, the longest first, and their tokens stored step by step: all first
-tokens, all second tokens, and so on.  A step of forward-backward is then one small matrix product for all sentences
-that are still going, and the expected counts of the arcs are one product of two tall matrices.
+The sentences of a batch are sorted by length, the longest first, and their tokens stored step by
+step: all first tokens, all second tokens, and so on.  A step of forward-backward is then one small
+matrix product for all sentences that are still going, and the expected counts of the arcs are one
+product of two tall matrices.
 
 With psi_t(s) = exp(node score - its maximum at t) and E(r, s) = exp(arc score - its maximum):
 
     alpha_t(s) = psi_t(s) sum_r alpha_{t-1}(r) E(r, s) / c_t        c_t makes alpha_t sum to one
     beta_{t-1}(r) = sum_s E(r, s) psi_t(s) beta_t(s) / c_t          beta_T = 1
     log Z = sum_t (log c_t + maximum of node at t) + the maxima of the arcs
-    P(s at t) = alpha_t(s) beta_t(s);   P(r, s at t-1, t) = alpha_{t-1}(r) E(r, s) psi_t(s) beta_t(s) / c_t
+    P(s at t) = alpha_t(s) beta_t(s)
+    P(r, s at t-1, t) = alpha_{t-1}(r) E(r, s) psi_t(s) beta_t(s) / c_t
 
-States r, s are the nodes of a graph.  Its blocks (graph.Blocks) are dense matrices from sources to targets: one of
-first order, one for every state in the middle of second order; neighbouring blocks of the same size make one batched
-product.  Clamped sums are the same pass with psi = 0 for all nodes that the labels do not allow.
+States r, s are the nodes of a graph.  Its blocks (graph.Blocks) are dense matrices from sources to
+targets: one of first order, one for every state in the middle of second order; neighbouring blocks
+of the same size make one batched product.  Clamped sums are the same pass with psi = 0 for all
+nodes that the labels do not allow.
 
-The covariance of every node and arc with the gain of a path, in time order: the backward pass of a cascade's layer
-(Azuma & Matsumoto 2011).
+The covariance of every node and arc with the gain of a path, in time order: the backward pass of a
+cascade's layer (Azuma & Matsumoto 2011).
 
-A layer passes probabilities of labels and of pairs of neighbouring labels.  Given the derivatives g of a loss by these,
-the derivative by the score of a node or an arc is its covariance with the gain G of a path, the sum of g over the
-labels and pairs on it.  With the messages of timeorder, and gains gamma_t(s) on nodes, g_t(r, s) on arcs:
+A layer passes probabilities of labels and of pairs of neighbouring labels.  Given the derivatives g
+of a loss by these, the derivative by the score of a node or an arc is its covariance with the gain
+G of a path, the sum of g over the labels and pairs on it.  With the messages of timeorder, and
+gains gamma_t(s) on nodes, g_t(r, s) on arcs:
 
-    alpha'_t(s) = psi_t(s) sum_r E(r, s) (alpha'_{t-1}(r) + g_t(r, s) alpha_{t-1}(r)) / c_t + gamma_t(s) alpha_t(s)
+    alpha'_t(s) = psi_t(s) sum_r E(r, s) (alpha'_{t-1}(r) + g_t(r, s) alpha_{t-1}(r)) / c_t
+                  + gamma_t(s) alpha_t(s)
     beta'_{t-1}(r) = sum_s E(r, s) psi_t(s) (beta'_t(s) + (gamma_t(s) + g_t(r, s)) beta_t(s)) / c_t
     Cov(G, s at t) = alpha'_t(s) beta_t(s) + alpha_t(s) beta'_t(s)
 
-if the mean of G is zero.  It is made so token by token, by taking the mean of what token t adds off its gamma_t, which
-keeps all numbers small.
+if the mean of G is zero.  It is made so token by token, by taking the mean of what token t adds off
+its gamma_t, which keeps all numbers small.
 """
 
 from itertools import pairwise
@@ -49,8 +54,8 @@ STEP_ARCS = 1 << 17  # calling BLAS for a step takes as long as it saves on so m
 class Products:
     """The products of rows over nodes with the arcs of a graph, block by block.
 
-    Where every row has its own arcs, compiled loops take half the time of batched products in NumPy (15 to 44 states,
-    ARM); these remain for a Python without Numba."""
+    Where every row has its own arcs, compiled loops take half the time of batched products in NumPy
+    (15 to 44 states, ARM); these remain for a Python without Numba."""
 
     def __init__(self, graph: Graph):
         self.n_arcs, self.blocks, self.runs = graph.n_arcs, graph.blocks, runs_of(graph.blocks)
@@ -59,7 +64,8 @@ class Products:
         self.place = np.argsort(self.source)  # from nodes in the order of sources back to nodes
 
     def by_step(self, plan: Plan) -> bool:
-        """Do so few labels and sentences go on at a step that one compiled loop is faster than a product for each?"""
+        """Do so few labels and sentences go on at a step that one compiled loop is faster than a
+        product for each?"""
         is_dense = self.dense > 0 and self.dense % 4 == 0
         return is_dense and len(plan.token) * self.n_arcs < STEP_ARCS * (len(plan.steps) - 1)
 
@@ -93,7 +99,11 @@ class Products:
             return
         sums = np.empty_like(out)  # in the order of sources
         for run in self.runs:
-            e, left, right = run.matrices(E).transpose(0, 1, 3, 2), run.at_sources(sums), run.at_targets(x)
+            e, left, right = (
+                run.matrices(E).transpose(0, 1, 3, 2),
+                run.at_sources(sums),
+                run.at_targets(x),
+            )
             if len(E) == 1:
                 np.matmul(right.transpose(1, 0, 2), e[0], out=left.transpose(1, 0, 2))
             else:
@@ -122,7 +132,8 @@ class Products:
 
 
 class Messages(NamedTuple):
-    """Forward and backward messages of a batch in time order, and which sentences they do not serve."""
+    """Forward and backward messages of a batch in time order, and which sentences they do not
+    serve."""
 
     alpha: Array  # [T, Q]
     beta: Array  # [T, Q]
@@ -137,19 +148,28 @@ def at_step(E: Array, begin: int, end: int) -> Array:
 
 
 def messages(
-    psi: Array, E: Array, products: Products, plan: Plan, scratch: Array | None = None, count: bool = False
+    psi: Array,
+    E: Array,
+    products: Products,
+    plan: Plan,
+    scratch: Array | None = None,
+    count: bool = False,
 ) -> Messages:
-    """Forward-backward in scaled probability space: psi [T, Q] in time order, E [1|T, A] (one row serves every token;
-    that of a first token does not count).  `scratch` [3, T, Q] is where the messages are to lie.
+    """Forward-backward in scaled probability space: psi [T, Q] in time order, E [1|T, A] (one row
+    serves every token; that of a first token does not count).  `scratch` [3, T, Q] is where the
+    messages are to lie.
 
-    With `count`, rows of E that serve one token become the probabilities of its arcs (0 at first tokens)."""
+    With `count`, rows of E that serve one token become the probabilities of its arcs (0 at first
+    tokens)."""
     alpha, beta, into = np.empty((3, *psi.shape), psi.dtype) if scratch is None else scratch
     scale, sums = np.empty((2, len(psi)), psi.dtype)
     outputs = alpha, beta, into, scale, sums
     count = count and len(E) > 1
     with np.errstate(all="ignore"):
         if (len(E) > 1 or plan.narrow) and compiled():
-            chain.messages_by_sentence(psi, E, products.blocks, plan.steps, plan.lengths, *outputs, count)
+            chain.messages_by_sentence(
+                psi, E, products.blocks, plan.steps, plan.lengths, *outputs, count
+            )
         elif products.by_step(plan) and compiled():
             chain.messages_by_step(psi, E, plan.steps, *outputs)
         else:
@@ -203,7 +223,8 @@ def multiply_arcs(sums: Messages, E: Array, products: Products, plan: Plan) -> N
 
 
 def arc_counts(sums: Messages, products: Products, plan: Plan, runs: Any = None) -> Array:
-    """The sums [A] over all tokens of P(arc into t) / E, in float64; `runs` are those of the plan, where known."""
+    """The sums [A] over all tokens of P(arc into t) / E, in float64; `runs` are those of the plan,
+    where known."""
     counts = np.zeros(products.n_arcs)
     if plan.narrow:
         products.add_counts(sums.alpha[plan.before], sums.into[plan.n_first :], counts)
@@ -213,7 +234,7 @@ def arc_counts(sums: Messages, products: Products, plan: Plan, runs: Any = None)
     return counts
 
 
-# -- for scores of any size -------------------------------------------------------------------------------------------
+# -- for scores of any size ------------------------------------------------------------------------
 
 
 class Posteriors(NamedTuple):
@@ -221,12 +242,16 @@ class Posteriors(NamedTuple):
 
     log_z: Array  # [N]     minus infinity: there is no path
     nodes: Array  # [T, Q]  P(q at t) in time order
-    ahead: Array  # [T, Q]  log of what q at t and all that may follow weigh, less a constant of the token
+    # [T, Q]  log of what q at t and all that may follow weigh, less a constant of the token
+    ahead: Array
 
 
-def posteriors(node: Array, arc: Array, graph: Graph, plan: Plan, products: Products | None = None) -> Posteriors:
-    """Probabilities of the nodes, backward messages and log Z from log scores node [T, Q] (in time order) and arc
-    [1|T, A], in float64; minus infinity forbids.  Sentences whose sums under- or overflow are done in log space."""
+def posteriors(
+    node: Array, arc: Array, graph: Graph, plan: Plan, products: Products | None = None
+) -> Posteriors:
+    """Probabilities of the nodes, backward messages and log Z from log scores node [T, Q] (in time
+    order) and arc [1|T, A], in float64; minus infinity forbids.  Sentences whose sums under- or
+    overflow are done in log space."""
     products = products or Products(graph)
     top, arc_top = row_maxima(node), row_maxima(arc)
     E, ahead = np.exp(arc - arc_top), node - top
@@ -247,11 +272,12 @@ def posteriors(node: Array, arc: Array, graph: Graph, plan: Plan, products: Prod
     return Posteriors(log_z, nodes, ahead)
 
 
-# -- covariances: the backward pass of a layer ------------------------------------------------------------------------
+# -- covariances: the backward pass of a layer -----------------------------------------------------
 
 
 class Gains(NamedTuple):
-    """The gains of nodes, and those of the few arcs that have one (order 1), by rows in time order."""
+    """The gains of nodes, and those of the few arcs that have one (order 1), by rows in time
+    order."""
 
     nodes: Array  # [T, Q]
     row: Array  # [m]  row that an arc leads into
@@ -273,18 +299,25 @@ class Gains(NamedTuple):
 def covariances(
     psi: Array, E: Array, sums: Messages, gains: Gains, products: Products, plan: Plan
 ) -> tuple[Array, Array]:
-    """The covariances of nodes [T, Q] and of arcs [T, A], or of arcs summed over all tokens [1, A] where these share E;
-    0 in sentences whose messages failed."""
+    """The covariances of nodes [T, Q] and of arcs [T, A], or of arcs summed over all tokens [1, A]
+    where these share E; 0 in sentences whose messages failed."""
     alpha, beta, into, scale, _ = sums
     T = len(psi)
     arc = gains.gain * (E[0].take(gains.arc) if len(E) == 1 else E[gains.row, gains.arc])  # [m]
-    outgoing, incoming = arc * alpha.reshape(-1).take(gains.source), arc * into.reshape(-1).take(gains.target)
+    outgoing, incoming = (
+        arc * alpha.reshape(-1).take(gains.source),
+        arc * into.reshape(-1).take(gains.target),
+    )
     probability = outgoing * into.reshape(-1).take(gains.target)  # gain times P(arc)
-    mean = np.einsum("tq,tq,tq->t", gains.nodes, alpha, beta) + np.bincount(gains.row, probability, T)
+    mean = np.einsum("tq,tq,tq->t", gains.nodes, alpha, beta) + np.bincount(
+        gains.row, probability, T
+    )
     gamma = (gains.nodes - mean[:, None]).astype(psi.dtype)
     rate = psi / scale[:, None]
     ahead = _ahead(E, sums, gamma, rate, _sums(gains.target, outgoing, psi), products, plan)
-    behind, onward = _behind(E, sums, gamma, rate, _sums(gains.source, incoming, psi), products, plan)
+    behind, onward = _behind(
+        E, sums, gamma, rate, _sums(gains.source, incoming, psi), products, plan
+    )
     nodes = ahead * beta
     nodes += alpha * behind
     if len(E) == 1:
@@ -311,7 +344,13 @@ def _sums(place: Array, values: Array, like: Array) -> Array | None:
 
 
 def _ahead(
-    E: Array, sums: Messages, gamma: Array, rate: Array, more: Array | None, products: Products, plan: Plan
+    E: Array,
+    sums: Messages,
+    gamma: Array,
+    rate: Array,
+    more: Array | None,
+    products: Products,
+    plan: Plan,
 ) -> Array:
     """alpha' [T, Q]; `more` is what the gains of arcs add, rate = psi / c."""
     ahead = gamma * sums.alpha
@@ -327,7 +366,13 @@ def _ahead(
 
 
 def _behind(
-    E: Array, sums: Messages, gamma: Array, rate: Array, more: Array | None, products: Products, plan: Plan
+    E: Array,
+    sums: Messages,
+    gamma: Array,
+    rate: Array,
+    more: Array | None,
+    products: Products,
+    plan: Plan,
 ) -> tuple[Array, Array]:
     """beta' [T, Q], and psi (beta' + gamma beta) / c."""
     behind, onward = np.zeros_like(gamma), gamma * sums.into

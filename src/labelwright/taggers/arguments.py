@@ -1,4 +1,5 @@
-"""What callers give a tagger: sentences and their labels, weights, transitions, known labels, constraints and texts."""
+"""What callers give a tagger: sentences and their labels, weights, transitions, known labels,
+constraints and texts."""
 
 import hashlib
 import itertools
@@ -43,7 +44,8 @@ BALANCED = "balanced"
 Forced = Sequence[Sequence[str | Sequence[str] | None]]
 Known = Forced | None
 Question = Callable[[Batch], list[R]]  # about sentences that were scored together
-Constraints = Any  # None, a label scheme, or rules of labelwright.constraints: one, a list, functions of the sentence
+# None, a label scheme, or rules of labelwright.constraints: one, a list, functions of the sentence
+Constraints = Any
 
 
 class Data(NamedTuple):
@@ -51,9 +53,11 @@ class Data(NamedTuple):
 
     incidences: dict[str, Incidence]
     offsets: Array  # [N+1]
-    gold: Array  # [T]  labels, or sets of labels (structures.supervision); of segments [rows] their types, or -1
+    # [T]  labels, or sets of labels (structures.supervision); of segments [rows] their types, or -1
+    gold: Array
     said: Supervision = PLAIN
-    more: Any = None  # what a structure needs beside that: candidates of tokens, or the labels of segments
+    # what a structure needs beside that: candidates of tokens, or the labels of segments
+    more: Any = None
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -67,13 +71,17 @@ class Data(NamedTuple):
         return [self.offsets, self.gold, *(a for x in self.incidences.values() for a in x), *said]
 
 
-# -- labels -----------------------------------------------------------------------------------------------------------
+# -- labels ----------------------------------------------------------------------------------------
 
 
 def on_workers(X: Any, client: Any, **unused: Any) -> Any:
-    """Training data on the workers of a client, as a context; what only data on one machine can have is refused."""
+    """Training data on the workers of a client, as a context; what only data on one machine can
+    have is refused."""
     if not hasattr(X, "on"):
-        raise OptionError(f"client: expected labelwright.scale.Partitions, got {type(X).__name__}; fit it without one")
+        raise OptionError(
+            f"client: expected labelwright.scale.Partitions, got {type(X).__name__}; fit it "
+            "without one"
+        )
     for name, value in unused.items():
         if value is not None:
             raise OptionError(f"{name}: not for data on a cluster; leave it out")
@@ -106,7 +114,8 @@ class Labelled(NamedTuple):
 
 
 def labelled(X: Any, y: Sequence[Sequence[str]] | None, known: Sequence[Any] = ()) -> Labelled:
-    """The training data with their labels as codes; those that are known, as by a model, come first."""
+    """The training data with their labels as codes; those that are known, as by a model, come
+    first."""
     if isinstance(X, Encoded):
         raise OptionError("fit: takes sentences, not encoded data: features are learnt from them")
     X = collected(X)
@@ -123,7 +132,9 @@ def labelled(X: Any, y: Sequence[Sequence[str]] | None, known: Sequence[Any] = (
         pass
     elif kind_of(X) == "columns":
         corpus = Corpus.from_sequences(X, y)
-        return Labelled(corpus, *label_codes(corpus.values("label"), corpus.codes("label"), known=known))
+        return Labelled(
+            corpus, *label_codes(corpus.values("label"), corpus.codes("label"), known=known)
+        )
     return Labelled(X, *codes_of(y, known))
 
 
@@ -174,7 +185,7 @@ def writes(scheme: str, label: str) -> bool:
     return True
 
 
-# -- weights ----------------------------------------------------------------------------------------------------------
+# -- weights ---------------------------------------------------------------------------------------
 
 
 def supervision_of(
@@ -187,16 +198,25 @@ def supervision_of(
     part: bool = False,
     rate: float | None = None,
 ) -> Supervision:
-    """What is said beside labels [T]: sets of labels, and weights of all sentences that have tokens.
+    """What is said beside labels [T]: sets of labels, and weights of all sentences that have
+    tokens.
 
-    A part of the data may lack labels that have class weights, and its weights may all be 0.  Where nothing says what O
-    is, neither a token nor the expected rate of entities, this is worth a warning."""
+    A part of the data may lack labels that have class weights, and its weights may all be 0.  Where
+    nothing says what O is, neither a token nor the expected rate of entities, this is worth a
+    warning."""
     of_sentences, of_tokens = sample_weights(sample_weight, offsets)
-    if len(sets) and not part and rate is None and "O" in labels and not (gold == list(labels).index("O")).any():
+    if (
+        len(sets)
+        and not part
+        and rate is None
+        and "O" in labels
+        and not (gold == list(labels).index("O")).any()
+    ):
         warnings.warn(
-            "no token is surely O, so nothing says what lies outside of entities, and far too many will be found; give "
-            "a CRF the expected share of tokens in entities (entity_rate; --entity-rate X, or --dev FILE, from which "
-            "L-BFGS estimates it), or add sentences that are labelled completely",
+            "no token is surely O, so nothing says what lies outside of entities, and far too many "
+            "will be found; give a CRF the expected share of tokens in entities (entity_rate; "
+            "--entity-rate X, or --dev FILE, from which L-BFGS estimates it), or add sentences "
+            "that are labelled completely",
             RuntimeWarning,
             stacklevel=4,
         )
@@ -214,9 +234,15 @@ def supervision_of(
 
 
 def token_weights(
-    gold: Array, offsets: Array, labels: Sequence[Any], class_weight: Any, sample_weight: Any, part: bool = False
+    gold: Array,
+    offsets: Array,
+    labels: Sequence[Any],
+    class_weight: Any,
+    sample_weight: Any,
+    part: bool = False,
 ) -> Array | None:
-    """How many times each token counts [T], for learners whose instances are tokens with known labels [T]."""
+    """How many times each token counts [T], for learners whose instances are tokens with known
+    labels [T]."""
     of_sentences, of_tokens = sample_weights(sample_weight, offsets)
     if of_sentences is not None:
         of_tokens = np.repeat(of_sentences, np.diff(offsets))
@@ -235,14 +261,18 @@ def instance_weights(given: Any, n: int) -> Array | None:
     except (TypeError, ValueError, OverflowError):
         weights = np.full(1, np.nan)
     if weights.shape != (n,) or not ((weights >= 0) & (weights < np.inf)).all():
-        raise OptionError(f"sample_weight: expected a number of 0 or more for each of {n} instances, got {given!r:.40}")
+        raise OptionError(
+            f"sample_weight: expected a number of 0 or more for each of {n} instances, got "
+            f"{given!r:.40}"
+        )
     if not weights.any():
         raise OptionError("sample_weight: all are zero; nothing is left to learn from")
     return weights
 
 
 def listed_weights(given: Any) -> list[Any]:
-    """The weights of all sentences as a list; they may be anything that NumPy takes for an array."""
+    """The weights of all sentences as a list; they may be anything that NumPy takes for an
+    array."""
     if hasattr(given, "__array__") and not hasattr(given, "__len__"):
         given = np.atleast_1d(np.asarray(given))
     if not hasattr(given, "__len__") or isinstance(given, str | Mapping):
@@ -256,17 +286,28 @@ def sample_weights(given: Any, offsets: Array) -> tuple[Array | None, Array | No
         return None, None
     n, given, of = len(offsets) - 1, listed_weights(given), "sentence"
     if len(given) != n:
-        raise OptionError(f"sample_weight: {len(given)} entries, but X has {n} sentences; give one for each")
-    sizes = [len(entry) if hasattr(entry, "__len__") and not isinstance(entry, str) else None for entry in given]
+        raise OptionError(
+            f"sample_weight: {len(given)} entries, but X has {n} sentences; give one for each"
+        )
+    sizes = [
+        len(entry) if hasattr(entry, "__len__") and not isinstance(entry, str) else None
+        for entry in given
+    ]
     if any(size is not None for size in sizes):
-        for number, (entry, size, length) in enumerate(zip(given, sizes, np.diff(offsets).tolist(), strict=True)):
+        for number, (entry, size, length) in enumerate(
+            zip(given, sizes, np.diff(offsets).tolist(), strict=True)
+        ):
             if size != length:
                 got = repr(entry) if size is None else f"{size} weights"
-                raise OptionError(f"sample_weight: sentence {number} has {length} tokens, got {got}")
+                raise OptionError(
+                    f"sample_weight: sentence {number} has {length} tokens, got {got}"
+                )
         given, of = [weight for entry in given for weight in entry], "token"
     for place, weight in enumerate(given):
         if not NOT_NEGATIVE.accepts(weight):
-            raise OptionError(f"sample_weight: {of} {place}: expected a number of 0 or more, got {weight!r:.40}")
+            raise OptionError(
+                f"sample_weight: {of} {place}: expected a number of 0 or more, got {weight!r:.40}"
+            )
     weights = np.array(given, np.float64)
     return (weights, None) if of == "sentence" else (None, weights)
 
@@ -276,10 +317,12 @@ def tokens_of_labels(labels: Sequence[Any], gold: Array) -> Array:
     return np.bincount(gold[gold < len(labels)], minlength=len(labels))
 
 
-def class_weights(given: Any, labels: Sequence[Any], counts: Array, part: bool = False) -> Array | None:
-    """The weight of each label [L], of which there are so many; "balanced" makes all labels count alike, however
-    frequent they are; one that occurs in sets alone has the weight 1.  A part of the data may lack labels that have
-    weights."""
+def class_weights(
+    given: Any, labels: Sequence[Any], counts: Array, part: bool = False
+) -> Array | None:
+    """The weight of each label [L], of which there are so many; "balanced" makes all labels count
+    alike, however frequent they are; one that occurs in sets alone has the weight 1.  A part of the
+    data may lack labels that have weights."""
     if given is None:
         return None
     if isinstance(given, str):
@@ -292,11 +335,12 @@ def class_weights(given: Any, labels: Sequence[Any], counts: Array, part: bool =
     return np.array([float(given.get(label, 1.0)) for label in labels])
 
 
-# -- transitions ------------------------------------------------------------------------------------------------------
+# -- transitions -----------------------------------------------------------------------------------
 
 
 def check_paths(supervision: Supervision, gold: Array, offsets: Array, space: StateSpace) -> None:
-    """An error where the sets of labels of a sentence leave no labelling that the label scheme allows."""
+    """An error where the sets of labels of a sentence leave no labelling that the label scheme
+    allows."""
     if not supervision.partial or space.arc.all():
         return
     right = supervision.allowed(space.n_labels)[:, space.label_of]
@@ -307,29 +351,35 @@ def check_paths(supervision: Supervision, gold: Array, offsets: Array, space: St
             reached = space.arc[reached].any(axis=0) & right[code]
         if not (reached & space.end).any():
             raise CorpusError(
-                f"training labels: sentence {n}: no labelling within its sets of labels keeps the label scheme "
-                f"and the forbidden transitions; mend them or train without constraints"
+                f"training labels: sentence {n}: no labelling within its sets of labels keeps the "
+                "label scheme and the forbidden transitions; mend them or train without constraints"
             )
 
 
 def forbidden_codes(
     transitions: Sequence[Any], labels: Sequence[Any], seen: Mapping[Any, int], more: bool = False
 ) -> list[tuple[int, int]]:
-    """The pairs of labels that are impossible, as codes, after a check that the training labels have none of them.
+    """The pairs of labels that are impossible, as codes, after a check that the training labels
+    have none of them.
 
-    transitions : pairs that a user forbids, and pairs that he requires: after the first label of one of these nothing
-        but the second ones of all its pairs
+    transitions : pairs that a user forbids, and pairs that he requires: after the first label of
+        one of these nothing but the second ones of all its pairs
     seen : how often each label follows each other in the training data
     more : further labels may come later"""
     forbidden, required = ([tuple(pair) for pair in given or ()] for given in transitions)
     if not forbidden and not required:
         return []
     number = {label: code for code, label in enumerate(labels)}
-    for setting, pairs in (("forbidden_transitions", forbidden), ("required_transitions", required)):
+    for setting, pairs in (
+        ("forbidden_transitions", forbidden),
+        ("required_transitions", required),
+    ):
         unknown = next((label for pair in pairs for label in pair if label not in number), None)
         if unknown is not None and not more:
             named = ", ".join(map(str, labels[:20]))
-            raise OptionError(f"{setting}: no label {unknown!r} in the training data, which have {named}")
+            raise OptionError(
+                f"{setting}: no label {unknown!r} in the training data, which have {named}"
+            )
     firsts = dict.fromkeys(before for before, _ in required)
     others = [(a, b) for a in firsts for b in labels if (a, b) not in required]
     for setting, pairs in (("forbidden_transitions", forbidden), ("required_transitions", others)):
@@ -343,7 +393,7 @@ def forbidden_codes(
     return [(number[a], number[b]) for a, b in impossible if a in number and b in number]
 
 
-# -- what is asked ----------------------------------------------------------------------------------------------------
+# -- what is asked ---------------------------------------------------------------------------------
 
 
 def permitted_labels(forced: Forced | None, offsets: Array, labels: Sequence[str]) -> Array | None:
@@ -351,23 +401,34 @@ def permitted_labels(forced: Forced | None, offsets: Array, labels: Sequence[str
     if forced is None:
         return None
     if not isinstance(forced, Sized) or not all(isinstance(known, Sized) for known in forced):
-        raise OptionError(f"forced: expected a list of labels for each sentence, got {forced!r:.40}")
+        raise OptionError(
+            f"forced: expected a list of labels for each sentence, got {forced!r:.40}"
+        )
     if len(forced) != len(offsets) - 1:
-        raise OptionError(f"forced: expected one list for each of {len(offsets) - 1} sentences, got {len(forced)}")
+        raise OptionError(
+            f"forced: expected one list for each of {len(offsets) - 1} sentences, got {len(forced)}"
+        )
     index = {label: i for i, label in enumerate(labels)}
     permitted = np.ones((int(offsets[-1]), len(index)), np.bool_)
     for n, (known, (a, b)) in enumerate(zip(forced, pairwise(offsets.tolist()), strict=True)):
         if len(known) != b - a:
             raise OptionError(
-                f"forced: sentence {n} has {b - a} tokens, got {len(known)} entries; use None for free ones"
+                f"forced: sentence {n} has {b - a} tokens, got {len(known)} entries; use None for "
+                "free ones"
             )
         for t, wanted in enumerate(known):
             if wanted is None:
                 continue
-            choice = list(wanted) if isinstance(wanted, Iterable) and not isinstance(wanted, str) else [wanted]
+            choice = (
+                list(wanted)
+                if isinstance(wanted, Iterable) and not isinstance(wanted, str)
+                else [wanted]
+            )
             for label in choice:
                 if label not in index:
-                    raise OptionError(f"forced: sentence {n}, token {t}: no label {label!r} in this model")
+                    raise OptionError(
+                        f"forced: sentence {n}, token {t}: no label {label!r} in this model"
+                    )
             permitted[a + t] = False
             permitted[a + t, [index[label] for label in choice]] = True
     return permitted
@@ -390,14 +451,20 @@ def check_one_each(given: Any, name: str, n: int) -> None:
 
 
 def scheme_named(constraints: str, of_labels: str | None) -> str:
-    """The label scheme that `constraints` names: "scheme" stands for the one that the labels follow."""
+    """The label scheme that `constraints` names: "scheme" stands for the one that the labels
+    follow."""
     if constraints != "scheme":
         name = SAME_AS.get(constraints.lower(), constraints.lower())
         if name not in SCHEMES:
-            raise OptionError(f"constraints: expected 'scheme' or one of {', '.join(SCHEMES)}, got {constraints!r}")
+            raise OptionError(
+                f"constraints: expected 'scheme' or one of {', '.join(SCHEMES)}, got "
+                f"{constraints!r}"
+            )
         return name
     if of_labels is None:
-        raise OptionError("constraints='scheme': the labels follow no chunk scheme (B-X, I-X, O, ...)")
+        raise OptionError(
+            "constraints='scheme': the labels follow no chunk scheme (B-X, I-X, O, ...)"
+        )
     return of_labels
 
 
@@ -424,7 +491,12 @@ def _batch_by_batch(
         try:
             yield from answer(batch)
         except CorpusError as error:  # counts from the first of the batch
-            counted = re.sub(r"\bsentence (\d+)", lambda n: f"sentence {begin + int(n[1])}", str(error), count=1)  # noqa: B023
+            counted = re.sub(
+                r"\bsentence (\d+)",
+                lambda n: f"sentence {begin + int(n[1])}",  # noqa: B023
+                str(error),
+                count=1,
+            )
             raise CorpusError(counted) from None
         begin += len(batch)
 
@@ -442,13 +514,22 @@ def one_sentence(x: Any, kind: str) -> Any:
     """One sentence as a list of sentences, or a corpus of one."""
     if isinstance(x, Corpus):
         if len(x) != 1:
-            raise OptionError(f"x: expected one sentence, got a corpus of {len(x)}; use corpus.take(slice(n, n + 1))")
+            raise OptionError(
+                f"x: expected one sentence, got a corpus of {len(x)}; use corpus.take(slice(n, n + "
+                "1))"
+            )
         return x
     if isinstance(x, str) or not isinstance(x, Iterable):
         raise OptionError(f"x: expected a sentence, a list of tokens, got {type(x).__name__}")
     x = x if hasattr(x, "__len__") else list(x)
-    if kind == "columns" and isinstance(x, list | tuple) and any(isinstance(token, list) for token in x):
-        raise OptionError("x: expected one sentence, got a list of sentences; explain them one by one")
+    if (
+        kind == "columns"
+        and isinstance(x, list | tuple)
+        and any(isinstance(token, list) for token in x)
+    ):
+        raise OptionError(
+            "x: expected one sentence, got a list of sentences; explain them one by one"
+        )
     return [x]
 
 
@@ -463,23 +544,28 @@ def true_labels(
     asker: str, X: Any, y: Sequence[Sequence[str]] | None, complete: bool = True
 ) -> Sequence[Sequence[str]]:
     """The true labels: given, or those of a corpus; `complete`: none may be open."""
-    gold: Sequence[Sequence[str]] | None = X.y if y is None and isinstance(X, Corpus) else in_lists(y)
+    gold: Sequence[Sequence[str]] | None = (
+        X.y if y is None and isinstance(X, Corpus) else in_lists(y)
+    )
     if gold is None:
         raise OptionError(f"{asker}: give the true labels y")
     if not hasattr(gold, "__len__"):
-        raise OptionError(f"{asker}: expected the true labels y of all sentences, got {type(gold).__name__}")
+        raise OptionError(
+            f"{asker}: expected the true labels y of all sentences, got {type(gold).__name__}"
+        )
     if complete:
         check_known(gold, asker)
     return gold
 
 
-# -- text in, entities out: what a tagger that reads words says about running text ------------------------------------
+# -- text in, entities out: what a tagger that reads words says about running text -----------------
 
 
 def entities_in(
     model: Any, texts: Iterable[str], tokenizer: "Tokenizer | None" = None
 ) -> dict[str, list[list[Entity]]]:
-    """The entities of each text by every output of a model, with probabilities or (calibrated) confidences."""
+    """The entities of each text by every output of a model, with probabilities or (calibrated)
+    confidences."""
     if isinstance(texts, str):
         raise OptionError("texts: got one string, expected a list of texts")
     split = split_for(model, texts, tokenizer)
@@ -489,30 +575,40 @@ def entities_in(
 
 
 def show(tagger: Any, X: Any) -> Html:
-    """Texts, or sentences, with the spans that a tagger predicts in colour and their probabilities: notebooks draw it;
-    elsewhere it is HTML to be written to a file. Labels that make no chunks are shown at each token.
+    """Texts, or sentences, with the spans that a tagger predicts in colour and their probabilities:
+    notebooks draw it; elsewhere it is HTML to be written to a file. Labels that make no chunks are
+    shown at each token.
 
     tagger : a trained tagger; of a cascade each layer is shown
     X : a text or a list of texts, or sentences as lists of words or of columns, or a Corpus
 
     >>> from labelwright import CRF, show
-    >>> crf = CRF(n_jobs=1).fit([["Ada", "ran", "."], ["he", "ran", "."]], [["B-PER", "O", "O"], ["O", "O", "O"]])
+    >>> X = [["Ada", "ran", "."], ["he", "ran", "."]]
+    >>> crf = CRF(n_jobs=1).fit(X, [["B-PER", "O", "O"], ["O", "O", "O"]])
     >>> show(crf, "he ran. Ada ran.")  # doctest: +ELLIPSIS
-    '<div style="..."><p>he ran. <mark style="...">Ada<small ...>PER 0...</small></mark> ran.</p></div>'
+    '<div ...><p>he ran. <mark ...>Ada<small ...>PER 0...</small></mark> ran.</p></div>'
     """
     tagger._check_fitted()
     texts = [X] if isinstance(X, str) else X
     if isinstance(texts, list | tuple) and texts and all(isinstance(text, str) for text in texts):
         rows = {
-            name: [marked(text, entities, kind="p") for text, entities in zip(texts, listed, strict=True)]
+            name: [
+                marked(text, entities, kind="p")
+                for text, entities in zip(texts, listed, strict=True)
+            ]
             for name, listed in entities_in(tagger, texts).items()
         }
     else:
         words = words_of(X)
         if words is None:
-            raise OptionError("show: expected texts, or sentences of words; features alone have none to show")
+            raise OptionError(
+                "show: expected texts, or sentences of words; features alone have none to show"
+            )
         rows = {
-            name: [marked_words(sentence, spans, kind="p") for sentence, spans in zip(words, listed, strict=True)]
+            name: [
+                marked_words(sentence, spans, kind="p")
+                for sentence, spans in zip(words, listed, strict=True)
+            ]
             for name, listed in spans_in(tagger, X).items()
         }
     parts = []
@@ -522,7 +618,8 @@ def show(tagger: Any, X: Any) -> Html:
 
 
 def spans_in(model: Any, sentences: Any) -> dict[str, list[list[Span]]]:
-    """The spans of sentences by every output of a model, with probabilities or (calibrated) confidences."""
+    """The spans of sentences by every output of a model, with probabilities or (calibrated)
+    confidences."""
 
     def question(name: str, tagger: Any, batch: Any) -> list[list[Span]]:
         decoded = batch.decode(tagger._checked_decoder(None), probabilities=False)
@@ -547,6 +644,6 @@ def check_reads_words(model: Any) -> None:
     if len(schema.columns) > 1:
         names = ",".join(schema.columns)
         raise OptionError(
-            f"text: the model reads {len(schema.columns)} columns ({names}), and text has words alone; train on words "
-            "and labels alone, or a cascade that predicts the other columns"
+            f"text: the model reads {len(schema.columns)} columns ({names}), and text has words "
+            "alone; train on words and labels alone, or a cascade that predicts the other columns"
         )

@@ -1,4 +1,5 @@
-"""How a tagger is calibrated: the temperature and the maps under which held-out data are said best."""
+"""How a tagger is calibrated: the temperature and the maps under which held-out data are said
+best."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
@@ -22,7 +23,8 @@ from labelwright.taggers.arguments import Question, true_labels
 Array = NDArray[Any]
 METHODS = ("temperature", "isotonic")
 GOLDEN = (np.sqrt(5) - 1) / 2
-COARSE = np.geomspace(1e-4, 1e4, 17)  # temperatures, in mean scores of a token, among which the search begins,
+# temperatures, in mean scores of a token, among which the search begins,
+COARSE = np.geomspace(1e-4, 1e4, 17)
 NEAR = np.geomspace(0.1, 10, 9)  # those of a tagger that has probabilities,
 FINE = 12  # and how often it is refined
 LIKELY = 0.01  # labels of tokens that are less probable do not shape the map
@@ -37,11 +39,12 @@ class HeldOut(NamedTuple):
     ask: Callable[[Question[Any]], list[Any]]  # a question about all of them
 
 
-# -- held-out data ----------------------------------------------------------------------------------------------------
+# -- held-out data ---------------------------------------------------------------------------------
 
 
 def sentences_and_labels(X: Any, y: Any) -> tuple[Any, Any]:
-    """Sentences and their labels, given as two, as a pair or as a corpus, which has its labels itself."""
+    """Sentences and their labels, given as two, as a pair or as a corpus, which has its labels
+    itself."""
     X = listed(X)
     if y is None and isinstance(X, tuple | list) and len(X) == 2:
         return listed(X[0]), listed(X[1])
@@ -63,26 +66,30 @@ def held_out(tagger: Any, X: Any, y: Sequence[Sequence[Any]] | None) -> HeldOut:
 def folded(
     X: Any, gold: Mapping[str, Any], folds: int
 ) -> Iterator[tuple[tuple[Any, dict[str, Any]], tuple[Any, dict[str, Any]]]]:
-    """For each of so many parts of the sentences: all others with their labels (by output), and the part with its
-    own."""
+    """For each of so many parts of the sentences: all others with their labels (by output), and the
+    part with its own."""
     check_whole("folds", folds, 2, MOST)
     n = len(X)
     if n < folds:
         raise OptionError(f"folds: expected {folds} sentences at least, got {n}")
-    lengths = np.diff(X.offsets).tolist() if isinstance(X, Corpus) else [len(sentence) for sentence in X]
+    lengths = (
+        np.diff(X.offsets).tolist() if isinstance(X, Corpus) else [len(sentence) for sentence in X]
+    )
     for y in gold.values():
         if y is not None:
             check_lengths(y, lengths, place="calibrate: y")
 
     def part(rows: list[int]) -> tuple[Any, dict[str, Any]]:
         some = X.take(rows) if isinstance(X, Corpus) else [X[row] for row in rows]
-        return some, {name: None if y is None else [y[row] for row in rows] for name, y in gold.items()}
+        return some, {
+            name: None if y is None else [y[row] for row in rows] for name, y in gold.items()
+        }
 
     for a, b in pairwise(np.linspace(0, n, folds + 1).astype(int).tolist()):
         yield part([*range(a), *range(b, n)]), part([*range(a, b)])
 
 
-# -- fitting ----------------------------------------------------------------------------------------------------------
+# -- fitting ---------------------------------------------------------------------------------------
 
 
 def fitted(parts: Sequence[HeldOut], method: str) -> dict[str, Any]:
@@ -90,10 +97,18 @@ def fitted(parts: Sequence[HeldOut], method: str) -> dict[str, Any]:
     if method not in METHODS:
         raise OptionError(f"method: expected one of {', '.join(METHODS)}, got {method!r}")
     evidence = [evidence_of(part) for part in parts]
-    n, n_tokens = (sum(int(getattr(each, name).sum()) for each in evidence) for name in ("used", "known"))
-    left_out = {name: sum(each.left_out[name] for each in evidence) for name in ("unknown", "impossible")}
+    n, n_tokens = (
+        sum(int(getattr(each, name).sum()) for each in evidence) for name in ("used", "known")
+    )
+    left_out = {
+        name: sum(each.left_out[name] for each in evidence) for name in ("unknown", "impossible")
+    }
     if not n:
-        why = "no held-out token has a label; label some of them" if left_out["unknown"] else "no held-out sentences"
+        why = (
+            "no held-out token has a label; label some of them"
+            if left_out["unknown"]
+            else "no held-out sentences"
+        )
         if left_out["impossible"]:
             why = "no held-out sentence has a labelling that is possible under this model"
         raise OptionError(f"calibrate: {why}")
@@ -101,7 +116,8 @@ def fitted(parts: Sequence[HeldOut], method: str) -> dict[str, Any]:
     def likelihood(temperature: float) -> float:
         log_p = [tempered_log_probabilities(part, temperature) for part in parts]
         total = float(sum(p[each.used].sum() for p, each in zip(log_p, evidence, strict=True)))
-        wrong = -float(np.expm1(total / n))  # one sentence more, of the usual confidence, gone wrong:
+        # one sentence more, of the usual confidence, gone wrong:
+        wrong = -float(np.expm1(total / n))
         return (total + float(np.log(max(wrong, 1e-300)))) / n_tokens  # nothing is certain
 
     tagger = parts[0].tagger
@@ -110,7 +126,12 @@ def fitted(parts: Sequence[HeldOut], method: str) -> dict[str, Any]:
     calibration = Calibration(temperature)
     if method == "isotonic":
         calibration = with_maps(parts, temperature)
-    facts = {"method": method, "sentences": n, "left_out": left_out, "log_likelihood_per_token": reached}
+    facts = {
+        "method": method,
+        "sentences": n,
+        "left_out": left_out,
+        "log_likelihood_per_token": reached,
+    }
     if tagger._probabilistic:
         facts["uncalibrated_log_likelihood_per_token"] = likelihood(1.0)
     return facts | calibration.as_dict()
@@ -119,18 +140,22 @@ def fitted(parts: Sequence[HeldOut], method: str) -> dict[str, Any]:
 class Evidence(NamedTuple):
     """What held-out sentences say about a temperature."""
 
-    used: Array  # [N] bool  has a token that is labelled, and labels that are possible under the model
+    # [N] bool  has a token that is labelled, and labels that are possible under the model
+    used: Array
     known: Array  # [N]  how many tokens of a sentence that is used are labelled
     left_out: dict[str, int]  # how many sentences, because labels are unknown, or impossible
 
 
 def evidence_of(part: HeldOut) -> Evidence:
-    """Which sentences a temperature is fitted on: not those without a label, nor those that no temperature makes
-    likelier."""
+    """Which sentences a temperature is fitted on: not those without a label, nor those that no
+    temperature makes likelier."""
     known = np.array([sum(label is not None for label in labels) for labels in part.y], np.int64)
     possible = np.isfinite(tempered_log_probabilities(part, 1.0))
     used = possible & (known > 0)
-    left_out = {"unknown": int((known == 0).sum()), "impossible": int((~possible & (known > 0)).sum())}
+    left_out = {
+        "unknown": int((known == 0).sum()),
+        "impossible": int((~possible & (known > 0)).sum()),
+    }
     return Evidence(used, np.where(used, known, 0), left_out)
 
 
@@ -145,7 +170,8 @@ def _mean_score(parts: Sequence[HeldOut], evidence: Sequence[Evidence]) -> float
 
 
 def tempered_log_probabilities(part: HeldOut, temperature: float) -> Array:
-    """log P of the true labels if scores, divided by the temperature, were log-probabilities [N]."""
+    """log P of the true labels if scores, divided by the temperature, were log-probabilities
+    [N]."""
 
     def question(batch: Batch) -> list[float]:
         gold = part.y[batch.first : batch.first + len(batch)]
@@ -160,30 +186,37 @@ def at_temperature(batch: Batch, temperature: float) -> Batch:
 
 
 def with_maps(parts: Sequence[HeldOut], temperature: float) -> Calibration:
-    """The calibration with maps of the probabilities at this temperature; of spans where labels make chunks.  Tokens
-    whose label is open, and spans that touch them, are left out."""
+    """The calibration with maps of the probabilities at this temperature; of spans where labels
+    make chunks.  Tokens whose label is open, and spans that touch them, are left out."""
     spans, tokens = [], []
     for part in parts:
         entities, seen = _observed(part, temperature)
         known = [[None if is_partial(label) else label for label in labels] for labels in part.y]
         spans.append(judged(entities, known, part.tagger.classes_))
         tokens += seen
-    said, right = (np.concatenate([getattr(each, name) for each in spans]) for name in ("said", "right"))
+    said, right = (
+        np.concatenate([getattr(each, name) for each in spans]) for name in ("said", "right")
+    )
     chunks = all(map(is_chunk_label, parts[0].tagger.classes_))
-    of_tokens = [np.concatenate(column) for column in zip(*tokens, strict=True)] or [np.empty(0), np.empty(0)]
+    of_tokens = [np.concatenate(column) for column in zip(*tokens, strict=True)] or [
+        np.empty(0),
+        np.empty(0),
+    ]
     for kind, values in (("entities", said if chunks else of_tokens[0]), ("labels", of_tokens[0])):
         if len(values) < LEAST:
             raise OptionError(
-                f"calibrate: isotonic regression needs {LEAST} {kind} of held-out sentences, got {len(values)}; use "
-                "more sentences, or method 'temperature'"
+                f"calibrate: isotonic regression needs {LEAST} {kind} of held-out sentences, got "
+                f"{len(values)}; use more sentences, or method 'temperature'"
             )
     span = MonotoneMap.fit(said, right) if chunks else None
     return Calibration(temperature, span, MonotoneMap.fit(of_tokens[0], of_tokens[1]))
 
 
-def _observed(part: HeldOut, temperature: float) -> tuple[list[list[Span]], list[tuple[Array, Array]]]:
-    """The predicted entities of each sentence with their probabilities, and the probabilities of labels of tokens with
-    whether each label is the true one."""
+def _observed(
+    part: HeldOut, temperature: float
+) -> tuple[list[list[Span]], list[tuple[Array, Array]]]:
+    """The predicted entities of each sentence with their probabilities, and the probabilities of
+    labels of tokens with whether each label is the true one."""
     index = {label: code for code, label in enumerate(part.tagger.classes_)}
 
     def question(batch: Batch) -> list[tuple[list[Span], tuple[Array, Array]]]:
@@ -199,7 +232,8 @@ def _observed(part: HeldOut, temperature: float) -> tuple[list[list[Span]], list
 
 
 def _labels_seen(sentence: Any, labels: list[Any], index: dict[Any, int]) -> tuple[Array, Array]:
-    """The probabilities of the likely labels of all labelled tokens of a sentence, and which are the true ones."""
+    """The probabilities of the likely labels of all labelled tokens of a sentence, and which are
+    the true ones."""
     if sentence is None:
         return np.empty(0), np.empty(0, np.bool_)
     rows = sentence.marginals()[[not is_partial(label) for label in labels]]
@@ -209,7 +243,8 @@ def _labels_seen(sentence: Any, labels: list[Any], index: dict[Any, int]) -> tup
 
 
 def _maximum(function: Callable[[float], float], grid: Array) -> tuple[float, float]:
-    """Where a function of a positive number is largest: best of a coarse grid, then golden sections around it."""
+    """Where a function of a positive number is largest: best of a coarse grid, then golden sections
+    around it."""
     tried = {float(t): function(float(t)) for t in grid}
     best = max(tried, key=lambda t: tried[t])
     places = sorted(tried)

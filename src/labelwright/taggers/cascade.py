@@ -76,11 +76,16 @@ R = TypeVar("R")
 FOLDS = 5
 READINGS = 10  # labellings passed by "sample" and "nbest"
 NOT_JOINT = (  # settings of a layer: what joint training does not have, and their values without it
-    ("l1", "L1 penalty", 0), ("prune_labels", "pruned labels", "off", "auto"), ("entity_rate", "entity rate", None),
-)  # fmt: skip
-ANSWERED = frozenset({NBEST, FORCED, PROBABILITY, CONFIDENCE, EXPLANATION})  # what is asked of all layers at once
+    ("l1", "L1 penalty", 0),
+    ("prune_labels", "pruned labels", "off", "auto"),
+    ("entity_rate", "entity rate", None),
+)
+# what is asked of all layers at once
+ANSWERED = frozenset({NBEST, FORCED, PROBABILITY, CONFIDENCE, EXPLANATION})
 REFUSED = {  # arguments and settings of other taggers, and what to do instead
-    "label": "a cascade has a label column for each layer; name them in the [[layers]] of the recipe",
+    "label": (
+        "a cascade has a label column for each layer; name them in the [[layers]] of the recipe"
+    ),
     "scheme": "a cascade has labels in each layer; write scheme = ... in a table of [[layers]]",
     "arrays": "the layers of a cascade read columns and labels, and no arrays; leave it out",
     "dev_arrays": "the layers of a cascade read columns and labels, and no arrays; leave it out",
@@ -97,36 +102,51 @@ class Shares(Kind):
     def complaint(self, value: Any) -> str | None:
         if not isinstance(value, Mapping):
             return f"expected {self.expected}, got {shown(value, 60)}"
-        wrong = next((name for name, share in value.items() if not NOT_NEGATIVE.accepts(share)), None)
-        return None if wrong is None else f"{wrong}: expected a number of 0 or more, got {shown(value[wrong], 60)}"
+        wrong = next(
+            (name for name, share in value.items() if not NOT_NEGATIVE.accepts(share)), None
+        )
+        return (
+            None
+            if wrong is None
+            else f"{wrong}: expected a number of 0 or more, got {shown(value[wrong], 60)}"
+        )
 
 
 # fmt: off
 CASCADE = LOG_LINEAR | declared(
     layers=(Sequence[tuple[str, Any]], REQUIRED,
-        "Pairs of a name and a tagger, the lowest first: CRF, LatentCRF, SemiCRF; with passing best also perceptrons, "
-        "with best and marginal memory-based and n-gram taggers; LatticeTagger, with joint only as the lowest. "
-        "Templates read the labels below by %y[row] or %y[row,NAME]; one without it gets the usual lines.",
+        "Pairs of a name and a tagger, the lowest first: CRF, LatentCRF, SemiCRF; with passing "
+        "best also perceptrons, with best and marginal memory-based and n-gram taggers; "
+        "LatticeTagger, with joint only as the lowest. Templates read the labels below by %y[row] "
+        "or %y[row,NAME]; one without it gets the usual lines.",
         LayerTables(), RecipeOnly()),
     passing=(str, "joint",
-        "What a layer passes upwards: its best labels, all likely labels by their marginal probabilities, joint (the "
-        "same, then all layers learn together), labels of a sample of labellings, or of the nbest.",
+        "What a layer passes upwards: its best labels, all likely labels by their marginal "
+        "probabilities, joint (the same, then all layers learn together), labels of a sample of "
+        "labellings, or of the nbest.",
         OneOf("best", "marginal", "joint", "sample", "nbest")),
-    shares=(Mapping[str, float] | None, None, "Weight of the loss of each layer in joint training, by name.",
+    shares=(Mapping[str, float] | None, None, (
+        "Weight of the loss of each layer in joint training, by "
+        "name."
+    ),
         Shares(), RecipeOnly(), Default("1 each")),
     jackknife=(bool, False,
-        "Train upper layers on labels of sentences that the lower layers were not trained on (5 parts); above "
-        "memory-based and n-gram taggers that is always so."),
-    cut=(float, 0.001, "Labels less probable than this are not passed.", AtLeast(0), Below(1), RecipeOnly()),
+        "Train upper layers on labels of sentences that the lower layers were not trained on (5 "
+        "parts); above memory-based and n-gram taggers that is always so."),
+    cut=(float, 0.001, (
+        "Labels less probable than this are not "
+        "passed."
+    ), AtLeast(0), Below(1), RecipeOnly()),
     lexicon=(str | None, None,
-        "Name of a layer: the labels of it that each word had in training become one more column, as in NN|VB, which "
-        "%each reads.", RecipeOnly()),
+        "Name of a layer: the labels of it that each word had in training become one more column, "
+        "as in NN|VB, which %each reads.", RecipeOnly()),
 )
 # fmt: on
 
 
 class _OfItsLayers:
-    """What a cascade can do: answer what all its layers can, and keep the rules of those that can."""
+    """What a cascade can do: answer what all its layers can, and keep the rules of those that
+    can."""
 
     def __get__(self, cascade: "Cascade | None", kind: type) -> frozenset[str]:
         if cascade is None:  # of the class, nothing is known
@@ -137,20 +157,31 @@ class _OfItsLayers:
 
 
 class Cascade(Confidences, Tagger):
-    """Layers of taggers over the same sentences, the lowest first; each reads the input and the labels below it.
+    """Layers of taggers over the same sentences, the lowest first; each reads the input and the
+    labels below it.
 
     Every answer is {layer: answer}; probabilities are those of a layer given what it is passed.
 
     >>> X = [["the", "dog", "barks"], ["a", "bird", "sings"]]
     >>> y = {"pos": [["D", "N", "V"]] * 2, "chunk": [["B-NP", "I-NP", "B-VP"]] * 2}
     >>> from labelwright import CRF
-    >>> Cascade([("pos", CRF()), ("chunk", CRF())], n_jobs=1).fit(X, y).predict([["the", "bird", "barks"]])
+    >>> cascade = Cascade([("pos", CRF()), ("chunk", CRF())], n_jobs=1).fit(X, y)
+    >>> cascade.predict([["the", "bird", "barks"]])
     {'pos': [['D', 'N', 'V']], 'chunk': [['B-NP', 'I-NP', 'B-VP']]}
     """
 
     can = _OfItsLayers()  # type: ignore[assignment]
     _training_options: ClassVar[frozenset[str]] = frozenset(
-        {"dev", "progress", "layer_progress", "checkpoint", "sample_weight", "partial_labels", "partial_fit", "client"}
+        {
+            "dev",
+            "progress",
+            "layer_progress",
+            "checkpoint",
+            "sample_weight",
+            "partial_labels",
+            "partial_fit",
+            "client",
+        }
     )
     layers_: dict[str, Any]
     inputs_: tuple[str, ...]  # names of the columns of input
@@ -168,9 +199,12 @@ class Cascade(Confidences, Tagger):
     random_state: int | None
     verbose: int
 
-    _declared = chosen("layers passing shares jackknife cut lexicon max_iter tol n_jobs random_state verbose", CASCADE)
+    _declared = chosen(
+        "layers passing shares jackknife cut lexicon max_iter tol n_jobs random_state verbose",
+        CASCADE,
+    )
 
-    # -- training -----------------------------------------------------------------------------------------------------
+    # -- training ----------------------------------------------------------------------------------
 
     def fit(
         self,
@@ -186,28 +220,39 @@ class Cascade(Confidences, Tagger):
         sample_weight: Sequence[Any] | None = None,
         client: Any = None,
     ) -> Self:
-        """Train on sentences X and the labels of every layer: y = {name: labels}, or a Corpus with columns so named.
-        For scikit-learn, which chooses among sentences, y may also have an item for each sentence: a list with a tuple
-        of labels for each token, or a frame with a column for each layer.
+        """Train on sentences X and the labels of every layer: y = {name: labels}, or a Corpus with
+        columns so named. For scikit-learn, which chooses among sentences, y may also have an item
+        for each sentence: a list with a tuple of labels for each token, or a frame with a column
+        for each layer.
 
         X, y : the data, as above; labels may be unknown or sets of labels, as those of a CRF
-        dev : (X, y) or a Corpus; joint training keeps the weights that do best on it, by the mean of the layers'
-            scores; without joint training every layer keeps its best weights and stops early
-        checkpoint : a path where the state of joint training is saved; paths of layers begin with it
+        dev : (X, y) or a Corpus; joint training keeps the weights that do best on it, by the mean
+            of the layers' scores; without joint training every layer keeps its best weights and
+            stops early
+        checkpoint : a path where the state of joint training is saved; paths of layers begin with
+            it
         checkpoint_every : seconds between two such saves, of which the first is after one second
-        resume : go on from the checkpoint, without training finished layers again; the result is identical to an
-            uninterrupted run
+        resume : go on from the checkpoint, without training finished layers again; the result is
+            identical to an uninterrupted run
         progress : called with every iteration of joint training
-        layer_progress : called with the name and the model of each layer before it is trained (once for each part of
-            the jackknife, too), gives what is called with every iteration of it; closed afterwards if it can be
-        sample_weight : a number for each sentence, or a list of numbers, one for each token; for all layers
+        layer_progress : called with the name and the model of each layer before it is trained (once
+            for each part of the jackknife, too), gives what is called with every iteration of it;
+            closed afterwards if it can be
+        sample_weight : a number for each sentence, or a list of numbers, one for each token; for
+            all layers
         client : a Dask client, whose workers read X, labelwright.scale.Partitions, and train
         """
         self._check_parameters()
         if client is not None:
-            how: dict[str, Any] = {"checkpoint": checkpoint, "checkpoint_every": checkpoint_every, "resume": resume}
+            how: dict[str, Any] = {
+                "checkpoint": checkpoint,
+                "checkpoint_every": checkpoint_every,
+                "resume": resume,
+            }
             with on_workers(X, client, y=y, sample_weight=sample_weight) as spread:
-                return self.fit(spread, dev=dev, progress=progress, layer_progress=layer_progress, **how)
+                return self.fit(
+                    spread, dev=dev, progress=progress, layer_progress=layer_progress, **how
+                )
         places = Checkpoints.given(checkpoint, checkpoint_every, resume)
         expect_much()
         names = [name for name, _ in self.layers]
@@ -227,26 +272,35 @@ class Cascade(Confidences, Tagger):
         run = LayerRun(self._fresh, layer_progress, sample_weight, places)
         by_layer = None if self.learns_together else development
         self.layers_, inputs, versions = self._train_layers(run, source, gold, by_layer)
-        self.history_ = [dict(record) for record in getattr(self.layers_[names[-1]], "history_", ())]
+        self.history_ = [
+            dict(record) for record in getattr(self.layers_[names[-1]], "history_", ())
+        ]
         self.training_ = {"layers": {name: model.training_ for name, model in self.layers_.items()}}
         try:
             if self.learns_together and not run.interrupted:
-                self.before_ = self._with_weights(np.concatenate([model.weights_ for model in self.layers_.values()]))
-                self._learn_together(inputs, gold, versions, sample_weight, development, progress, places)
+                self.before_ = self._with_weights(
+                    np.concatenate([model.weights_ for model in self.layers_.values()])
+                )
+                self._learn_together(
+                    inputs, gold, versions, sample_weight, development, progress, places
+                )
         except BaseException:
             del self.layers_  # no mixture of weights is left behind
             raise
         self.training_ |= {
             "seconds": round(time.monotonic() - begun, 3),
-            "interrupted": run.interrupted or self.training_.get("joint", {}).get("stopped") == "interrupted",
+            "interrupted": run.interrupted
+            or self.training_.get("joint", {}).get("stopped") == "interrupted",
             "labelwright": __version__,
         }
         self._remember_tokenizer(tokenizer)
         return self
 
-    def partial_fit(self, X: Any, y: Any = None, *, sample_weight: Sequence[Any] | None = None) -> Self:
-        """Every layer in turn learns from further sentences by its own `partial_fit`, over what the layers below say of
-        them; layers do not learn together here.
+    def partial_fit(
+        self, X: Any, y: Any = None, *, sample_weight: Sequence[Any] | None = None
+    ) -> Self:
+        """Every layer in turn learns from further sentences by its own `partial_fit`, over what the
+        layers below say of them; layers do not learn together here.
 
         X, y, sample_weight : as in `fit`
         """
@@ -254,13 +308,20 @@ class Cascade(Confidences, Tagger):
             return self.fit(X, y, sample_weight=sample_weight)
         self._check_parameters()
         if self.lexicon is not None:
-            raise OptionError("partial_fit: the lexicon is of all training data; fit the cascade again")
+            raise OptionError(
+                "partial_fit: the lexicon is of all training data; fit the cascade again"
+            )
         X, gold = labelled_layers(X, y, list(self.layers_), partial=True)
         grown, read = dict[str, Any](), self._input(X)
         for name, model in self.layers_.items():
             if "partial_fit" not in model._training_options:
-                raise OptionError(f"partial_fit: the layer {name} is a {type(model).__name__}, which cannot; fit again")
-            grown[name] = copy.copy(model).partial_fit(read, gold[name], sample_weight=sample_weight)
+                raise OptionError(
+                    f"partial_fit: the layer {name} is a {type(model).__name__}, which cannot; fit "
+                    "again"
+                )
+            grown[name] = copy.copy(model).partial_fit(
+                read, gold[name], sample_weight=sample_weight
+            )
             if len(grown) < len(self.layers_):
                 read = over(read, name, self._passed(grown[name], read))
         self._set_layers(grown)
@@ -275,20 +336,22 @@ class Cascade(Confidences, Tagger):
             except (OptionError, TemplateError) as error:
                 raise type(error)(f"layers: {name}: {error}") from None
         if self.lexicon is not None and self.lexicon not in names:
-            raise OptionError(f"lexicon: expected a layer, one of {', '.join(names)}, got {self.lexicon!r}")
+            raise OptionError(
+                f"lexicon: expected a layer, one of {', '.join(names)}, got {self.lexicon!r}"
+            )
         for name in self.shares or ():
             if name not in names:
                 raise OptionError(f"shares: no layer {name!r}, expected one of {', '.join(names)}")
 
     def _check_layer(self, model: Any, below: Sequence[str], others: Sequence[str]) -> None:
-        """Refuse a layer that does not pass what is asked for, cannot be passed it, cannot learn with others, or reads
-        the labels of layers which are not below it."""
+        """Refuse a layer that does not pass what is asked for, cannot be passed it, cannot learn
+        with others, or reads the labels of layers which are not below it."""
         kind, template = type(model).__name__, getattr(model, "template", None)
         reads_best = bool(below) and getattr(model, "_labels_as_columns", False)
         if self.learns_together and reads_best:
             raise OptionError(
-                f"a {kind} above other layers reads their best labels, which have no gradients for joint training; use "
-                "passing='marginal' or 'best'"
+                f"a {kind} above other layers reads their best labels, which have no gradients for "
+                "joint training; use passing='marginal' or 'best'"
             )
         if JOINT not in model.can and model.can & {PROBABILITY, SHARES} and self.passing == "joint":
             raise OptionError(f"{model._lacks(JOINT)} training; use passing='marginal'")
@@ -342,8 +405,13 @@ class Cascade(Confidences, Tagger):
 
     def _summary(self) -> Summary:
         record, layers = self.training_, list(self.training_["layers"].values())
-        weights, features = (sum(each.get(name, 0) for each in layers) for name in ("weights", "features"))
-        labels = [f"{name} {counted(len(layer.classes_), 'label')}" for name, layer in self.layers_.items()]
+        weights, features = (
+            sum(each.get(name, 0) for each in layers) for name in ("weights", "features")
+        )
+        labels = [
+            f"{name} {counted(len(layer.classes_), 'label')}"
+            for name, layer in self.layers_.items()
+        ]
         sizes = [
             *([counted(weights, "weight"), counted(features, "feature")] if weights else []),
             f"{counted(len(layers), 'layer')} ({', '.join(labels)})",
@@ -373,8 +441,8 @@ class Cascade(Confidences, Tagger):
         gold: Mapping[str, Sequence[Sequence[str]]],
         development: tuple[Any, dict[str, Any]] | None,
     ) -> tuple[dict[str, Any], list[Any], list[list[Version]]]:
-        """The layers, trained one after the other, with what each reads and (but of the last) which models say what it
-        passes."""
+        """The layers, trained one after the other, with what each reads and (but of the last) which
+        models say what it passes."""
         trained, inputs, versions, dev = dict[str, Any](), [source], [], None
         read = None if development is None else self._input(development[0])
         for k, (name, model) in enumerate(self.layers):
@@ -396,16 +464,20 @@ class Cascade(Confidences, Tagger):
     def _trained_passing(
         self, run: LayerRun, name: str, trained: Any, X: Any, gold: Sequence[Sequence[str]]
     ) -> tuple[Passed, list[Version]]:
-        """What a layer passes of its training data, and the models that say so of which sentences."""
+        """What a layer passes of its training data, and the models that say so of which
+        sentences."""
         n = len(gold)
-        held_out = self.jackknife or SHARES in trained.can  # a memory knows the sentences that it was trained on
+        # a memory knows the sentences that it was trained on
+        held_out = self.jackknife or SHARES in trained.can
         if not held_out or n < 2:
             return self._passed(trained, X), [Version(0, n, trained)]
         parts, versions, model = [], [], trained._like()
         for a, b in pairwise(np.linspace(0, n, min(FOLDS, n) + 1).astype(int).tolist()):
             other = trained
             if not run.interrupted:
-                other = run.train(name, model, some(X, [(0, a), (b, n)]), [*gold[:a], *gold[b:]], (a, b))
+                other = run.train(
+                    name, model, some(X, [(0, a), (b, n)]), [*gold[:a], *gold[b:]], (a, b)
+                )
             parts.append(self._passed(other, some(X, [(a, b)])).relabelled(tuple(trained.classes_)))
             versions.append(Version(a, b, other))
         return joined(parts), versions
@@ -422,20 +494,38 @@ class Cascade(Confidences, Tagger):
     ) -> None:
         """Maximise the shares of all layers' likelihoods, from where each alone has arrived."""
         models, workers = list(self.layers_.values()), Workers(self.n_jobs)
-        dev, checkpoint = None if development is None else partial(self._score_with, *development), None
+        dev, checkpoint = (
+            None if development is None else partial(self._score_with, *development),
+            None,
+        )
         if places is not None:
             labels = [] if development is None else [development[1], self.predict(development[0])]
-            checkpoint = places.of(joint_fingerprint(self.get_params(deep=False), self.layers_, versions, labels))
+            checkpoint = places.of(
+                joint_fingerprint(self.get_params(deep=False), self.layers_, versions, labels)
+            )
         start = np.concatenate([model.weights_ for model in models])
         penalties = [(float(getattr(model, "l2", 0.0)), model._l2_of_states) for model in models]
         spaces = [(model._trained.parameters, model._trained.space) for model in models]
-        parts = [variables_of.of_model(*each, 0.0, *own) for each, own in zip(spaces, penalties, strict=True)]
+        parts = [
+            variables_of.of_model(*each, 0.0, *own)
+            for each, own in zip(spaces, penalties, strict=True)
+        ]
         variables = variables_of.joined(parts)
 
         def optimise(state: dict[str, Array] | None) -> Array:
             if not gold:  # on the workers of a cluster
-                return minimised(inputs[0].objective(self), start, variables, monitor, workers, state)
-            made = stacks(self.layers_, inputs, gold, versions, self.shares or {}, workers, sample_weight=sample_weight)
+                return minimised(
+                    inputs[0].objective(self), start, variables, monitor, workers, state
+                )
+            made = stacks(
+                self.layers_,
+                inputs,
+                gold,
+                versions,
+                self.shares or {},
+                workers,
+                sample_weight=sample_weight,
+            )
             sizes = [len(model.weights_) for model in models]
             return minimised(Joint(made, sizes), start, variables, monitor, workers, state)
 
@@ -447,14 +537,23 @@ class Cascade(Confidences, Tagger):
         self.history_ = [dict(record) for record in monitor.history]
         reason = "interrupted" if monitor.interrupted else monitor.reason
         last = self.history_[-1]
-        self.training_["joint"] = {"iterations": last["iteration"], "loss": last["loss"], "stopped": reason}
+        self.training_["joint"] = {
+            "iterations": last["iteration"],
+            "loss": last["loss"],
+            "stopped": reason,
+        }
         if monitor.best_iteration is not None:
-            self.training_["joint"] |= {"best_iteration": monitor.best_iteration, "best_dev": monitor.merit}
+            self.training_["joint"] |= {
+                "best_iteration": monitor.best_iteration,
+                "best_dev": monitor.merit,
+            }
 
     def _score_with(self, X: Any, gold: Mapping[str, Any], weights: Array) -> float:
         """The mean score of the layers on development data under these weights."""
         predicted = self._with_weights(weights).predict(X)
-        return sum(evaluate(gold[name], predicted[name]).score for name in predicted) / len(predicted)
+        return sum(evaluate(gold[name], predicted[name]).score for name in predicted) / len(
+            predicted
+        )
 
     def _with_weights(self, weights: Array) -> "Cascade":
         """A copy whose layers have these weights [of all layers in a row]."""
@@ -468,7 +567,7 @@ class Cascade(Confidences, Tagger):
             begin = end
         return twin
 
-    # -- outputs ------------------------------------------------------------------------------------------------------
+    # -- outputs -----------------------------------------------------------------------------------
 
     def _is_fitted(self) -> bool:
         return "layers_" in vars(self)
@@ -489,7 +588,9 @@ class Cascade(Confidences, Tagger):
         X : sentences, or a Corpus
         """
         self._check_fitted()
-        raise OptionError("encode: each layer of a cascade encodes what those below pass; give the sentences")
+        raise OptionError(
+            "encode: each layer of a cascade encodes what those below pass; give the sentences"
+        )
 
     def _sized(self, X: Any) -> Any:
         return listed(X)
@@ -498,8 +599,8 @@ class Cascade(Confidences, Tagger):
         return kind(answers)
 
     def _by_output(self, word: str, given: Any) -> Mapping[str, Any]:
-        """What is given for each layer.  One scheme for all holds in those whose labels follow one, and one label to
-        compare with in those that have it."""
+        """What is given for each layer.  One scheme for all holds in those whose labels follow one,
+        and one label to compare with in those that have it."""
         layers = self._outputs
         if word == "constraints" and isinstance(given, str):
             return {name: given for name, layer in layers.items() if layer.scheme_ is not None}
@@ -523,34 +624,52 @@ class Cascade(Confidences, Tagger):
         forced: Mapping[str, Forced] | None = None,
         constraints: str | Mapping[str, str] | None = None,
     ) -> dict[str, list[R]]:
-        """question(name, layer, batch) for every layer, the lowest first: the answers about all sentences, by layer.
+        """question(name, layer, batch) for every layer, the lowest first: the answers about all
+        sentences, by layer.
 
-        A layer is encoded once, and scored once for its answers and for what it passes on (again only under
-        constraints, which what is passed on knows nothing of).
+        A layer is encoded once, and scored once for its answers and for what it passes on (again
+        only under constraints, which what is passed on knows nothing of).
 
-        forced : known labels of some layers, {name: as `decode` of a single tagger takes them}; those above know them
+        forced : known labels of some layers, {name: as `decode` of a single tagger takes them};
+            those above know them
         constraints : one name holds for the layers whose labels follow a scheme"""
-        known, schemes = self._by_output("forced", forced), self._by_output("constraints", constraints)
+        known, schemes = (
+            self._by_output("forced", forced),
+            self._by_output("constraints", constraints),
+        )
         X = listed(X)
         if isinstance(X, list | tuple) and not X:
             return {name: question(name, model, Batch([])) for name, model in self.layers_.items()}
         few = self.lexicon_ is None and few_tokens(X, len(self.inputs_)) is not None
-        read = X if few else self._input(X)  # a few tokens in plain lists are read fastest as they are
+        # a few tokens in plain lists are read fastest as they are
+        read = X if few else self._input(X)
         answers: dict[str, list[R]] = {}
         for name, model in self.layers_.items():
             data, scheme = self._encoded(model, read), schemes.get(name)
             passes = name != [*self.layers_][-1]
 
             def block(
-                batch: Batch, name: str = name, model: Any = model, ready: bool = passes and scheme is None
+                batch: Batch,
+                name: str = name,
+                model: Any = model,
+                ready: bool = passes and scheme is None,
             ) -> list[tuple[list[R], list[Passed]]]:
-                return [(question(name, model, batch), [self._layer_passes(model, batch)] if ready else [])]
+                return [
+                    (
+                        question(name, model, batch),
+                        [self._layer_passes(model, batch)] if ready else [],
+                    )
+                ]
 
             blocks = model._ask(data, block, known.get(name), scheme)
             answers[name] = [answer for part, _ in blocks for answer in part]
             if passes:
                 passed = [part for _, parts in blocks for part in parts]
-                read = over(read, name, joined(passed) if passed else self._passed(model, data, known.get(name)))
+                read = over(
+                    read,
+                    name,
+                    joined(passed) if passed else self._passed(model, data, known.get(name)),
+                )
         return answers
 
     def _readings(self, X: Any) -> Iterator[tuple[str, Any, Any]]:
@@ -577,7 +696,8 @@ class Cascade(Confidences, Tagger):
         return X if self.lexicon_ is None else self.lexicon_.column(_columns(X))
 
     def _encoded(self, model: Any, X: Any) -> Any:
-        """What a layer reads, encoded once; shares of votes come only from the sentences themselves."""
+        """What a layer reads, encoded once; shares of votes come only from the sentences
+        themselves."""
         return X if SHARES in model.can else model.encode(X)
 
     def _passed(self, model: Any, X: Any, forced: Forced | None = None) -> Passed:
@@ -602,26 +722,36 @@ class Cascade(Confidences, Tagger):
         return InputSchema(lowest.kind, tuple(self.inputs_))
 
     def set_params(self, **parameters: Any) -> Self:
-        """Change parameters by name, those of layers as in `pos__l2`.  What belongs to the run, as `pos__n_jobs` and
-        `word__lattices`, holds for trained layers, too.
+        """Change parameters by name, those of layers as in `pos__l2`.  What belongs to the run, as
+        `pos__n_jobs` and `word__lattices`, holds for trained layers, too.
 
         **parameters : settings and their new values
         """
         super().set_params(**parameters)
         for name, layer in vars(self).get("layers_", {}).items():
-            of_run = [setting.name for setting in settings_of(type(layer)).values() if setting.has(OfTheRun)]
-            given = {each: parameters[f"{name}__{each}"] for each in of_run if f"{name}__{each}" in parameters}
+            of_run = [
+                setting.name
+                for setting in settings_of(type(layer)).values()
+                if setting.has(OfTheRun)
+            ]
+            given = {
+                each: parameters[f"{name}__{each}"]
+                for each in of_run
+                if f"{name}__{each}" in parameters
+            }
             layer.set_params(**given)
         return self
 
-    # -- calibration --------------------------------------------------------------------------------------------------
+    # -- calibration -------------------------------------------------------------------------------
 
     def _like(self) -> Self:
         part: Self = untrained(self, part=True)
         return part
 
     def _labelled_by_output(self, X: Any, y: Any) -> tuple[Any, dict[str, Any]]:
-        return labelled_layers(X, y, list(self.layers_), "calibrate: " if y is not None else "", partial=True)
+        return labelled_layers(
+            X, y, list(self.layers_), "calibrate: " if y is not None else "", partial=True
+        )
 
     def _set_calibrations(self, records: Mapping[str, dict[str, Any]], seconds: float) -> None:
         calibrated = {name: copy.copy(layer) for name, layer in self.layers_.items()}
@@ -638,13 +768,18 @@ class Cascade(Confidences, Tagger):
 
     def _set_layers(self, layers: dict[str, Any]) -> None:
         self.layers_ = layers
-        self.training_ = {**self.training_, "layers": {name: layer.training_ for name, layer in layers.items()}}
+        self.training_ = {
+            **self.training_,
+            "layers": {name: layer.training_ for name, layer in layers.items()},
+        }
 
-    # -- what was learnt, for people ----------------------------------------------------------------------------------
+    # -- what was learnt, for people ---------------------------------------------------------------
 
     def describe(self, top: int = 5) -> dict[str, Any]:
         self._check_fitted()
-        return facts.layered(self, {name: layer._signature() for name, layer in self.layers_.items()})
+        return facts.layered(
+            self, {name: layer._signature() for name, layer in self.layers_.items()}
+        )
 
     def _signature(self) -> str:
         """One line that says how each layer was made."""
@@ -658,19 +793,26 @@ class Cascade(Confidences, Tagger):
     def _compressed(self, prune: float, bits: int) -> Self:
         smaller = copy.copy(self)
         smaller._set_layers(
-            {n: each.compressed(prune, bits) if each._sizes() else copy.copy(each) for n, each in self.layers_.items()}
+            {
+                n: each.compressed(prune, bits) if each._sizes() else copy.copy(each)
+                for n, each in self.layers_.items()
+            }
         )
         return smaller
 
     def _sizes(self) -> dict[str, int]:
         layers = [sizes for layer in self.layers_.values() if (sizes := layer._sizes())]
-        return {name: sum(sizes[name] for sizes in layers) for name in (layers[0] if layers else ())}
+        return {
+            name: sum(sizes[name] for sizes in layers) for name in (layers[0] if layers else ())
+        }
 
     def _weight_names(self) -> frozenset[str]:
         layers = enumerate(self.layers_.values())
-        return frozenset(f"layer{i}.{name}" for i, layer in layers for name in layer._weight_names())
+        return frozenset(
+            f"layer{i}.{name}" for i, layer in layers for name in layer._weight_names()
+        )
 
-    # -- files --------------------------------------------------------------------------------------------------------
+    # -- files -------------------------------------------------------------------------------------
 
     def pack(self) -> Packed:
         """The tensors and the header of the model file: layer{i}.* are those of each layer."""
@@ -683,9 +825,15 @@ class Cascade(Confidences, Tagger):
         if self.lexicon_ is not None:
             words = self.lexicon_.words
             tensors["lexicon.text"], tensors["lexicon.offsets"] = pack_strings(list(words))
-            tensors["lexicon.had"], tensors["lexicon.had.offsets"] = pack_strings(list(words.values()))
+            tensors["lexicon.had"], tensors["lexicon.had.offsets"] = pack_strings(
+                list(words.values())
+            )
         records = {name: layer.training_ for name, layer in self.layers_.items()}
-        own = {"inputs": list(self.inputs_), "layers": layers, "training": self.training_ | {"layers": records}}
+        own = {
+            "inputs": list(self.inputs_),
+            "layers": layers,
+            "training": self.training_ | {"layers": records},
+        }
         return tensors, header_of(self) | own
 
     @classmethod
@@ -705,20 +853,29 @@ class Cascade(Confidences, Tagger):
             layers[layer.text("name")] = tagger
         if not layers or len(layers) != len(header.listed("layers")):
             raise header.refuse("layers", "one layer or more, each with a name of its own")
-        cascade: Self = constructed(cls, header, layers=[(name, model._untrained()) for name, model in layers.items()])
+        cascade: Self = constructed(
+            cls, header, layers=[(name, model._untrained()) for name, model in layers.items()]
+        )
         cascade.layers_, cascade.inputs_ = layers, tuple(header.names("inputs"))
         cascade.lexicon_ = read_lexicon(tensors) if "lexicon.text" in tensors else None
-        lowest = next(iter(layers.values())).reads()  # which may also read the column of the lexicon
+        # which may also read the column of the lexicon
+        lowest = next(iter(layers.values())).reads()
         n = len(lowest.columns) - (cascade.lexicon_ is not None) if lowest.kind == "columns" else 0
         if len(cascade.inputs_) != n:
             raise header.refuse("inputs", f"{n} columns, as the lowest layer reads them")
         training, cascade.history_ = read_record(header, TIMED, of_layers=True)
         for when, scores in training.get("dev", {}).items():
             if when in ("before", "after") and not set(scores) <= set(layers):
-                raise header.part("training").part("dev").refuse(when, f"scores of {', '.join(layers)}")
+                raise (
+                    header.part("training")
+                    .part("dev")
+                    .refuse(when, f"scores of {', '.join(layers)}")
+                )
         if "joint" in training and not cascade.history_:
             raise header.refuse("history", "the iterations of joint training")
-        cascade.training_ = training | {"layers": {name: layer.training_ for name, layer in layers.items()}}
+        cascade.training_ = training | {
+            "layers": {name: layer.training_ for name, layer in layers.items()}
+        }
         return cascade
 
 
@@ -727,10 +884,14 @@ def _check_read(i: int, layer: Any, lower: Sequence[str]) -> None:
     if getattr(layer, "_labels_as_columns", False):
         kind, columns = layer.reads()
         if kind == "columns" and lower and tuple(columns[-i:]) != tuple(lower):
-            raise ModelFileError(f"layer {i + 1}: expected the columns {', '.join(lower)} of labels below")
+            raise ModelFileError(
+                f"layer {i + 1}: expected the columns {', '.join(lower)} of labels below"
+            )
         return
     if ("above" in layer._extractor.header()) != (i > 0):
-        raise ModelFileError(f"layer {i + 1}: expected features that {'' if i else 'do not '}read labels below")
+        raise ModelFileError(
+            f"layer {i + 1}: expected features that {'' if i else 'do not '}read labels below"
+        )
     try:
         lower_layers_read(layer._extractor, lower)
     except TemplateError as error:

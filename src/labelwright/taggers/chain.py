@@ -1,4 +1,5 @@
-"""The simplest tagger to write: one that gives scores of labels and transitions, and inherits every answer."""
+"""The simplest tagger to write: one that gives scores of labels and transitions, and inherits every
+answer."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, TypeVar
@@ -20,7 +21,8 @@ R = TypeVar("R")
 
 
 class LabelScores(NamedTuple):
-    """Scores of labels and transitions: logarithms of probabilities, up to a constant for each sentence."""
+    """Scores of labels and transitions: logarithms of probabilities, up to a constant for each
+    sentence."""
 
     labels: Array  # [T, S]  of every state at every token
     transitions: Array  # [S, S]
@@ -40,7 +42,8 @@ class ScoredSentences:
 
 
 class ChainTagger(Tagger):
-    """A tagger over a chain of labels; subclasses learn (labels_, scheme_), and score sentences (`label_scores`)."""
+    """A tagger over a chain of labels; subclasses learn (labels_, scheme_), and score sentences
+    (`label_scores`)."""
 
     can: ClassVar[frozenset[str]] = frozenset({PROBABILITY, NBEST, FORCED, RULES})
     decoders: ClassVar[tuple[str, ...]] = CHAIN_DECODERS
@@ -65,16 +68,22 @@ class ChainTagger(Tagger):
         self._check_fitted()
         if isinstance(X, ScoredSentences):
             if X.owner is not self.labels_:
-                raise OptionError("the encoded data belong to another model; encode them with this one")
+                raise OptionError(
+                    "the encoded data belong to another model; encode them with this one"
+                )
             return X
         sentences = listed(X)
         if isinstance(sentences, list | tuple) and not any(map(len, sentences)):
             L, none = len(self.labels_), np.zeros(len(sentences) + 1, np.int64)
-            scores = LabelScores(np.empty((0, L)), np.zeros((L, L)), none, state_space(self.labels_))
+            scores = LabelScores(
+                np.empty((0, L)), np.zeros((L, L)), none, state_space(self.labels_)
+            )
             return ScoredSentences(scores, self.labels_)
         return ScoredSentences(self.label_scores(sentences), self.labels_)
 
-    def _ask(self, X: Any, question: Question[R], forced: Known = None, constraints: str | None = None) -> list[R]:
+    def _ask(
+        self, X: Any, question: Question[R], forced: Known = None, constraints: str | None = None
+    ) -> list[R]:
         node, transitions, offsets, space = self.encode(X).scores
         permitted = permitted_labels(forced, offsets, space.labels)
         if constraints is not None:
@@ -88,7 +97,11 @@ class ChainTagger(Tagger):
         chains = Chains(node, arc, bounds_of(offsets), space, self.scheme_)
         if permitted is not None:
             chains.restrict(permitted[:, space.label_of])
-        return question(Batch(chains.sentences, probabilistic=self._probabilistic, calibration=self._calibration))
+        return question(
+            Batch(
+                chains.sentences, probabilistic=self._probabilistic, calibration=self._calibration
+            )
+        )
 
     def _decoder_options(self, decoder: str) -> list[str]:
         return decoder_options(decoder)

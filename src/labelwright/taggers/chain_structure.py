@@ -1,5 +1,5 @@
-"""Chains of labels or latent states as a structure of linear taggers: dense ones, and those of candidates, where a
-zero-order model prunes the labels of every token."""
+"""Chains of labels or latent states as a structure of linear taggers: dense ones, and those of
+candidates, where a zero-order model prunes the labels of every token."""
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -41,7 +41,14 @@ from labelwright.taggers.arguments import (
     with_outside,
     writes,
 )
-from labelwright.taggers.packing import Packed, chain_shape, check_token_labels, pack_linear, read_pruned, read_trained
+from labelwright.taggers.packing import (
+    Packed,
+    chain_shape,
+    check_token_labels,
+    pack_linear,
+    read_pruned,
+    read_trained,
+)
 
 Array = NDArray[Any]
 SHORT = 0.01  # a share that is missing and worth a warning
@@ -67,7 +74,8 @@ class Source(NamedTuple):
     y: Sequence[Sequence[Any]] | None  # None: those of a corpus
     sample_weight: Any = None
     more: bool = False  # may further labels come later?
-    old: Trained | None = None  # a model that grows by the features, labels and cells of these data, and keeps its own
+    # a model that grows by the features, labels and cells of these data, and keeps its own
+    old: Trained | None = None
 
 
 class Scoring(NamedTuple):
@@ -90,26 +98,35 @@ class Pruned(NamedTuple):
 
 
 class ChainStructure:
-    """What linear taggers over chains do with sentences: learn features and states, score, be stored."""
+    """What linear taggers over chains do with sentences: learn features and states, score, be
+    stored."""
 
     carry = staticmethod(carry_over)
 
-    # -- training -----------------------------------------------------------------------------------------------------
+    # -- training ----------------------------------------------------------------------------------
 
     def prepare(self, model: Any, source: Source) -> tuple[Data, Trained]:
-        """Learn the features and the state space: the training data as integers, and what is known before training
-        (all weights are zero)."""
+        """Learn the features and the state space: the training data as integers, and what is known
+        before training (all weights are zero)."""
         X, y, sample_weight, more, old = source
         if old is not None and old.pruning is not None:
-            raise OptionError("partial_fit: a model with pruned labels cannot grow; fit again on all data")
+            raise OptionError(
+                "partial_fit: a model with pruned labels cannot grow; fit again on all data"
+            )
         if old is not None and model.order != (order := old.space.graph.order):
-            raise OptionError(f"order: the model was trained with {order}, got {model.order}; fit again")
+            raise OptionError(
+                f"order: the model was trained with {order}, got {model.order}; fit again"
+            )
         corpus, labels, gold, sets = labelled(X, y, () if old is None else old.space.labels)
         given = Given(model.dictionaries, model.clusters, model.vectors, with_outside(labels, gold))
         if old is not None:  # nothing is held out of further data
             given = given._replace(labels=None, numbers=getattr(old.extractor, "numbers", None))
-        extractor, incidences, offsets = learn(corpus, model.template, model.min_count, old is not None, given)
-        patterns = extractor.vocabulary.template.patterns if isinstance(extractor, ColumnFeatures) else ()
+        extractor, incidences, offsets = learn(
+            corpus, model.template, model.min_count, old is not None, given
+        )
+        patterns = (
+            extractor.vocabulary.template.patterns if isinstance(extractor, ColumnFeatures) else ()
+        )
         if model.order == 1 and any(pattern.kind == "T" for pattern in patterns):
             raise OptionError("template: T lines are features on three labels; use order=2")
         if y is not None:
@@ -127,7 +144,9 @@ class ChainStructure:
             known = [] if len(sets) else cut([labels[code] for code in gold], offsets)
             enforced = _checked_scheme(model.constraints, scheme, known)
         rate = model.entity_rate
-        said = supervision_of(sets, gold, offsets, labels, model.class_weight, sample_weight, part, rate)
+        said = supervision_of(
+            sets, gold, offsets, labels, model.class_weight, sample_weight, part, rate
+        )
         states = model._latent_states(labels, part)
         transitions = model.forbidden_transitions, model.required_transitions
         forbidden = forbidden_codes(transitions, labels, pairs, part)
@@ -141,12 +160,18 @@ class ChainStructure:
         space = state_space(labels, states, model.order, enforced, forbidden)
         check_paths(said, gold, offsets, space)
         inputs = incidences, extractor.n_features, gold, offsets, space, model.cells
-        parameters = make_parameters(*inputs, before, said.sets, outside_code(model.entity_rate, labels))
-        return data, Trained(extractor, space, parameters, np.zeros(parameters.n_weights, np.float32), scheme)
+        parameters = make_parameters(
+            *inputs, before, said.sets, outside_code(model.entity_rate, labels)
+        )
+        return data, Trained(
+            extractor, space, parameters, np.zeros(parameters.n_weights, np.float32), scheme
+        )
 
-    def layer_data(self, model: Any, incidences: Any, offsets: Array, y: Any, weights: tuple[Any, Any]) -> Data:
-        """Sentences with their labels as joint training takes them; with any labels where there are none.  `weights`
-        are those of labels and of sentences."""
+    def layer_data(
+        self, model: Any, incidences: Any, offsets: Array, y: Any, weights: tuple[Any, Any]
+    ) -> Data:
+        """Sentences with their labels as joint training takes them; with any labels where there are
+        none.  `weights` are those of labels and of sentences."""
         kept = np.unique(offsets)
         if y is None:
             return Data(incidences, kept, np.zeros(int(offsets[-1]), np.int32))
@@ -163,53 +188,75 @@ class ChainStructure:
         slots: dict[str, Array] | None = None,
         candidates: Candidates | None = None,
     ) -> Any:
-        """The likelihood of these data; `slots` and `candidates` are what a layer of a cascade is passed and passes."""
+        """The likelihood of these data; `slots` and `candidates` are what a layer of a cascade is
+        passed and passes."""
         incidences, offsets, gold, said, pruned = data
         if pruned is not None:
             known = incidences["state"], offsets, gold, trained.parameters, pruned.lists
             return PrunedLikelihood(*known, workers, trained.space, pruned.prior, pruned.lost)
         features = incidences, trained.extractor.n_features, offsets, gold
         model = trained.space, trained.parameters, workers, dtype
-        return LogLikelihood(*features, *model, slots=slots, candidates=candidates, supervision=said)
+        return LogLikelihood(
+            *features, *model, slots=slots, candidates=candidates, supervision=said
+        )
 
     def facts(self, trained: Trained, data: Data) -> dict[str, Any]:
         """What the record of training has of this structure."""
         if trained.pruning is None:
             return {}
-        pruning = {"kept": trained.pruning.share, "cutoff": trained.pruning.cutoff, "most": trained.pruning.most}
+        pruning = {
+            "kept": trained.pruning.share,
+            "cutoff": trained.pruning.cutoff,
+            "most": trained.pruning.most,
+        }
         return {"pruning": pruning | {"candidates": data.more.lists.mean}}
 
-    # -- scoring ------------------------------------------------------------------------------------------------------
+    # -- scoring -----------------------------------------------------------------------------------
 
     def work(self, trained: Trained, data: Encoded) -> int:
-        """How much work sentences are without compiled code: a token of a CRF without latent states is 1."""
-        cost = PRUNED_COST if trained.pruning is not None else LATENT_COST if trained.space.latent else 1
+        """How much work sentences are without compiled code: a token of a CRF without latent states
+        is 1."""
+        cost = (
+            PRUNED_COST
+            if trained.pruning is not None
+            else LATENT_COST
+            if trained.space.latent
+            else 1
+        )
         return int(data.offsets[-1]) * cost
 
     def under(self, trained: Trained, scheme: str | None) -> Constrained:
         """The states with only the transitions that a label scheme allows."""
         space = trained.space if scheme is None else trained.space.constrained(scheme)
-        return Constrained(space, None if trained.pruning is not None else Assembly(space, trained.parameters))
+        return Constrained(
+            space, None if trained.pruning is not None else Assembly(space, trained.parameters)
+        )
 
     def scored_blocks(self, scoring: Scoring) -> Blocks:
-        """Ranges of sentences, which depend on the data alone, and what gives the scored sentences of one of them."""
+        """Ranges of sentences, which depend on the data alone, and what gives the scored sentences
+        of one of them."""
         trained, constrained, data, permitted, workers, by_paths = scoring
         if trained.pruning is not None:
             candidates = CandidateScores(trained, constrained.space, data, permitted)
-            return candidates.blocks, lambda begin, end: PrunedChains.of(candidates, begin, end).sentences
+            return (
+                candidates.blocks,
+                lambda begin, end: PrunedChains.of(candidates, begin, end).sentences,
+            )
         scores = LatticeScores(trained, constrained.assembly, data, workers)
 
         def scored(begin: int, end: int) -> Sequence[Any]:
             node, arc = scores.of(begin, end)
             offsets = data.offsets[begin : end + 1]
-            chains = Chains(node, arc, bounds_of(offsets), constrained.space, trained.scheme, by_paths)
+            chains = Chains(
+                node, arc, bounds_of(offsets), constrained.space, trained.scheme, by_paths
+            )
             if permitted is not None:
                 chains.restrict(permitted[offsets[0] : offsets[-1]][:, trained.space.label_of])
             return chains.sentences
 
         return scores.blocks, scored
 
-    # -- files --------------------------------------------------------------------------------------------------------
+    # -- files -------------------------------------------------------------------------------------
 
     def pack(self, model: Any, trained: Trained) -> Packed:
         """The tensors and the header of the model file."""
@@ -218,7 +265,11 @@ class ChainStructure:
     def read(self, model: Any, tensors: TensorReader, header: HeaderReader) -> Trained:
         """What `pack` stored, after checking that everything fits together."""
         is_pruned = "pruning" in header and "prune_labels" in model._parameter_names()
-        trained = read_pruned(tensors, header) if is_pruned else read_trained(tensors, header, chain_shape)
+        trained = (
+            read_pruned(tensors, header)
+            if is_pruned
+            else read_trained(tensors, header, chain_shape)
+        )
         check_token_labels(tensors, trained.space.labels)
         return trained
 
@@ -227,7 +278,8 @@ CHAINS = ChainStructure()
 
 
 def outside_code(rate: float | None, labels: Sequence[Any]) -> int:
-    """What most tokens of unknown labels are where an entity rate is expected: O; else -1, no label."""
+    """What most tokens of unknown labels are where an entity rate is expected: O; else -1, no
+    label."""
     if rate is None:
         return -1
     if OUTSIDE not in labels:
@@ -235,7 +287,7 @@ def outside_code(rate: float | None, labels: Sequence[Any]) -> int:
     return list(labels).index(OUTSIDE)
 
 
-# -- label schemes ----------------------------------------------------------------------------------------------------
+# -- label schemes ---------------------------------------------------------------------------------
 
 
 def _checked_scheme(constraints: str, of_labels: str | None, sentences: list[list[str]]) -> str:
@@ -251,38 +303,49 @@ def _checked_scheme(constraints: str, of_labels: str | None, sentences: list[lis
     return scheme
 
 
-def _scheme_of(model: Any, labels: list[Any], pairs: Mapping[Any, int], old: Trained | None) -> str | None:
-    """The scheme of the labels: that of the old model, unless it had none or new labels do not fit it; `pairs`: how
-    often each follows each other."""
+def _scheme_of(
+    model: Any, labels: list[Any], pairs: Mapping[Any, int], old: Trained | None
+) -> str | None:
+    """The scheme of the labels: that of the old model, unless it had none or new labels do not fit
+    it; `pairs`: how often each follows each other."""
     if old is not None:
         scheme, new = old.scheme, labels[old.space.n_labels :]
-        unfit = next((label for label in new if scheme is not None and not writes(scheme, label)), None)
+        unfit = next(
+            (label for label in new if scheme is not None and not writes(scheme, label)), None
+        )
         if unfit is not None and model.constraints == "scheme":
             raise OptionError(
-                f"constraints='scheme': the labels follow {scheme}, which has no {unfit!r}; convert the labels, or fit "
-                "again"
+                f"constraints='scheme': the labels follow {scheme}, which has no {unfit!r}; "
+                "convert the labels, or fit again"
             )
         if unfit is None and (scheme is not None or not new):
             return scheme
     return detect_scheme(labels, pairs=pairs)
 
 
-# -- pruned labels ----------------------------------------------------------------------------------------------------
+# -- pruned labels ---------------------------------------------------------------------------------
 
 
 def _pruned(
-    model: Any, data: Data, space: StateSpace, extractor: Extractor, scheme: str | None, share: float
+    model: Any,
+    data: Data,
+    space: StateSpace,
+    extractor: Extractor,
+    scheme: str | None,
+    share: float,
 ) -> tuple[Data, Trained]:
     """The training data with the candidates of every token, and which weights exist."""
     incidences, offsets, gold = data[:3]
-    cells = make_parameters(incidences, extractor.n_features, gold, offsets, space, model.cells).cells
+    cells = make_parameters(
+        incidences, extractor.n_features, gold, offsets, space, model.cells
+    ).cells
     L, seed = space.n_labels, model.random_state or 0
     features = incidences["state"], cells["state"], gold, offsets
     pruning, lists, scores, lost = learn_pruning(*features, L, share, seed, Workers(model.n_jobs))
     if model.prune_labels != "auto" and pruning.share < float(model.prune_labels) - SHORT:
         warnings.warn(
-            f"prune_labels={model.prune_labels}: candidates have {100 * pruning.share:.1f} % of held-out gold labels, "
-            "since more of them would be too many per token",
+            f"prune_labels={model.prune_labels}: candidates have {100 * pruning.share:.1f} % of "
+            "held-out gold labels, since more of them would be too many per token",
             RuntimeWarning,
             stacklevel=5,
         )
@@ -300,7 +363,9 @@ def _share(model: Any, n_labels: int, extractor: Extractor, said: Supervision) -
     if model.order != 1:
         why_not = f"candidates are pairs of labels, got order={model.order}"
     elif not said.plain or model.entity_rate is not None:
-        why_not = "candidates are trained on complete labels that all count alike, without entity_rate"
+        why_not = (
+            "candidates are trained on complete labels that all count alike, without entity_rate"
+        )
     elif model.forbidden_transitions or model.required_transitions:
         why_not = "candidates know no forbidden or required transitions"
     elif model.optimizer != "lbfgs":
@@ -321,9 +386,9 @@ def _warn_of_size(order: int, n_labels: int, n_tokens: int) -> None:
     seconds = float(n_labels) ** (order + 1) * n_tokens / ARCS_PER_SECOND
     if seconds > PATIENCE:
         warnings.warn(
-            f"{n_labels:,} labels without pruning: about {seconds:,.0f} s for each iteration over {n_tokens:,} "
-            f"tokens; use prune_labels={SHARE} (which needs order 1, optimizer='lbfgs' and no features on pairs of "
-            "labels)",
+            f"{n_labels:,} labels without pruning: about {seconds:,.0f} s for each iteration over "
+            f"{n_tokens:,} tokens; use prune_labels={SHARE} (which needs order 1, "
+            "optimizer='lbfgs' and no features on pairs of labels)",
             RuntimeWarning,
             stacklevel=5,
         )

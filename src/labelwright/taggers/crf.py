@@ -1,5 +1,6 @@
-"""Learning by log-likelihood, and the conditional random fields that do: linear-chain (Lafferty, McCallum & Pereira
-2001) and latent (DPLVM: Morency et al. 2007; Sun & Tsujii 2009, equations 1 to 4)."""
+"""Learning by log-likelihood, and the conditional random fields that do: linear-chain (Lafferty,
+McCallum & Pereira 2001) and latent (DPLVM: Morency et al. 2007; Sun & Tsujii 2009, equations 1 to
+4)."""
 
 from collections.abc import Mapping
 from typing import Any, ClassVar
@@ -23,13 +24,15 @@ from labelwright.taggers.linear import LinearTagger, Noise, State, lasting
 
 LATENT = 3.0  # times l2: the penalty of deviations of latent states
 SHARED = 150  # iterations of L-BFGS where they share weights: stopping early is better on new data
-OPTIMIZERS = {"lbfgs": (1000, 10), "sgd": (50, 5)}  # name: default max_iter, iterations over which it must still gain
+# name: default max_iter, iterations over which it must still gain
+OPTIMIZERS = {"lbfgs": (1000, 10), "sgd": (50, 5)}
 
 Array = NDArray[Any]
 
 
 class Likelihood:
-    """Weights that maximise the penalised log-likelihood: by L-BFGS, OWL-QN (where l1 is above 0) or SGD."""
+    """Weights that maximise the penalised log-likelihood: by L-BFGS, OWL-QN (where l1 is above 0)
+    or SGD."""
 
     remedy = "use a larger l2, or optimizer='lbfgs'"  # against a loss that is no number
     of_iteration: tuple[str, ...] = ("loss",)  # what the record of each iteration has
@@ -43,14 +46,18 @@ class Likelihood:
         """Refuse settings that do not fit together."""
         model = self.model
         if model.averaging != "none" and model.optimizer != "sgd":
-            raise OptionError(f"averaging: {model.averaging!r} is about the passes of SGD; use optimizer='sgd'")
+            raise OptionError(
+                f"averaging: {model.averaging!r} is about the passes of SGD; use optimizer='sgd'"
+            )
         if model.l1 > 0 and model.optimizer == "sgd":
             raise OptionError("l1: SGD has no L1 penalty; use optimizer='lbfgs'")
         if model.entity_rate is not None and model.optimizer == "sgd":
             raise OptionError("entity_rate: SGD has no term for it; use optimizer='lbfgs'")
         if model.device != "cpu" and (model.optimizer == "sgd" or model.entity_rate is not None):
             unknown = "optimizer='sgd'" if model.optimizer == "sgd" else "entity_rate"
-            raise OptionError(f"device={model.device!r}: {unknown} is trained on the CPU alone; use device='cpu'")
+            raise OptionError(
+                f"device={model.device!r}: {unknown} is trained on the CPU alone; use device='cpu'"
+            )
 
     def stopping(self, optimizer: str | None = None) -> dict[str, Any]:
         """When training stops: arguments of Monitor."""
@@ -61,7 +68,11 @@ class Likelihood:
             max_iter = SHARED
         return {
             "max_iter": model.max_iter or max_iter,
-            "tol": model.tol if batch else 100 * model.tol if model.averaging == "none" else -np.inf,
+            "tol": model.tol
+            if batch
+            else 100 * model.tol
+            if model.averaging == "none"
+            else -np.inf,
             "period": period,
             "first": 0 if batch else 1,
             "dev_every": 5 if batch else 1,
@@ -80,27 +91,45 @@ class Likelihood:
 
     @property
     def _average_from(self) -> int | None:
-        """The first pass whose weights count in the average; development data are asked from there on."""
+        """The first pass whose weights count in the average; development data are asked from there
+        on."""
         model = self.model
-        return (model.max_iter or OPTIMIZERS["sgd"][0]) * 2 // 3 + 1 if model.averaging == "avg" else None
+        return (
+            (model.max_iter or OPTIMIZERS["sgd"][0]) * 2 // 3 + 1
+            if model.averaging == "avg"
+            else None
+        )
 
     @property
     def noise(self) -> Noise:
         """Of states that share nothing, noise of rare features stays, and is worse than none."""
         model = self.model
-        return Noise(0.01 if model._l2_of_states is None else 0.1 * stiffness(model.l2, model._l2_of_states), 0.03)
+        return Noise(
+            0.01 if model._l2_of_states is None else 0.1 * stiffness(model.l2, model._l2_of_states),
+            0.03,
+        )
 
     def begin(self, start: Trained) -> None:
         """Before a run from a starting point."""
 
-    def optimise(self, start: Trained, data: Data, monitor: Monitor, workers: Workers, state: State | None) -> Array:
+    def optimise(
+        self, start: Trained, data: Data, monitor: Monitor, workers: Workers, state: State | None
+    ) -> Array:
         """The best weights from a starting point; `state` is that of a run to resume."""
         model = self.model
         if model.optimizer == "sgd":
             incidences, offsets, gold, said, _ = data
             seed = model.random_state or 0
             run = SGD(
-                incidences, offsets, gold, start.space, start.parameters, model.l2, seed, said, model._l2_of_states
+                incidences,
+                offsets,
+                gold,
+                start.space,
+                start.parameters,
+                model.l2,
+                seed,
+                said,
+                model._l2_of_states,
             )
             return sgd(run, start.weights, monitor, state, self._average_from)
         problem = self.problem(start, data, workers)
@@ -111,11 +140,13 @@ class Likelihood:
         """What the optimiser varies."""
         model = self.model
         penalties = model.l1, model.l2, model._l2_of_states
-        return of_model(trained.parameters, trained.space, *penalties, data.incidences, data.sizes["tokens"])
+        return of_model(
+            trained.parameters, trained.space, *penalties, data.incidences, data.sizes["tokens"]
+        )
 
     def problem(self, trained: Trained, data: Data, workers: Workers) -> Any:
-        """What is minimised, but for penalties: the likelihood, with the term of an expected entity rate; on another
-        device it has `vectors` of its own."""
+        """What is minimised, but for penalties: the likelihood, with the term of an expected entity
+        rate; on another device it has `vectors` of its own."""
         structure, rate = self.model._structure, self.model.entity_rate
         if not isinstance(data, Data):  # on the workers of a cluster
             return data.likelihood(trained)
@@ -128,9 +159,13 @@ class Likelihood:
             return structure.objective(trained, data, workers)
         T, often = int(data.offsets[-1]), data.said.of_sentences
         outside = np.full(T, outside_code(rate, trained.space.labels))
-        slots = Candidates(data.offsets, np.arange(T + 1), outside, np.full(T + 1, T), has_pairs=False)
+        slots = Candidates(
+            data.offsets, np.arange(T + 1), outside, np.full(T + 1, T), has_pairs=False
+        )
         often = np.ones(T) if often is None else np.repeat(often, np.diff(data.offsets))
-        return WithEntityRate(structure.objective(trained, data, workers, candidates=slots), rate, often)
+        return WithEntityRate(
+            structure.objective(trained, data, workers, candidates=slots), rate, often
+        )
 
     def finish(self, data: Data, development: Any) -> None:
         """What is left to do once the weights are found."""
@@ -148,7 +183,9 @@ class Likelihood:
         monitor, workers = Monitor(**self.stopping("lbfgs")), Workers(model.n_jobs)
         problem, variables = self.problem(start, data, workers), self.variables(start, data)
         vectors = getattr(problem, "vectors", None)
-        problem = AroundWeights(problem, start.weights if vectors is None else vectors.of(start.weights))
+        problem = AroundWeights(
+            problem, start.weights if vectors is None else vectors.of(start.weights)
+        )
         none = np.zeros_like(start.weights)
         with monitor, one_blas_thread():
             change = minimised(problem, none, variables, monitor, workers, vectors=vectors)
@@ -160,7 +197,8 @@ class Likelihood:
 
 
 class CRF(LinearTagger):
-    """Conditional random field over sequences of strings, column tuples, feature dicts or rows of numbers.
+    """Conditional random field over sequences of strings, column tuples, feature dicts or rows of
+    numbers.
 
     >>> X = [["the", "dog", "barks"], ["a", "bird", "sings"]]
     >>> y = [["D", "N", "V"], ["D", "N", "V"]]
@@ -172,15 +210,16 @@ class CRF(LinearTagger):
     _can_start_from: ClassVar[tuple[str, ...]] = ("crf", "latent-crf")
 
     _declared = chosen(
-        "template order cells min_count l1 l2 optimizer averaging max_iter tol constraints prune_labels warm_start "
-        "n_jobs device random_state verbose dictionaries clusters vectors class_weight forbidden_transitions "
-        "required_transitions entity_rate",
+        "template order cells min_count l1 l2 optimizer averaging max_iter tol constraints "
+        "prune_labels warm_start n_jobs device random_state verbose dictionaries clusters vectors "
+        "class_weight forbidden_transitions required_transitions entity_rate",
         LOG_LINEAR,
     )
 
 
 class LatentCRF(LinearTagger):
-    """A CRF over latent states: each label owns private states, and P(y|x) sums over all their paths.
+    """A CRF over latent states: each label owns private states, and P(y|x) sums over all their
+    paths.
 
     >>> X = [["her", "brother", "ran"], ["he", "saw", "her"]]
     >>> y = [["B", "I", "O"], ["B", "O", "B"]]
@@ -196,9 +235,10 @@ class LatentCRF(LinearTagger):
     _can_start_from: ClassVar[tuple[str, ...]] = ("crf", "latent-crf")
 
     _declared = chosen(
-        "n_latent template order cells min_count l1 l2 share l2_latent optimizer averaging max_iter tol n_restarts "
-        "constraints warm_start n_jobs device random_state verbose dictionaries clusters vectors class_weight "
-        "forbidden_transitions required_transitions entity_rate",
+        "n_latent template order cells min_count l1 l2 share l2_latent optimizer averaging "
+        "max_iter tol n_restarts constraints warm_start n_jobs device random_state verbose "
+        "dictionaries clusters vectors class_weight forbidden_transitions required_transitions "
+        "entity_rate",
         LOG_LINEAR,
         n_latent=2,
         l2=0.5,

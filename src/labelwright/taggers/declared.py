@@ -1,4 +1,5 @@
-"""Settings of taggers in tables, of which constructors are made; those that several taggers share are declared here.
+"""Settings of taggers in tables, of which constructors are made; those that several taggers share
+are declared here.
 
 _declared = chosen("order l2", COMMON | declared(l2=(float, 1.0, "penalty l2/2 |w|^2", AtLeast(0))))
 """
@@ -54,8 +55,12 @@ def declared(**settings: tuple[Any, ...]) -> dict[str, inspect.Parameter]:
     }
 
 
-def _parameter(name: str, default: Any = REQUIRED, annotation: Any = inspect.Parameter.empty) -> inspect.Parameter:
-    return inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default, annotation=annotation)
+def _parameter(
+    name: str, default: Any = REQUIRED, annotation: Any = inspect.Parameter.empty
+) -> inspect.Parameter:
+    return inspect.Parameter(
+        name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default, annotation=annotation
+    )
 
 
 def chosen(names: str, table: Table, **defaults: Any) -> Table:
@@ -63,7 +68,8 @@ def chosen(names: str, table: Table, **defaults: Any) -> Table:
     changed = {}
     for name, default in defaults.items():
         plain, *markers = get_args(table[name].annotation)
-        kept = [marker for marker in markers if not isinstance(marker, Default)]  # which is of the other default
+        # which is of the other default
+        kept = [marker for marker in markers if not isinstance(marker, Default)]
         changed[name] = _parameter(name, default, Annotated[plain, *kept])
     return {name: changed.get(name, table[name]) for name in names.split()}
 
@@ -71,8 +77,9 @@ def chosen(names: str, table: Table, **defaults: Any) -> Table:
 def constructor(settings: Table) -> Any:
     """The `__init__` that takes these settings and stores them.
 
+    >>> settings = declared(l2=(float, 1.0, "penalty"), order=(int, 1, "Markov order"))
     >>> class Tagger:
-    ...     __init__ = constructor(declared(l2=(float, 1.0, "penalty"), order=(int, 1, "Markov order")))
+    ...     __init__ = constructor(settings)
     >>> vars(Tagger(order=2))
     {'l2': 1.0, 'order': 2}
     """
@@ -90,7 +97,7 @@ def constructor(settings: Table) -> Any:
     return __init__
 
 
-# -- kinds of values that only some settings take: numbers by label, phrases by name -----------------------------------
+# -- kinds of values that only some settings take: numbers by label, phrases by name ---------------
 
 POSITIVE_NUMBER = Number(Bounds(Above(0)))
 POSITIVE = Whole(Bounds(AtLeast(1)))
@@ -114,13 +121,15 @@ class TemplateName(Text):
         return [value] if isinstance(value, str) else []
 
     def is_stored(self, value: Any) -> bool:
-        return isinstance(value, str) and (value in BUILTIN or "\n" in value)  # anything else may be a path
+        # anything else may be a path
+        return isinstance(value, str) and (value in BUILTIN or "\n" in value)
 
 
 class SchemeName(Text):
     """The name of a label scheme, or "scheme": that of the labels."""
 
-    expected = "'scheme' or the name of a label scheme"  # whether labels follow it is known when they are read
+    # whether labels follow it is known when they are read
+    expected = "'scheme' or the name of a label scheme"
     metavar = "scheme"
 
 
@@ -131,7 +140,9 @@ class DeviceName(Text):
     metavar = "cpu|cuda|mps"
 
     def accepts(self, value: Any) -> bool:
-        return isinstance(value, str) and re.fullmatch(r"cpu|torch|mps|cuda(:\d+)?", value) is not None
+        return (
+            isinstance(value, str) and re.fullmatch(r"cpu|torch|mps|cuda(:\d+)?", value) is not None
+        )
 
     def is_stored(self, value: Any) -> bool:
         return False  # nor where they run
@@ -150,7 +161,8 @@ class Threads(Whole):
 
 
 def _by_label(text: str, number: str, option: str) -> dict[str, str]:
-    """The numbers, texts of this form, that LABEL=N,LABEL=N,... has for each label, which may hold commas."""
+    """The numbers, texts of this form, that LABEL=N,LABEL=N,... has for each label, which may hold
+    commas."""
     pairs = re.findall(rf"(.+?)=({number})(?:,|$)", text)
     if not pairs or ",".join(f"{label}={found}" for label, found in pairs) != text.rstrip(","):
         raise ValueError(text)
@@ -170,7 +182,9 @@ class StatesByLabel(Kind):
     def complaint(self, value: Any) -> str | None:
         by_label = isinstance(value, Mapping) and len(value) > 0
         if not by_label and (not isinstance(value, Integral) or isinstance(value, bool)):
-            return f"expected a whole number or a table of one for each label, got {shown(value, 60)}"
+            return (
+                f"expected a whole number or a table of one for each label, got {shown(value, 60)}"
+            )
         for size in value.values() if by_label else [value]:
             if not POSITIVE.accepts(size):
                 return f"expected 1 or more states per label, got {shown(size, 60)}"
@@ -188,7 +202,9 @@ class StatesByLabel(Kind):
             return int(text)
         except ValueError:
             pass
-        return {label: int(number) for label, number in _by_label(text, r"-?\d+", "--latent").items()}
+        return {
+            label: int(number) for label, number in _by_label(text, r"-?\d+", "--latent").items()
+        }
 
 
 class WeightsByLabel(Kind):
@@ -203,8 +219,14 @@ class WeightsByLabel(Kind):
             return None if value == "balanced" else f"expected {self.expected}, got {value!r}"
         if not isinstance(value, Mapping):
             return f"expected 'balanced' or a table of weights by label, got {shown(value, 40)}"
-        wrong = next((label for label, weight in value.items() if not POSITIVE_NUMBER.accepts(weight)), None)
-        return None if wrong is None else f"{wrong!r}: expected a number above 0, got {shown(value[wrong], 60)}"
+        wrong = next(
+            (label for label, weight in value.items() if not POSITIVE_NUMBER.accepts(weight)), None
+        )
+        return (
+            None
+            if wrong is None
+            else f"{wrong!r}: expected a number above 0, got {shown(value[wrong], 60)}"
+        )
 
     def from_texts(self, texts: list[str], flag: str) -> Any:
         """The weights that several options mean together.
@@ -215,16 +237,23 @@ class WeightsByLabel(Kind):
         if set(texts) == {"balanced"}:
             return "balanced"
         if "balanced" in texts:
-            raise OptionError(f"{flag}: 'balanced' gives every label its weight; leave the others out")
+            raise OptionError(
+                f"{flag}: 'balanced' gives every label its weight; leave the others out"
+            )
         weights: dict[str, float] = {}
         for text in texts:
             try:
-                given = {label: float(number) for label, number in _by_label(text, r"[-+.\deE]+", flag).items()}
+                given = {
+                    label: float(number)
+                    for label, number in _by_label(text, r"[-+.\deE]+", flag).items()
+                }
             except OptionError:  # which says more
                 raise
             except ValueError:
                 raise OptionError(f"{flag}: expected {self.expected}, got {text!r}") from None
-            twice = next((label for label in given if weights.get(label, given[label]) != given[label]), None)
+            twice = next(
+                (label for label in given if weights.get(label, given[label]) != given[label]), None
+            )
             if twice is not None:
                 raise OptionError(f"{flag}: two numbers for the label {twice!r}, expected one")
             weights |= given
@@ -240,7 +269,8 @@ class LabelPairs(Kind):
 
     def accepts(self, value: Any) -> bool:
         return _is_list(value) and all(
-            _is_list(pair) and len(pair) == 2 and all(isinstance(label, Hashable) for label in pair) for pair in value
+            _is_list(pair) and len(pair) == 2 and all(isinstance(label, Hashable) for label in pair)
+            for pair in value
         )
 
     def from_texts(self, texts: list[str], flag: str) -> Any:
@@ -288,7 +318,9 @@ class LinesOfFile(list[str]):
     def __init__(self, path: str, place: str):
         self.path = path
         try:
-            text = decompressed(read_at_most(path, MOST_HELD), path, Path(path).suffix).decode("utf-8-sig")
+            text = decompressed(read_at_most(path, MOST_HELD), path, Path(path).suffix).decode(
+                "utf-8-sig"
+            )
         except LabelwrightError:
             raise
         except (OSError, ValueError) as error:
@@ -299,8 +331,8 @@ class LinesOfFile(list[str]):
 
 
 class TableOfFile(dict[str, str]):
-    """The words of a file with their clusters, and its path: a word and its cluster on each line, or the bit string,
-    the word and its count, as programs for Brown clustering write them."""
+    """The words of a file with their clusters, and its path: a word and its cluster on each line,
+    or the bit string, the word and its count, as programs for Brown clustering write them."""
 
     def __init__(self, path: str, place: str):
         super().__init__()
@@ -309,13 +341,16 @@ class TableOfFile(dict[str, str]):
             fields = line.split("\t") if "\t" in line else line.split()
             brown = len(fields) == 3 and set(fields[0]) <= {"0", "1"} and fields[2].isdecimal()
             if len(fields) != 2 and not brown:
-                raise OptionError(f"{path}: line {number}: expected a word and its cluster, got {line!r:.40}")
+                raise OptionError(
+                    f"{path}: line {number}: expected a word and its cluster, got {line!r:.40}"
+                )
             word, cluster = (fields[1], fields[0]) if brown else fields
             self[word] = cluster
 
 
 class FilesByName(Kind):
-    """Tables by name; in options NAME=FILE, in a recipe also the name of a file in the place of a table."""
+    """Tables by name; in options NAME=FILE, in a recipe also the name of a file in the place of a
+    table."""
 
     metavar = "NAME=FILE"
     repeated = True
@@ -332,22 +367,31 @@ class FilesByName(Kind):
         for text in texts:
             name, _, path = text.partition("=")
             if not re.fullmatch(NAME, name) or not path:
-                raise OptionError(f"{flag}: expected NAME=FILE with a name of letters and digits, got {text!r}")
+                raise OptionError(
+                    f"{flag}: expected NAME=FILE with a name of letters and digits, got {text!r}"
+                )
             if name in tables:
-                raise OptionError(f"{flag}: two files are named {name!r}; give each a name of its own")
+                raise OptionError(
+                    f"{flag}: two files are named {name!r}; give each a name of its own"
+                )
             tables[name] = self.read(path, f"{flag} {name}", Path())
         return tables
 
     def from_recipe(self, value: Any, place: Place) -> Any:
         if not isinstance(value, Mapping):
             return value
-        return {name: self.read(table, f"{place.name}: {name}", place.folder) for name, table in value.items()}
+        return {
+            name: self.read(table, f"{place.name}: {name}", place.folder)
+            for name, table in value.items()
+        }
 
     def files(self, value: Any, place: Place) -> list[str]:
         """The files that tables name, or that they were read from."""
         tables = list(value.values()) if isinstance(value, Mapping) else []
         named = [str(place.folder / table) for table in tables if isinstance(table, str)]
-        return named + [table.path for table in tables if isinstance(table, LinesOfFile | TableOfFile)]
+        return named + [
+            table.path for table in tables if isinstance(table, LinesOfFile | TableOfFile)
+        ]
 
     def is_stored(self, value: Any) -> bool:
         return False  # they are stored with the features
@@ -360,8 +404,12 @@ class Phrases(FilesByName):
 
     def read(self, table: Any, place: str, folder: Path) -> Any:
         phrases = LinesOfFile(str(folder / table), place) if isinstance(table, str) else table
-        if not isinstance(phrases, list) or not all(isinstance(phrase, str) and phrase.strip() for phrase in phrases):
-            raise OptionError(f"{place}: expected a file, or a list of phrases, got {shown(phrases, 60)}")
+        if not isinstance(phrases, list) or not all(
+            isinstance(phrase, str) and phrase.strip() for phrase in phrases
+        ):
+            raise OptionError(
+                f"{place}: expected a file, or a list of phrases, got {shown(phrases, 60)}"
+            )
         return phrases
 
 
@@ -392,7 +440,7 @@ class VectorFile(Text):
         return False  # they are stored with the features
 
 
-# -- settings of several taggers --------------------------------------------------------------------------------------
+# -- settings of several taggers -------------------------------------------------------------------
 
 FEATURES, TRAINING = "Features", "Training"
 OF_FEATURES, OF_TRAINING, SIGNED = Group(FEATURES), Group(TRAINING), Signed()
@@ -401,51 +449,99 @@ SHARE = Number(Bounds(Above(0), AtMost(1)))
 # fmt: off
 COMMON = declared(
     template=(str | Template, "default",
-        "default, pos, chunking, ner, bioner, cws, letters, ... (labelwright templates), or a file.",
+        (
+        "default, pos, chunking, ner, bioner, cws, letters, ... (labelwright templates), or a "
+        "file."
+        ),
         TemplateName(), OF_FEATURES),
     dictionaries=(Mapping[str, Any] | None, None,
-        "Phrases by name (one on each line of a file), which templates read as %d[NAME]; may be repeated.",
+        (
+        "Phrases by name (one on each line of a file), which templates read as %d[NAME]; may be "
+        "repeated."
+        ),
         Phrases(), OF_FEATURES, Flag("--dictionary")),
     clusters=(Mapping[str, Mapping[str, str]] | None, None,
-        "Word clusters by name (a word and its cluster on each line); templates read %c[NAME]; may be repeated.",
+        (
+        "Word clusters by name (a word and its cluster on each line); templates read %c[NAME]; may "
+        "be repeated."
+        ),
         WordClusters(), OF_FEATURES, Flag("--clusters")),
     vectors=(str | Mapping[str, Any] | None, None,
-        "Word vectors, a word and its numbers on each line (word2vec, GloVe); templates read %v[row].",
+        (
+        "Word vectors, a word and its numbers on each line (word2vec, GloVe); templates read "
+        "%v[row]."
+        ),
         VectorFile(), OF_FEATURES, Flag("--vectors", metavar="FILE")),
-    order=(int, 1, "Markov order: how many labels before it a label depends on.", OneOf(1, 2), SIGNED, OF_FEATURES),
-    cells=(str, "observed", "Pairs of feature and label that have a weight: those of the training data, or all.",
+    order=(int, 1, (
+        "Markov order: how many labels before it a label depends "
+        "on."
+    ), OneOf(1, 2), SIGNED, OF_FEATURES),
+    cells=(str, "observed", (
+        "Pairs of feature and label that have a weight: those of the training data, or "
+        "all."
+    ),
         OneOf("observed", "all"), SIGNED, OF_FEATURES),
-    min_count=(int, 1, "Leave out features that occur less often.", AtLeast(1), SIGNED, OF_FEATURES),
+    min_count=(int, 1, (
+        "Leave out features that occur less "
+        "often."
+    ), AtLeast(1), SIGNED, OF_FEATURES),
     constraints=(str | None, None, "Permit only labellings that the label scheme allows.",
         SchemeName(), SIGNED, OF_FEATURES),
     forbidden_transitions=(Sequence[tuple[str, str]] | None, None,
-        "Two labels of which the second never follows the first, in training and in tagging; may be repeated.",
+        (
+        "Two labels of which the second never follows the first, in training and in tagging; may "
+        "be repeated."
+        ),
         LabelPairs(), OF_FEATURES, Flag("--forbid")),
     required_transitions=(Sequence[tuple[str, str]] | None, None,
-        "Two labels of which only the second follows the first; repeated with the same first label: one of several.",
+        (
+        "Two labels of which only the second follows the first; repeated with the same first "
+        "label: one of several."
+        ),
         LabelPairs(), OF_FEATURES, Flag("--require")),
     max_iter=(int | None, None, "Limit of iterations, or of passes over the data.",
-        AtLeast(1), OF_TRAINING, Flag("--iterations"), Default("until convergence; latent-crf: 150")),
+        AtLeast(1), OF_TRAINING, Flag("--iterations"), Default(
+            "until convergence; latent-crf: "
+            "150")),
     n_jobs=(int | None, None, "Threads; results stay the same.",
         Threads(), OfTheRun(), OF_TRAINING, Flag("--threads"), Default("all cores")),
-    device=(str, "cpu", "Train by PyTorch: cuda, cuda:1 (GPUs), mps (Macs), torch (the CPU); cpu needs none.",
+    device=(str, "cpu", (
+        "Train by PyTorch: cuda, cuda:1 (GPUs), mps (Macs), torch (the CPU); cpu needs "
+        "none."
+    ),
         DeviceName(), OfTheRun(), OF_TRAINING),
-    random_state=(int | None, None, "Seed of all randomness.", AtLeast(0), OF_TRAINING, Flag("--seed")),
-    warm_start=(bool, False, "Fit again from the weights of the last fit.", PythonOnly(), OfTheRun()),
-    verbose=(int, 0, "Show progress: a bar on a terminal, lines elsewhere.", Verbosity(), PythonOnly(), OfTheRun()),
+    random_state=(int | None, None, (
+        "Seed of all "
+        "randomness."
+    ), AtLeast(0), OF_TRAINING, Flag("--seed")),
+    warm_start=(bool, False, (
+        "Fit again from the weights of the last "
+        "fit."
+    ), PythonOnly(), OfTheRun()),
+    verbose=(int, 0, (
+        "Show progress: a bar on a terminal, lines "
+        "elsewhere."
+    ), Verbosity(), PythonOnly(), OfTheRun()),
     class_weight=(str | Mapping[str, float] | None, None,
-        "How much a wrong label counts where this one is right: B-PER=2,O=0.5, or balanced; 1 for all others.",
-        WeightsByLabel(), SIGNED, OF_TRAINING, Flag("--class-weight", metavar="LABEL=X,...|balanced")),
+        (
+        "How much a wrong label counts where this one is right: B-PER=2,O=0.5, or balanced; 1 for "
+        "all others."
+        ),
+        WeightsByLabel(), SIGNED, OF_TRAINING,
+        Flag("--class-weight", metavar="LABEL=X,...|balanced")),
 )
 LATENT = declared(
     n_latent=(int | Mapping[str, int], 4,
         "Latent states of each label: one number, or B-NP=3,O=2,... for all labels.",
         StatesByLabel(), SIGNED, Flag("--latent")),
-    n_restarts=(int, 1, "Random starts; the best on development data is kept, or the one with the lowest loss.",
+    n_restarts=(int, 1, (
+        "Random starts; the best on development data is kept, or the one with the lowest "
+        "loss."
+    ),
         AtLeast(1), NotInherited(), Flag("--restarts")),
     share=(bool, True,
-        "Latent states of a label share a weight for each feature, to which each state adds a deviation; "
-        "off: they are independent, as published.",
+        "Latent states of a label share a weight for each feature, to which each state adds a "
+        "deviation; off: they are independent, as published.",
         SIGNED),
 )
 LOG_LINEAR = COMMON | LATENT | declared(
@@ -453,64 +549,110 @@ LOG_LINEAR = COMMON | LATENT | declared(
     l2=(float, 1.0, "Penalty l2/2 |w|^2.", AtLeast(0), SIGNED),
     l2_latent=(float | None, None, "Penalty l2_latent/2 |v|^2 of these deviations.",
         Above(0), SIGNED, OnlyWith("share"), Default("3 l2")),
-    optimizer=(str, "lbfgs", "L-BFGS, or stochastic gradient descent.", OneOf("lbfgs", "sgd"), SIGNED),
+    optimizer=(str, "lbfgs", (
+        "L-BFGS, or stochastic gradient "
+        "descent."
+    ), OneOf("lbfgs", "sgd"), SIGNED),
     averaging=(str, "none",
-        "avg: with sgd, run all passes and take the mean of the weights after each of the last third.",
+        (
+        "avg: with sgd, run all passes and take the mean of the weights after each of the last "
+        "third."
+        ),
         OneOf("none", "avg"), SIGNED),
     tol=(float, 1e-5,
-        "Stop when the relative improvement over 10 iterations is below X (sgd: 100 X over 5 passes).", AtLeast(0)),
+        (
+        "Stop when the relative improvement over 10 iterations is below X (sgd: 100 X over 5 "
+        "passes)."
+        ), AtLeast(0)),
     entity_rate=(float | None, None,
-        "With --unmarked unknown: the expected share of tokens whose label is not O, marked or not, as in 0.15.",
+        (
+        "With --unmarked unknown: the expected share of tokens whose label is not O, marked or "
+        "not, as in 0.15."
+        ),
         Above(0), Below(1), SIGNED),
     prune_labels=(float | str, "auto",
-        "Many labels: a zero-order model leaves each token as many candidates as needed to include this share of the "
-        "gold labels; auto: 0.999 from 200 labels on (order 2: 64), where code is compiled.",
+        "Many labels: a zero-order model leaves each token as many candidates as needed to include "
+        "this share of the gold labels; auto: 0.999 from 200 labels on (order 2: 64), where code "
+        "is compiled.",
         NumberOrName(SHARE, "a share above 0 and up to 1", "auto", "off"), SIGNED),
 )
 PERCEPTRON = COMMON | LATENT | declared(
-    max_iter=(int | None, None, "Limit of passes; without --all-passes, a pass without mistakes is the last.",
+    max_iter=(int | None, None, (
+        "Limit of passes; without --all-passes, a pass without mistakes is the "
+        "last."
+    ),
         AtLeast(1), OF_TRAINING, Flag("--iterations"), Default("50")),
     averaging=(str, "avg",
-        "The last weights, their mean after every sentence, or mavg: passes also begin from the mean.",
+        (
+        "The last weights, their mean after every sentence, or mavg: passes also begin from the "
+        "mean."
+        ),
         OneOf("none", "avg", "mavg"), SIGNED, Flag(metavar="none|avg|mavg")),
     reset_every=(int, 4, "mavg: every K-th pass begins from the mean; 2 to 8, by development data.",
         AtLeast(1), SIGNED, OnlyWith("averaging", "mavg"), Flag(metavar="K")),
     update=(str, "perceptron",
-        "perceptron: a whole step; passive-aggressive: as much as the margin needs; arow: the same, with smaller steps "
-        "for weights that have changed often.",
+        "perceptron: a whole step; passive-aggressive: as much as the margin needs; arow: the "
+        "same, with smaller steps for weights that have changed often.",
         OneOf("perceptron", "passive-aggressive", "arow"), SIGNED, Flag(metavar="NAME")),
     margin=(float | str | None, None,
-        "The gold labels must score above others by X for each wrong label; auto: by the size of updates.",
+        (
+        "The gold labels must score above others by X for each wrong label; auto: by the size of "
+        "updates."
+        ),
         NumberOrName(NOT_NEGATIVE, "a number of 0 or more", "auto"), SIGNED,
         Default("0; 1 for passive-aggressive and arow")),
     cost=(str, "augmented",
-        "The margin is required for each wrong label (augmented: updates are against the labelling that violates it "
-        "most; labels: against the predicted one), for the square root of their number, or once for the sentence.",
-        OneOf("augmented", "labels", "root", "sentence"), OnlyWith("update", "passive-aggressive", "arow"),
-        Flag(metavar="NAME")),
-    aggressiveness=(float, 1.0, "Aggressiveness of passive-aggressive updates: with linear slack, the largest step.",
+        "The margin is required for each wrong label (augmented: updates are against the labelling "
+        "that violates it most; labels: against the predicted one), for the square root of their "
+        "number, or once for the sentence.",
+        OneOf("augmented", "labels", "root", "sentence"),
+        OnlyWith("update", "passive-aggressive", "arow"), Flag(metavar="NAME")),
+    aggressiveness=(float, 1.0, (
+        "Aggressiveness of passive-aggressive updates: with linear slack, the largest "
+        "step."
+    ),
         Above(0), OnlyWith("update", "passive-aggressive"), Flag(metavar="C")),
-    slack=(str, "linear", "Slack of passive-aggressive updates: none (PA), linear (PA-I) or quadratic (PA-II).",
-        OneOf("none", "linear", "quadratic"), OnlyWith("update", "passive-aggressive"), Flag(metavar="NAME")),
-    variance=(float, 1.0, "Variance of every weight at first: the larger, the larger the first steps.",
+    slack=(str, "linear", (
+        "Slack of passive-aggressive updates: none (PA), linear (PA-I) or quadratic "
+        "(PA-II)."
+    ),
+        OneOf("none", "linear", "quadratic"), OnlyWith("update", "passive-aggressive"),
+        Flag(metavar="NAME")),
+    variance=(float, 1.0, (
+        "Variance of every weight at first: the larger, the larger the first "
+        "steps."
+    ),
         Above(0), OnlyWith("update", "arow")),
-    gamma=(float, 1.0, "Trade-off of AROW: the larger, the smaller the steps and the slower the variances fall.",
+    gamma=(float, 1.0, (
+        "Trade-off of AROW: the larger, the smaller the steps and the slower the variances "
+        "fall."
+    ),
         Above(0), OnlyWith("update", "arow")),
     epsilon=(float, 0.0,
-        "Stop after a pass with a mean loss per sentence below X (update perceptron: share of wrong labels).",
+        (
+        "Stop after a pass with a mean loss per sentence below X (update perceptron: share of "
+        "wrong labels)."
+        ),
         AtLeast(0), OF_TRAINING),
     all_passes=(bool, False,
-        "Go on after a pass without mistakes, and without improvement on development data, up to the limit.",
+        (
+        "Go on after a pass without mistakes, and without improvement on development data, up to "
+        "the limit."
+        ),
         OF_TRAINING),
-    calibration=(bool, True, "With development data: fit the temperature of confidences on them after training.",
+    calibration=(bool, True, (
+        "With development data: fit the temperature of confidences on them after "
+        "training."
+    ),
         OF_TRAINING),
     shuffle=(bool, True, "Visit the sentences of each pass in another order."),
     batch_size=(int, 1,
-        "Mini-batch perceptron: the best paths of so many sentences by the same weights, on all threads, then their "
-        "updates in order. 1: the perceptron, on one thread.", AtLeast(1)),
+        "Mini-batch perceptron: the best paths of so many sentences by the same weights, on all "
+        "threads, then their updates in order. 1: the perceptron, on one thread.", AtLeast(1)),
     start=(str, "auto",
-        "First states: split those of a plain perceptron, likelihood: those of a latent CRF, random, or auto: split "
-        "where a plain perceptron gets a third of the sentences right, else likelihood.",
+        "First states: split those of a plain perceptron, likelihood: those of a latent CRF, "
+        "random, or auto: split where a plain perceptron gets a third of the sentences right, else "
+        "likelihood.",
         OneOf("auto", "split", "likelihood", "random")),
 )
 # fmt: on

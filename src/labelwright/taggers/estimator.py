@@ -1,4 +1,5 @@
-"""scikit-learn's estimator conventions without scikit-learn: parameters are what the constructor names."""
+"""scikit-learn's estimator conventions without scikit-learn: parameters are what the constructor
+names."""
 
 import copy
 import hashlib
@@ -42,7 +43,8 @@ class Summary(NamedTuple):
 
 
 class InputSchema(NamedTuple):
-    """What a model reads: sentences as columns of a file, as feature dicts, as arrays; or rows of a table."""
+    """What a model reads: sentences as columns of a file, as feature dicts, as arrays; or rows of a
+    table."""
 
     kind: str  #: "columns", "dicts", "arrays", "rows"
     columns: tuple[str, ...] = ()  #: names of the columns that are read
@@ -51,27 +53,37 @@ class InputSchema(NamedTuple):
 class Estimator:
     """get_params, set_params, save and a readable repr; constructors only store, `fit` checks.
 
-    A setting is declared once, in a table or in the constructor's signature; see labelwright.settings."""
+    A setting is declared once, in a table or in the constructor's signature; see
+    labelwright.settings."""
 
-    _declared: ClassVar[Table]  # of which the constructor is made; a class may also have one of its own
+    # of which the constructor is made; a class may also have one of its own
+    _declared: ClassVar[Table]
     if TYPE_CHECKING:
 
         def __init__(self, *values: Any, **named: Any): ...
 
-    # What the command line asks a class; the answers of a tagger that is learnt at once, from one label column.
+    # What the command line asks a class; the answers of a tagger that is learnt at once, from one
+    # label column.
     training_: dict[str, Any]  #: the record of training: sizes, seconds, why it ended
-    _training_options: ClassVar[frozenset[str]] = frozenset()  # arguments of fit: dev, init, checkpoint, progress, ...
+    # arguments of fit: dev, init, checkpoint, progress, ...
+    _training_options: ClassVar[frozenset[str]] = frozenset()
     _trains_in: ClassVar[str] = "iteration"  # what training is counted in
-    _can_start_from: ClassVar[tuple[str, ...]] = ()  # the names of taggers whose weights it can begin with
-    __signature__: ClassVar[inspect.Signature]  # of the constructor, without what is declared beside the types
-    can: ClassVar[frozenset[str]] = frozenset()  #: its abilities, such as probability, n-best and explanation
+    # the names of taggers whose weights it can begin with
+    _can_start_from: ClassVar[tuple[str, ...]] = ()
+    # of the constructor, without what is declared beside the types
+    __signature__: ClassVar[inspect.Signature]
+    #: its abilities, such as probability, n-best and explanation
+    can: ClassVar[frozenset[str]] = frozenset()
     scheme_: str | None = None  #: the scheme of the labels, where they follow one
     _searched: ClassVar[tuple[str, ...]] = ()  # settings that a search can choose
-    _answer_settings: ClassVar[frozenset[str]] = frozenset()  # that answers depend on, and training does not
-    _of_part: bool = False  # trained on a part of the data, which may lack labels that settings name
+    # that answers depend on, and training does not
+    _answer_settings: ClassVar[frozenset[str]] = frozenset()
+    # trained on a part of the data, which may lack labels that settings name
+    _of_part: bool = False
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Write the sentences of the settings into the docstring, and a signature that a person can read."""
+        """Write the sentences of the settings into the docstring, and a signature that a person can
+        read."""
         super().__init_subclass__(**options)
         if "_declared" in vars(cls):
             cls.__init__ = constructor(cls._declared)  # type: ignore[method-assign]
@@ -80,8 +92,12 @@ class Estimator:
         cls.__signature__ = plain_signature(cls)
         described = [s for s in settings_of(cls).values() if s.has(Help)]
         if described:
-            lines = [textwrap.fill(f"{s.name} : {s.help}", 110, subsequent_indent="    ") for s in described]
-            written = inspect.cleandoc(cls.__doc__ or "")  # Python 3.13 has removed the indentation already
+            lines = [
+                textwrap.fill(f"{s.name} : {s.help}", 110, subsequent_indent="    ")
+                for s in described
+            ]
+            # Python 3.13 has removed the indentation already
+            written = inspect.cleandoc(cls.__doc__ or "")
             cls.__doc__ = "\n".join([written, "", "Parameters", "----------", *lines, ""])
 
     @classmethod
@@ -95,19 +111,28 @@ class Estimator:
 
     def _signature(self) -> str:
         """One line that says how the model was made: its kind, its template and its settings, as in
-        crf|template:default|order:1|...|labelwright:0.1.0; or the program that it was imported from."""
-        signed = {name: getattr(self, name) for name, s in settings_of(type(self)).items() if s.has(Signed)}
+        crf|template:default|order:1|...|labelwright:0.1.0; or the program that it was imported
+        from."""
+        signed = {
+            name: getattr(self, name)
+            for name, s in settings_of(type(self)).items()
+            if s.has(Signed)
+        }
         shown = [f"template:{_template_name(*self._features_read())}"]
         program = getattr(self, "training_", {}).get("imported_from")
         for name, value in ({"imported_from": program} if program else signed).items():
             if isinstance(value, Mapping):
-                shown.append(f"{name}:{','.join(f'{key}={number:g}' for key, number in value.items())}")
+                shown.append(
+                    f"{name}:{','.join(f'{key}={number:g}' for key, number in value.items())}"
+                )
             elif isinstance(value, Sequence | np.ndarray) and not isinstance(value, str):
                 shown.append(f"{name}:{','.join(map(str, value))}")
             elif value not in (None, 0.0, "none"):
                 shown.append(f"{name}:{value}")
         shown += [
-            f"{name}:{value:g}" for name, value in self._compression.items() if (name, value) != ("bits", 32) and value
+            f"{name}:{value:g}"
+            for name, value in self._compression.items()
+            if (name, value) != ("bits", 32) and value
         ]
         return "|".join([type(self).__name__.lower(), *shown, f"labelwright:{__version__}"])
 
@@ -130,12 +155,14 @@ class Estimator:
 
     @classmethod
     def _refusal(cls, setting: str) -> str | None:
-        """What to say of a setting that only other taggers have, where there is more to say than that."""
+        """What to say of a setting that only other taggers have, where there is more to say than
+        that."""
         return None
 
     @classmethod
     def _label_columns(cls, recipe: Mapping[str, Any]) -> dict[str, str | None] | None:
-        """The columns with labels that a recipe names, each with the scheme to rewrite it in; None: one, by --label."""
+        """The columns with labels that a recipe names, each with the scheme to rewrite it in; None:
+        one, by --label."""
         return None
 
     def _searchable_settings(self, given: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -143,11 +170,13 @@ class Estimator:
         return []
 
     def _remember_input(self, columns: list[str], label: str | None) -> None:
-        """Keep in the record which columns the training file had, and which of them is the label."""
+        """Keep in the record which columns the training file had, and which of them is the
+        label."""
         vars(self).setdefault("training_", {}).update(columns=columns, label=label)
 
     def _tokenizer_of(self, X: Any) -> "Tokenizer | None":
-        """How the texts of training data are split, where that is known; refused if no model could remember it."""
+        """How the texts of training data are split, where that is known; refused if no model could
+        remember it."""
         from labelwright.corpus.tokenizer import shown_by
 
         tokenizer: Tokenizer | None = getattr(X, "tokenizer", None) or shown_by(X)
@@ -159,7 +188,8 @@ class Estimator:
             self.__dict__["training_"]["tokenizer"] = tokenizer._asdict()
 
     def tokenizer(self) -> "Tokenizer":
-        """How to split text: as the texts of the training data were split, if it was made of texts."""
+        """How to split text: as the texts of the training data were split, if it was made of
+        texts."""
         from labelwright.corpus.tokenizer import tokenizer_of
 
         return tokenizer_of(getattr(self, "training_", {}).get("tokenizer"))
@@ -167,7 +197,9 @@ class Estimator:
     def _forget_run(self) -> None:
         """Put settings that belong to the run, not to the model, back to their defaults."""
         settings = settings_of(type(self)).values()
-        self.set_params(**{setting.name: setting.default for setting in settings if setting.has(OfTheRun)})
+        self.set_params(
+            **{setting.name: setting.default for setting in settings if setting.has(OfTheRun)}
+        )
 
     @contextmanager
     def _shown(self, progress: Any) -> Iterator[Any]:
@@ -191,8 +223,9 @@ class Estimator:
         return Summary([type(self).__name__], [])
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The constructor's parameters; with `deep` those of models among them, too: `classifier__k`, or where they
-        stand in a list of pairs, as the layers of a cascade, `pos__l2`.
+        """The constructor's parameters; with `deep` those of models among them, too:
+        `classifier__k`, or where they stand in a list of pairs, as the layers of a cascade,
+        `pos__l2`.
 
         deep : also those of models inside this one
         """
@@ -223,7 +256,9 @@ class Estimator:
             if part not in models:
                 has = f"expected one of {', '.join(models)}" if models else "and none at all"
                 name = f"{part}__{next(iter(changed))}"
-                raise OptionError(f"{type(self).__name__}: no model {part!r} within it for {name!r}, {has}")
+                raise OptionError(
+                    f"{type(self).__name__}: no model {part!r} within it for {name!r}, {has}"
+                )
             models[part].set_params(**changed)
         return self
 
@@ -233,16 +268,17 @@ class Estimator:
     def _check_fitted(self) -> None:
         if not self._is_fitted():
             raise NotFittedError(
-                f"this {type(self).__name__} is not trained yet: call fit, or labelwright.load a model file"
+                f"this {type(self).__name__} is not trained yet: call fit, or labelwright.load a "
+                "model file"
             )
 
     def score(self, X: Any, y: Any = None, *, scoring: Scoring = None) -> float:
-        """F1 of chunks or entities (micro average) where the labels make some, else the token accuracy; or what a
-        scorer measures.  Of a cascade it is that of the highest layer.
+        """F1 of chunks or entities (micro average) where the labels make some, else the token
+        accuracy; or what a scorer measures.  Of a cascade it is that of the highest layer.
 
         X, y : sentences and their labels (of a cascade, those of all layers), or a Corpus
-        scoring : "f1", "accuracy" (of tokens), "sentence" (all labels right), one of labelwright.evaluate.scorers, or a
-            function of model, X and y
+        scoring : "f1", "accuracy" (of tokens), "sentence" (all labels right), one of
+            labelwright.evaluate.scorers, or a function of model, X and y
         """
         self._check_fitted()
         return float(scorer_of(scoring)(self, listed(X), listed(y)))
@@ -258,21 +294,29 @@ class Estimator:
         return self
 
     def warm_up(self, X: Any = None) -> Self:
-        """Load the machine code for labels, spans and marginals before a service takes requests.  Otherwise NumPy
-        answers them until it pays to load machine code in the background.
+        """Load the machine code for labels, spans and marginals before a service takes requests.
+        Otherwise NumPy answers them until it pays to load machine code in the background.
 
-        X : sentences like those of requests, or a Corpus; needed where these are neither words nor columns nor dicts
+        X : sentences like those of requests, or a Corpus; needed where these are neither words nor
+            columns nor dicts
         """
         self._check_fitted()
         schema = self.reads()
         tokens = {"columns": ("a",) * (len(schema.columns) or 1), "dicts": {"a": 1.0}}
         if X is None and schema.kind not in tokens:
-            raise OptionError(f"X: the model reads {schema.kind}; give warm_up some like those of requests")
+            raise OptionError(
+                f"X: the model reads {schema.kind}; give warm_up some like those of requests"
+            )
         some = [[tokens[schema.kind]] * 9] if X is None else listed(X)
         numbers = [*range(len(some))]
-        questions = ["predict", "predict_spans", *["predict_marginals"] * ("probability" in self.can)]
+        questions = [
+            "predict",
+            "predict_spans",
+            *["predict_marginals"] * ("probability" in self.can),
+        ]
         load_wanted()  # Numba itself,
-        for question, which in itertools.product(questions, (numbers[:1], numbers * 8)):  # one is not asked as several
+        # one is not asked as several
+        for question, which in itertools.product(questions, (numbers[:1], numbers * 8)):
             if hasattr(self, question):
                 getattr(self, question)(taken(some, which))
         load_wanted()  # then what kernels lacked
@@ -281,8 +325,8 @@ class Estimator:
     def compressed(self, prune: float = 0.0, bits: int = 32) -> Self:
         """A smaller copy of this model, whose file takes as few bytes as it needs.
 
-        prune : weights of features whose absolute value is this or less are removed, then features without weights and
-            strings that no feature reads; labels stay
+        prune : weights of features whose absolute value is this or less are removed, then features
+            without weights and strings that no feature reads; labels stay
         bits : of each weight, 32, 16 or 8; weights of 8 bits that round to 0 are removed, too
 
         It is a model of its own: all answers are exact for its own weights."""
@@ -293,7 +337,10 @@ class Estimator:
             raise OptionError(f"bits: expected {either(map(str, BITS))}, got {bits!r}")
         smaller = self._compressed(float(prune), int(bits))
         before = self._compression
-        record = {"prune": max(float(prune), before.get("prune", 0.0)), "bits": min(int(bits), before.get("bits", 32))}
+        record = {
+            "prune": max(float(prune), before.get("prune", 0.0)),
+            "bits": min(int(bits), before.get("bits", 32)),
+        }
         smaller.training_ = getattr(smaller, "training_", {}) | {"compressed": record}
         return smaller
 
@@ -301,7 +348,10 @@ class Estimator:
         """A copy with fewer weights; models without weights are copied as they are."""
         for name, given, idle in (("prune", prune, 0.0), ("bits", bits, 32)):
             if given != idle:
-                raise OptionError(f"{name}: a {type(self).__name__} has no weights of features to reduce; leave it out")
+                raise OptionError(
+                    f"{name}: a {type(self).__name__} has no weights of features to reduce; leave "
+                    "it out"
+                )
         return copy.copy(self)
 
     @property
@@ -320,17 +370,21 @@ class Estimator:
 
     @property
     def _outputs(self) -> dict[str, Any]:
-        """The models whose labels are answered, by the name of their layer: of a cascade its layers, else this one."""
+        """The models whose labels are answered, by the name of their layer: of a cascade its
+        layers, else this one."""
         return {"": self}
 
     def reads(self) -> InputSchema:
         """What the model reads; by default the columns of its training file that are no labels."""
         record = self.__dict__.get("training_", {})
         labels = {record.get("label")}
-        return InputSchema("columns", tuple(name for name in record.get("columns") or () if name not in labels))
+        return InputSchema(
+            "columns", tuple(name for name in record.get("columns") or () if name not in labels)
+        )
 
     def describe(self, top: int = 5) -> dict[str, Any]:
-        """What the model has learnt, ready for JSON: what `inspect` shows; "view" says how it is drawn.
+        """What the model has learnt, ready for JSON: what `inspect` shows; "view" says how it is
+        drawn.
 
         top : features to show for each label
         """
@@ -370,7 +424,7 @@ class Estimator:
             if k not in but and v is not defaults[k].default and not _equal(v, defaults[k].default)
         ]
 
-    # -- what scikit-learn asks: called by it alone, so that it is never imported for its own sake ---------------------
+    # -- what scikit-learn asks: called by it alone, so that it is never imported for its own sake -
 
     def __sklearn_tags__(self) -> Any:
         from sklearn.utils import InputTags, Tags, TargetTags
@@ -382,17 +436,21 @@ class Estimator:
         )
 
     def __sklearn_is_fitted__(self) -> bool:
-        """What `check_is_fitted` asks; an estimator that does not tell has attributes such as `classes_`."""
+        """What `check_is_fitted` asks; an estimator that does not tell has attributes such as
+        `classes_`."""
         try:
             self._check_fitted()
         except NotFittedError:
             return False
         except NotImplementedError:
-            return any(name.endswith("_") and value is not None for name, value in vars(self).items())
+            return any(
+                name.endswith("_") and value is not None for name, value in vars(self).items()
+            )
         return True
 
     def get_metadata_routing(self) -> Any:
-        """Which arguments of `fit` scikit-learn's tools pass on, where metadata routing is enabled."""
+        """Which arguments of `fit` scikit-learn's tools pass on, where metadata routing is
+        enabled."""
         from sklearn.utils.metadata_routing import MetadataRequest
 
         request = self.__dict__.get("_metadata_request")
@@ -403,12 +461,15 @@ class Estimator:
         return request
 
     def set_fit_request(self, **requests: bool | str | None) -> Self:
-        """Say which arguments of `fit` scikit-learn's tools shall pass on: `set_fit_request(dev=True)`."""
+        """Say which arguments of `fit` scikit-learn's tools shall pass on:
+        `set_fit_request(dev=True)`."""
         known = _arguments_of_fit(type(self))
         for name in requests:
             if name not in known:
                 expected = f"one of {', '.join(known)}" if known else "none"
-                raise OptionError(f"set_fit_request: fit has no argument {name!r}, expected {expected}")
+                raise OptionError(
+                    f"set_fit_request: fit has no argument {name!r}, expected {expected}"
+                )
         request = self.get_metadata_routing()
         for name, wanted in requests.items():
             request.fit.add_request(param=name, alias=wanted)
@@ -427,7 +488,9 @@ class Estimator:
 def _arguments_of_fit(kind: type[Any]) -> list[str]:
     """The arguments of `fit` beside the data."""
     named = inspect.signature(kind.fit).parameters.values()
-    return [p.name for p in named if p.name not in ("self", "X", "y") and p.kind is not p.VAR_KEYWORD]
+    return [
+        p.name for p in named if p.name not in ("self", "X", "y") and p.kind is not p.VAR_KEYWORD
+    ]
 
 
 def models_in(parameters: Mapping[str, Any]) -> dict[str, Any]:
@@ -447,7 +510,9 @@ def untrained(value: Any, part: bool = False) -> Any:
 
     part : it is for a part of the data, which may lack labels that the settings name"""
     if hasattr(value, "get_params") and not isinstance(value, type):
-        model = type(value)(**{name: untrained(given, part) for name, given in value.get_params(deep=False).items()})
+        model = type(value)(
+            **{name: untrained(given, part) for name, given in value.get_params(deep=False).items()}
+        )
         if isinstance(model, Estimator) and (part or value._of_part):
             model._of_part = True
         return model
@@ -464,7 +529,8 @@ def uninterrupted(model: M) -> M:
 
 
 def is_interrupted(model: Any) -> bool:
-    """Whether Ctrl-C ended the training of a model, or of a model within it; it holds what was learnt so far."""
+    """Whether Ctrl-C ended the training of a model, or of a model within it; it holds what was
+    learnt so far."""
     record = model if isinstance(model, Mapping) else getattr(model, "training_", None)
     if not isinstance(record, Mapping):
         return False
@@ -473,10 +539,13 @@ def is_interrupted(model: Any) -> bool:
 
 
 def _shown(value: Any) -> str:
-    """A setting as it is written; of functions, and of tables of phrases or words, only their names."""
+    """A setting as it is written; of functions, and of tables of phrases or words, only their
+    names."""
     if inspect.isfunction(value):
         return value.__name__
-    if isinstance(value, Mapping) and any(isinstance(part, list | tuple | set | Mapping) for part in value.values()):
+    if isinstance(value, Mapping) and any(
+        isinstance(part, list | tuple | set | Mapping) for part in value.values()
+    ):
         return "{" + ", ".join(f"{name!r}: ..." for name in itertools.islice(value, 10)) + "}"
     return repr(value)
 
@@ -488,7 +557,8 @@ def _equal(a: Any, b: Any) -> bool:
 
 
 def _template_name(kind: str, template: Mapping[str, str] | None) -> str:
-    """The name of a built-in template; a file's name with a hash of its text; or the kind of features."""
+    """The name of a built-in template; a file's name with a hash of its text; or the kind of
+    features."""
     if template is None:
         return kind
     if template["name"] in BUILTIN:

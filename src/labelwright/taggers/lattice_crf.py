@@ -1,7 +1,8 @@
-"""Conditional random fields over lattices of a user's own: the most probable path of a graph whose arcs have features.
+"""Conditional random fields over lattices of a user's own: the most probable path of a graph whose
+arcs have features.
 
-Lattices as arrays; what all models of paths through lattices share (their likelihood, scores and files); and
-LatticeCRF, which is asked about paths."""
+Lattices as arrays; what all models of paths through lattices share (their likelihood, scores and
+files); and LatticeCRF, which is asked about paths."""
 
 import itertools
 from array import array
@@ -28,9 +29,21 @@ from labelwright.learn.objective import LogLikelihood
 from labelwright.learn.variables import plain
 from labelwright.modelfile import HeaderReader, TensorReader
 from labelwright.parallel import Workers
-from labelwright.scoring.parameters import Parameters, Trained, arc_scores, cells_of_arcs, weights_of_arcs
+from labelwright.scoring.parameters import (
+    Parameters,
+    Trained,
+    arc_scores,
+    cells_of_arcs,
+    weights_of_arcs,
+)
 from labelwright.settings import Signed
-from labelwright.structures.feature_lattice import ArcGraphs, Ends, FeatureLattice, LatticeArcs, graphs_of
+from labelwright.structures.feature_lattice import (
+    ArcGraphs,
+    Ends,
+    FeatureLattice,
+    LatticeArcs,
+    graphs_of,
+)
 from labelwright.structures.passing import Candidates
 from labelwright.structures.states import state_space
 from labelwright.taggers.base import NBEST, PROBABILITY
@@ -77,17 +90,23 @@ def checked_lattices(X: Any) -> Iterator[FeatureLattice]:
         raise CorpusError(f"X: expected a list of lattices, got {type(X).__name__}")
     for n, lattice in enumerate(X):
         if not isinstance(lattice, FeatureLattice):
-            raise CorpusError(f"X: lattice {n}: expected a FeatureLattice, got {type(lattice).__name__}")
+            raise CorpusError(
+                f"X: lattice {n}: expected a FeatureLattice, got {type(lattice).__name__}"
+            )
         yield lattice
 
 
 def with_paths(X: Any, y: Any) -> Iterator[tuple[int, FeatureLattice, Any]]:
     """The number of each lattice, the lattice and what is said of it."""
-    pairs: Iterator[tuple[Any, Any]] = itertools.zip_longest(checked_lattices(X), y, fillvalue=NOTHING)
+    pairs: Iterator[tuple[Any, Any]] = itertools.zip_longest(
+        checked_lattices(X), y, fillvalue=NOTHING
+    )
     for n, (lattice, path) in enumerate(pairs):
         if lattice is NOTHING or path is NOTHING:
             more, fewer = ("lattices", "paths") if path is NOTHING else ("paths", "lattices")
-            raise CorpusError(f"y: expected a path for each lattice, got more {more} than {fewer} ({n})")
+            raise CorpusError(
+                f"y: expected a path for each lattice, got more {more} than {fewer} ({n})"
+            )
         yield n, lattice, path
 
 
@@ -95,7 +114,9 @@ class _ArcLists:
     """The arcs of lattices, collected one lattice at a time."""
 
     def __init__(self) -> None:
-        self.source, self.target, self.label, self.sizes, self.n_nodes = (array("q") for _ in range(5))
+        self.source, self.target, self.label, self.sizes, self.n_nodes = (
+            array("q") for _ in range(5)
+        )
 
     def append(self, lattice: FeatureLattice, codes: list[int]) -> None:
         self.source.extend([arc.source for arc in lattice.arcs])
@@ -106,14 +127,15 @@ class _ArcLists:
 
     def joined(self) -> LatticeArcs:
         source, target, label, nodes = (
-            np.array(part, np.int64) for part in (self.source, self.target, self.label, self.n_nodes)
+            np.array(part, np.int64)
+            for part in (self.source, self.target, self.label, self.n_nodes)
         )
         return LatticeArcs(source, target, label, offsets_from(self.sizes), nodes)
 
 
 def _read(reader: Callable[[Any], Any], features: list[Any], numbers: Sequence[int]) -> Any:
-    """What a reader of feature dicts makes of the arcs of lattices with these numbers; its errors speak of sentences
-    and tokens."""
+    """What a reader of feature dicts makes of the arcs of lattices with these numbers; its errors
+    speak of sentences and tokens."""
     try:
         return reader(features)
     except CorpusError as error:
@@ -123,15 +145,20 @@ def _read(reader: Callable[[Any], Any], features: list[Any], numbers: Sequence[i
         raise CorpusError(f"X: lattice {numbers[int(place)]}, arc {what}") from None
 
 
-def prepared(model: Any, X: Any, y: Any, known: Sequence[str] = ()) -> tuple[EncodedLattices, Array, Trained]:
-    """Lattices as integers, the arcs of their true paths, and what is known before training.  Each lattice can be
-    forgotten when it is read; those without arcs teach nothing.  Labels that are known come first."""
+def prepared(
+    model: Any, X: Any, y: Any, known: Sequence[str] = ()
+) -> tuple[EncodedLattices, Array, Trained]:
+    """Lattices as integers, the arcs of their true paths, and what is known before training.  Each
+    lattice can be forgotten when it is read; those without arcs teach nothing.  Labels that are
+    known come first."""
     collected, paths, lists = Collected(), list[list[int]](), _ArcLists()
     index = {label: code for code, label in enumerate(known)}
     for n, lattice, given in with_paths(X, y):
         if len(lattice):
             paths.append(checked_path(lattice, given, n))
-            _read(collected.append, [arc.features for arc in lattice.arcs], [n] * (len(collected) + 1))
+            _read(
+                collected.append, [arc.features for arc in lattice.arcs], [n] * (len(collected) + 1)
+            )
             lists.append(lattice, [index.setdefault(arc.label, len(index)) for arc in lattice.arcs])
     if not paths:
         raise CorpusError("X: expected lattices with arcs, got none")
@@ -139,19 +166,28 @@ def prepared(model: Any, X: Any, y: Any, known: Sequence[str] = ()) -> tuple[Enc
     features, incidences, _ = DictFeatures.learn(collected, None, model.min_count)
     label = arcs.label
     if model.cells == "observed":
-        true = np.concatenate([a + np.array(path) for a, path in zip(arcs.offsets[:-1], paths, strict=True)])
+        true = np.concatenate(
+            [a + np.array(path) for a, path in zip(arcs.offsets[:-1], paths, strict=True)]
+        )
         label = np.full(len(arcs.label), -1)
         label[true] = arcs.label[true]
     cells = cells_of_arcs(incidences["state"], features.n_features, label, len(labels))
-    parameters = Parameters({"state": cells}, len(labels) if model.transitions and len(labels) > 1 else 0)
-    trained = Trained(features, state_space(labels), parameters, np.zeros(parameters.n_weights, np.float32))
+    parameters = Parameters(
+        {"state": cells}, len(labels) if model.transitions and len(labels) > 1 else 0
+    )
+    trained = Trained(
+        features, state_space(labels), parameters, np.zeros(parameters.n_weights, np.float32)
+    )
     data = _joined(trained, [], arcs, incidences["state"])
     return data, true_arcs(data, paths), trained
 
 
 def encoded(trained: Trained, X: Any) -> EncodedLattices:
     """Lattices as a trained model reads them."""
-    lattices, index = list(checked_lattices(X)), {label: code for code, label in enumerate(trained.space.labels)}
+    lattices, index = (
+        list(checked_lattices(X)),
+        {label: code for code, label in enumerate(trained.space.labels)},
+    )
     lists = _ArcLists()
     for lattice in lattices:
         lists.append(lattice, [index.get(arc.label, len(index)) for arc in lattice.arcs])
@@ -165,7 +201,9 @@ def _joined(
 ) -> EncodedLattices:
     L, parameters = trained.space.n_labels, trained.parameters
     weights_of = weights_of_arcs(incidence, arcs.label, parameters.cells["state"], L)
-    return EncodedLattices(lattices, arcs, weights_of, graphs_of(arcs, L if parameters.n_states else None))
+    return EncodedLattices(
+        lattices, arcs, weights_of, graphs_of(arcs, L if parameters.n_states else None)
+    )
 
 
 def true_arcs(data: EncodedLattices, paths: list[list[int]]) -> Array:
@@ -179,7 +217,9 @@ def true_arcs(data: EncodedLattices, paths: list[list[int]]) -> Array:
 def arc_slots(arcs: LatticeArcs) -> Candidates:
     """A slot for each arc, whose probability is passed to a layer above."""
     A = len(arcs.label)
-    return Candidates(arcs.offsets, np.arange(A + 1), arcs.label, np.full(A + 1, A), has_pairs=False)
+    return Candidates(
+        arcs.offsets, np.arange(A + 1), arcs.label, np.full(A + 1, A), has_pairs=False
+    )
 
 
 def objective(
@@ -197,16 +237,26 @@ def objective(
     n = len(trained.parameters.cells["state"].column)
     of_chain = offsets, np.empty(0, np.int32), trained.space, trained.parameters
     return LogLikelihood(
-        {"state": data.weights_of}, n, *of_chain, workers, dtype, expectations=expectations, candidates=candidates
+        {"state": data.weights_of},
+        n,
+        *of_chain,
+        workers,
+        dtype,
+        expectations=expectations,
+        candidates=candidates,
     )
 
 
 def scored_lattices(trained: Trained, data: EncodedLattices) -> list[ScoredLattice]:
     """All lattices with their scores."""
     graphs, parts = data.graphs, trained.parameters.slices
-    scores = np.append(arc_scores(data.weights_of, trained.weights[parts["state"]]), 0.0)[graphs.arc]
+    scores = np.append(arc_scores(data.weights_of, trained.weights[parts["state"]]), 0.0)[
+        graphs.arc
+    ]
     is_pair = graphs.arc < 0
-    scores[is_pair] = ArcAssembly(trained.parameters).plain(trained.weights).arc[graphs.pair[is_pair]]
+    scores[is_pair] = (
+        ArcAssembly(trained.parameters).plain(trained.weights).arc[graphs.pair[is_pair]]
+    )
     bounds = graphs.ptr.tolist()
     return [
         ScoredLattice(lattice, graphs.dag(n), scores[bounds[n] : bounds[n + 1]], data.local(n))
@@ -214,7 +264,7 @@ def scored_lattices(trained: Trained, data: EncodedLattices) -> list[ScoredLatti
     ]
 
 
-# -- paths as labels, for scores ---------------------------------------------------------------------------------------
+# -- paths as labels, for scores -------------------------------------------------------------------
 
 
 class TruePath(NamedTuple):
@@ -225,16 +275,21 @@ class TruePath(NamedTuple):
 
 
 def true_path(lattice: FeatureLattice, path: Any, n: int) -> TruePath:
-    """A path that need not be in the lattice.  Steps from a node in use to the next count, but in large gaps only
-    some."""
+    """A path that need not be in the lattice.  Steps from a node in use to the next count, but in
+    large gaps only some."""
     if all(isinstance(arc, tuple | list) and len(arc) >= 3 for arc in path):
         spans, last = [Span(*arc[:3]) for arc in path], lattice.n_nodes - 1
         for start, end, *_ in spans:
             if not isinstance(start, int | np.integer) or not isinstance(end, int | np.integer):
-                raise CorpusError(f"y: lattice {n}: expected nodes, whole numbers, got {shown(start)} and {shown(end)}")
+                raise CorpusError(
+                    f"y: lattice {n}: expected nodes, whole numbers, got {shown(start)} and "
+                    f"{shown(end)}"
+                )
             if not 0 <= start < end <= last:
                 place = f"span {shown(start)}:{shown(end)}"
-                raise CorpusError(f"y: lattice {n}: {place}: expected a non-empty range within 0:{last}")
+                raise CorpusError(
+                    f"y: lattice {n}: {place}: expected a non-empty range within 0:{last}"
+                )
     else:
         spans = [Span(*ends) for ends in lattice.ends(checked_path(lattice, path, n))]
     ends_in_use = (ends[:2] for ends in itertools.chain(lattice.arcs, spans))
@@ -262,7 +317,10 @@ def _labels(spans: list[Span], place: dict[int, int]) -> list[str]:
 
 LATTICE = LOG_LINEAR | declared(
     transitions=(
-        bool, True, "Have a weight for each pair of labels of successive arcs (where there are two or more).", Signed()
+        bool, True, (
+            "Have a weight for each pair of labels of successive arcs (where there are two or "
+            "more)."
+        ), Signed()
     )
 )  # fmt: skip
 
@@ -298,12 +356,15 @@ def _shape(trained: Trained, header: HeaderReader) -> tuple[Shape, Trained]:
 
 
 class LatticeCRF(Weighted, Estimator):
-    """Conditional random field on lattices: directed acyclic graphs whose arcs have a label and features.
+    """Conditional random field on lattices: directed acyclic graphs whose arcs have a label and
+    features.
 
-    The score of a path is the sum of the weights of the features of its arcs, each together with the label of the arc,
-    and of the pairs of labels of successive arcs; its probability is proportional to the exponential of its score.
+    The score of a path is the sum of the weights of the features of its arcs, each together with
+    the label of the arc, and of the pairs of labels of successive arcs; its probability is
+    proportional to the exponential of its score.
 
-    >>> words = [(0, 1, "word", ["a"]), (1, 2, "word", ["b"]), (0, 2, "word", ["ab"]), (2, 3, "word", ["c"])]
+    >>> words = [(0, 1, "word", ["a"]), (1, 2, "word", ["b"])]
+    >>> words += [(0, 2, "word", ["ab"]), (2, 3, "word", ["c"])]
     >>> X = [FeatureLattice(words), FeatureLattice(words[:3])]
     >>> model = LatticeCRF(n_jobs=1).fit(X, [[(0, 2, "word"), (2, 3, "word")], [2]])
     >>> model.predict(X)
@@ -313,9 +374,11 @@ class LatticeCRF(Weighted, Estimator):
     can: ClassVar[frozenset[str]] = frozenset({PROBABILITY, NBEST})
     _learner: ClassVar[Any] = Likelihood
 
-    _declared = chosen("transitions cells min_count l1 l2 max_iter tol n_jobs verbose", LATTICE, cells="all")
+    _declared = chosen(
+        "transitions cells min_count l1 l2 max_iter tol n_jobs verbose", LATTICE, cells="all"
+    )
 
-    # -- training -----------------------------------------------------------------------------------------------------
+    # -- training ----------------------------------------------------------------------------------
 
     def fit(
         self,
@@ -327,7 +390,8 @@ class LatticeCRF(Weighted, Estimator):
     ) -> Self:
         """Train on lattices and their true paths.
 
-        X : lattices; an iterator over them, which makes each when it is asked for, takes less memory
+        X : lattices; an iterator over them, which makes each when it is asked for, takes less
+            memory
         y : the true path of each: numbers of arcs, or (source, target, label) of each arc
         dev : (X, y) for development: the weights that do best on it are kept
         progress : called with the record of each iteration and the number of iterations at most
@@ -337,11 +401,15 @@ class LatticeCRF(Weighted, Estimator):
         data, gold, trained = prepared(self, X, y)
         held_out = None if dev is None else self._development(trained, *dev)
         workers = Workers(self.n_jobs)
-        problem, variables = objective(trained, data, gold, workers), plain(len(trained.weights), self.l1, self.l2)
+        problem, variables = (
+            objective(trained, data, gold, workers),
+            plain(len(trained.weights), self.l1, self.l2),
+        )
         with self._shown(progress) as told:
             monitor = Monitor(**Likelihood(self).stopping(), dev=held_out, progress=told)
             best = monitor.run(
-                lambda _: minimised(problem, trained.weights, variables, monitor, workers), trained.weights
+                lambda _: minimised(problem, trained.weights, variables, monitor, workers),
+                trained.weights,
             )
         self._trained = trained._replace(weights=best)
         self.history_ = [dict(record) for record in monitor.history]
@@ -361,7 +429,7 @@ class LatticeCRF(Weighted, Estimator):
 
         return score
 
-    # -- answers ------------------------------------------------------------------------------------------------------
+    # -- answers -----------------------------------------------------------------------------------
 
     def scored(self, X: Iterable[FeatureLattice]) -> list[ScoredLattice]:
         """Every lattice, scored once: it can be asked for paths, probabilities and samples.
@@ -387,7 +455,9 @@ class LatticeCRF(Weighted, Estimator):
         """
         return [each.lattice.ends(each.best()[0].arcs) for each in self.scored(X)]
 
-    def predict_nbest(self, X: Iterable[FeatureLattice], n: int = 5) -> list[list[tuple[list[Ends], float]]]:
+    def predict_nbest(
+        self, X: Iterable[FeatureLattice], n: int = 5
+    ) -> list[list[tuple[list[Ends], float]]]:
         """Up to n paths of each lattice, the best first, with their probabilities.
 
         X : lattices
@@ -395,7 +465,10 @@ class LatticeCRF(Weighted, Estimator):
         """
         check_whole("n", n, 1, MOST)
         return [
-            [(each.lattice.ends(path.arcs), float(np.exp(path.log_probability))) for path in each.best(n)]
+            [
+                (each.lattice.ends(path.arcs), float(np.exp(path.log_probability)))
+                for path in each.best(n)
+            ]
             for each in self.scored(X)
         ]
 
@@ -406,7 +479,9 @@ class LatticeCRF(Weighted, Estimator):
         """
         return [each.marginals().tolist() for each in self.scored(X)]
 
-    def sequence_log_probabilities(self, X: Iterable[FeatureLattice], y: Iterable[Iterable[Any]]) -> list[float]:
+    def sequence_log_probabilities(
+        self, X: Iterable[FeatureLattice], y: Iterable[Iterable[Any]]
+    ) -> list[float]:
         """log P(path | lattice) of given paths.
 
         X : lattices
@@ -415,14 +490,18 @@ class LatticeCRF(Weighted, Estimator):
         scored = self.scored(X)
         pairs = with_paths([each.lattice for each in scored], y)
         paths = [checked_path(lattice, path, n) for n, lattice, path in pairs]
-        return [min(0.0, each.weight_of(path) - each.log_z()) for each, path in zip(scored, paths, strict=True)]
+        return [
+            min(0.0, each.weight_of(path) - each.log_z())
+            for each, path in zip(scored, paths, strict=True)
+        ]
 
     def report(self, X: Iterable[FeatureLattice], y: Iterable[Iterable[Any]]) -> Report:
-        """Precision, recall and F1 of arcs, by labels: an arc of the best path is right where the true path has one
-        with the same ends and label.
+        """Precision, recall and F1 of arcs, by labels: an arc of the best path is right where the
+        true path has one with the same ends and label.
 
         X : lattices
-        y : their true paths; given as (source, target, label) of each arc, these need not be in the lattices
+        y : their true paths; given as (source, target, label) of each arc, these need not be in the
+            lattices
         """
         scored = self.scored(X)
         pairs = with_paths([each.lattice for each in scored], y)
@@ -436,7 +515,7 @@ class LatticeCRF(Weighted, Estimator):
         """
         return self.report(X, y).score
 
-    # -- what was learnt ----------------------------------------------------------------------------------------------
+    # -- what was learnt ---------------------------------------------------------------------------
 
     @property
     def classes_(self) -> list[str]:
@@ -472,5 +551,7 @@ class LatticeCRF(Weighted, Estimator):
         fields = HeaderReader.of(header)
         model: Self = constructed(cls, fields)
         model._trained = read_packed(TensorReader.of(tensors), fields)
-        model.training_, model.history_ = read_record(fields, ("sentences", "iterations", "seconds", "stopped"))
+        model.training_, model.history_ = read_record(
+            fields, ("sentences", "iterations", "seconds", "stopped")
+        )
         return model

@@ -1,4 +1,5 @@
-"""Taggers over lattices of a user's own: a function makes a lattice of each sentence, whose paths are labellings."""
+"""Taggers over lattices of a user's own: a function makes a lattice of each sentence, whose paths
+are labellings."""
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -87,14 +88,16 @@ class EncodedSentences:
 
 
 def sentences_of(X: Any, reads: InputSchema | None = None) -> tuple[Sequence[Any], InputSchema]:
-    """The sentences that a function makes lattices of, and what they are: lists of strings or, of several columns, of
-    tuples; in an upper layer of a cascade the best label of each lower layer is a further column (or a key of feature
-    dicts).
+    """The sentences that a function makes lattices of, and what they are: lists of strings or, of
+    several columns, of tuples; in an upper layer of a cascade the best label of each lower layer is
+    a further column (or a key of feature dicts).
 
     reads : what the model was trained on"""
     if isinstance(X, Layered):
         if kind_of(X.X) == "arrays":
-            raise OptionError("X: a LatticeTagger above other layers reads columns or feature dicts, got arrays")
+            raise OptionError(
+                "X: a LatticeTagger above other layers reads columns or feature dicts, got arrays"
+            )
         X = with_label_columns(X)
     X = listed(X)
     kind = kind_of(X)
@@ -106,21 +109,28 @@ def sentences_of(X: Any, reads: InputSchema | None = None) -> tuple[Sequence[Any
     corpus = X if isinstance(X, Corpus) else Corpus.from_sequences(X, reads=known)
     names = known if known and set(known) <= set(corpus.names) else corpus.input_names
     if known and len(names) != len(known):
-        raise CorpusError(f"{corpus.source}: the model reads the columns {','.join(known)}, got {','.join(names)}")
+        raise CorpusError(
+            f"{corpus.source}: the model reads the columns {','.join(known)}, got {','.join(names)}"
+        )
     return corpus.select(names).X, InputSchema(kind, tuple(names))
 
 
-def lattices_of(make: LatticeMaker | None, sentences: Sequence[Any], scheme: str | None) -> list[FeatureLattice]:
+def lattices_of(
+    make: LatticeMaker | None, sentences: Sequence[Any], scheme: str | None
+) -> list[FeatureLattice]:
     """The lattice of each sentence, whose paths can be written as labels in a scheme."""
     if make is None:
         raise OptionError(
-            "lattices: the function that makes a lattice of a sentence is missing (it is code, which no model file "
-            "holds); set it: model.lattices = f, for a layer of a cascade cascade.set_params(LAYER__lattices=f)"
+            "lattices: the function that makes a lattice of a sentence is missing (it is code, "
+            "which no model file holds); set it: model.lattices = f, for a layer of a cascade "
+            "cascade.set_params(LAYER__lattices=f)"
         )
     lattices = []
     for n, sentence in enumerate(sentences):
         try:
-            lattices.append(_checked(make(sentence), len(sentence), scheme) if len(sentence) else EMPTY)
+            lattices.append(
+                _checked(make(sentence), len(sentence), scheme) if len(sentence) else EMPTY
+            )
         except CorpusError as error:
             raise CorpusError(f"lattices: sentence {n}: {error}") from None
     return lattices
@@ -132,30 +142,39 @@ def _checked(lattice: Any, n_tokens: int, scheme: str | None) -> FeatureLattice:
         raise CorpusError(f"expected a FeatureLattice, got {type(lattice).__name__}")
     if lattice.n_nodes != n_tokens + 1:
         raise CorpusError(
-            f"expected {n_tokens + 1} nodes, one before each of its {n_tokens} tokens and one behind the last, got "
-            f"{lattice.n_nodes}"
+            f"expected {n_tokens + 1} nodes, one before each of its {n_tokens} tokens and one "
+            f"behind the last, got {lattice.n_nodes}"
         )
     seen: dict[Any, int] = {}
     for number, arc in enumerate(lattice.arcs):
         source, target, label = ends = arc[:3]
         if target - source > 1 and (scheme is None or label == OUTSIDE):
-            why = "an arc labelled O is one token" if scheme else "labels without B- and I- are those of single tokens"
+            why = (
+                "an arc labelled O is one token"
+                if scheme
+                else "labels without B- and I- are those of single tokens"
+            )
             raise CorpusError(f"arc {number}, {ends}: {why}; make an arc for each token")
         if seen.setdefault(ends, number) != number:
-            raise CorpusError(f"arcs {seen[ends]} and {number} are both {ends}; make one arc of them")
+            raise CorpusError(
+                f"arcs {seen[ends]} and {number} are both {ends}; make one arc of them"
+            )
     return lattice
 
 
 def encoded_sentences(
     trained: Trained, writing: ArcLabels, make: LatticeMaker | None, sentences: Sequence[Any]
 ) -> EncodedSentences:
-    """Sentences as a trained model reads them.  Arcs whose label did not occur in training are left out."""
+    """Sentences as a trained model reads them.  Arcs whose label did not occur in training are left
+    out."""
     known, lattices = set(writing.types), lattices_of(make, sentences, writing.scheme)
     for n, lattice in enumerate(lattices):
         unknown = {arc.label for arc in lattice.arcs} - known
         try:
             if unknown:
-                lattices[n] = FeatureLattice([arc for arc in lattice.arcs if arc.label in known], lattice.n_nodes)
+                lattices[n] = FeatureLattice(
+                    [arc for arc in lattice.arcs if arc.label in known], lattice.n_nodes
+                )
         except CorpusError as error:
             lacking = f"without arcs labelled {min(unknown)!r}, which the training data lack"
             raise CorpusError(f"lattices: sentence {n}: {lacking}, {error}") from None
@@ -169,8 +188,8 @@ def encoded_sentences(
 def gold_paths(
     lattices: Sequence[FeatureLattice], y: Sequence[Sequence[str]], scheme: str | None
 ) -> tuple[list[list[int]], Array, str]:
-    """The paths (numbers of arcs) that labellings stand for, none where a lattice lacks it; whether it has it [N]; and
-    the first arc that a sentence lacks, as an error names it."""
+    """The paths (numbers of arcs) that labellings stand for, none where a lattice lacks it; whether
+    it has it [N]; and the first arc that a sentence lacks, as an error names it."""
     paths, missing = list[list[int]](), dict[int, str]()
     for n, (lattice, labels) in enumerate(zip(lattices, y, strict=True)):
         number = {arc[:3]: i for i, arc in enumerate(lattice.arcs)}
@@ -191,8 +210,8 @@ def writable_scheme(labels: Sequence[Any], pairs: Any) -> str | None:
     scheme = detect_scheme(labels, pairs=pairs)
     if scheme is not None and scheme not in WRITABLE:
         raise OptionError(
-            f"y: labels in {scheme} do not say by themselves where a chunk begins and ends, as arcs do; convert them, "
-            "as to iob2 (labelwright convert)"
+            f"y: labels in {scheme} do not say by themselves where a chunk begins and ends, as "
+            "arcs do; convert them, as to iob2 (labelwright convert)"
         )
     return scheme
 
@@ -213,18 +232,22 @@ class Function(Anything):
 # fmt: off
 OWN = declared(
     lattices=(LatticeMaker | None, None,
-        "A function that makes a FeatureLattice of a sentence: node t lies before token t, so that there is one node "
-        "more than tokens. No model file holds it: set it again after load.",
+        "A function that makes a FeatureLattice of a sentence: node t lies before token t, so that "
+        "there is one node more than tokens. No model file holds it: set it again after load.",
         Function(), PythonOnly(), OfTheRun()),
     unreachable=(str, "error",
-        "Training sentences whose labels are no path of their lattice: an error, or skip: left out, with a warning.",
+        (
+        "Training sentences whose labels are no path of their lattice: an error, or skip: left "
+        "out, with a warning."
+        ),
         OneOf("error", "skip"), Group(TRAINING)),
 )
 # fmt: on
 
 
 class LatticeStructure:
-    """What a LatticeTagger does with sentences: make lattices and learn features of their arcs, score, be stored."""
+    """What a LatticeTagger does with sentences: make lattices and learn features of their arcs,
+    score, be stored."""
 
     carry = staticmethod(carry_over)
 
@@ -232,14 +255,18 @@ class LatticeStructure:
         """As that of chains; the arcs of the true paths become the gold."""
         X, y, sample_weight, _, old = source
         if old is not None:
-            raise OptionError("partial_fit: a LatticeTagger cannot learn further; fit again on all data")
+            raise OptionError(
+                "partial_fit: a LatticeTagger cannot learn further; fit again on all data"
+            )
         corpus, labels, codes, sets = labelled(X, y)
         check_complete(type(model).__name__, labels, sets)
         sentences, reads = sentences_of(corpus)
         offsets = offsets_from([len(sentence) for sentence in sentences])
         if y is not None:
             check_lengths(y, np.diff(offsets).tolist())
-        known = model._given or arc_labels((), writable_scheme(labels, pairs_of_codes(labels, codes, offsets)))
+        known = model._given or arc_labels(
+            (), writable_scheme(labels, pairs_of_codes(labels, codes, offsets))
+        )
         lattices = lattices_of(model.lattices, sentences, known.scheme)
         rows = cut([labels[code] for code in codes], offsets)
         paths, used = _paths(model, lattices, rows, known.scheme)
@@ -265,7 +292,8 @@ class LatticeStructure:
         return {"arcs": len(lattices.arcs.label), "left_out": left_out}
 
     def work(self, trained: Trained, data: EncodedSentences) -> int:
-        """How much work sentences are without compiled code: an arc is as much as a token of a CRF."""
+        """How much work sentences are without compiled code: an arc is as much as a token of a
+        CRF."""
         return len(data.lattices.arcs.label)
 
     def under(self, trained: Trained, scheme: str | None) -> Constrained:
@@ -273,14 +301,23 @@ class LatticeStructure:
         return Constrained(trained.space, None)
 
     def scored_blocks(self, scoring: Scoring) -> Blocks:
-        """Ranges of sentences, which depend on the data alone, and what gives the scored sentences of one of them."""
+        """Ranges of sentences, which depend on the data alone, and what gives the scored sentences
+        of one of them."""
         trained, data, permitted = scoring.trained, scoring.data, scoring.permitted
-        writing, offsets, lattices = _writing(trained), data.offsets, scored_lattices(trained, data.lattices)
+        writing, offsets, lattices = (
+            _writing(trained),
+            data.offsets,
+            scored_lattices(trained, data.lattices),
+        )
 
         def scored(begin: int, end: int) -> list[GraphSentence | None]:
             sentences = list[GraphSentence | None]()
             for n in range(begin, end):
-                sentence = lattice_sentence(lattices[n], writing, data.tokens_of(n)) if len(lattices[n]) else None
+                sentence = (
+                    lattice_sentence(lattices[n], writing, data.tokens_of(n))
+                    if len(lattices[n])
+                    else None
+                )
                 if sentence is not None and permitted is not None:
                     sentence = sentence.restricted(permitted[offsets[n] : offsets[n + 1]])
                 sentences.append(sentence)
@@ -291,10 +328,13 @@ class LatticeStructure:
     def pack(self, model: Any, trained: Trained) -> Packed:
         """The tensors and the header of the model file; `lattices`, which is code, is not in it."""
         tensors, header = packed(model, trained)
-        return tensors, header | {"reads": {"kind": trained.reads.kind, "columns": list(trained.reads.columns)}}
+        return tensors, header | {
+            "reads": {"kind": trained.reads.kind, "columns": list(trained.reads.columns)}
+        }
 
     def read(self, model: Any, tensors: TensorReader, header: HeaderReader) -> Trained:
-        """What `pack` stored, after checking that everything fits together; `lattices` is missing."""
+        """What `pack` stored, after checking that everything fits together; `lattices` is
+        missing."""
         trained = read_packed(tensors, header)
         if not all(isinstance(label, str) for label in trained.space.labels):
             raise header.refuse("label_type", "strings")
@@ -312,15 +352,21 @@ def _paths(
 ) -> tuple[list[list[int]], Array]:
     """The true paths, and the numbers of the sentences to train on."""
     paths, reachable, missing = gold_paths(lattices, y, scheme)
-    used = np.flatnonzero(reachable & np.array([len(lattice) > 0 for lattice in lattices], np.bool_))
+    used = np.flatnonzero(
+        reachable & np.array([len(lattice) > 0 for lattice in lattices], np.bool_)
+    )
     if missing and model.unreachable == "error":
-        raise CorpusError(f"y: {missing}, which its labels stand for; add it, or use unreachable='skip'")
+        raise CorpusError(
+            f"y: {missing}, which its labels stand for; add it, or use unreachable='skip'"
+        )
     if missing and not len(used):
         raise CorpusError(f"y: no sentence has labels that are a path of its lattice; {missing}")
     if missing:
         left_out = f"{counted(int((~reachable).sum()), 'sentence')} left out of training"
         warnings.warn(
-            f"unreachable='skip': {left_out}, whose labels are no path of the lattice", RuntimeWarning, stacklevel=6
+            f"unreachable='skip': {left_out}, whose labels are no path of the lattice",
+            RuntimeWarning,
+            stacklevel=6,
         )
     return paths, used
 
@@ -329,15 +375,19 @@ def weights_of(given: Any, offsets: Array) -> Array | None:
     """The weights of sentences [N]."""
     of_sentences, of_tokens = sample_weights(given, offsets)
     if of_tokens is not None:
-        raise OptionError("sample_weight: a LatticeTagger weighs whole sentences; give a number for each")
+        raise OptionError(
+            "sample_weight: a LatticeTagger weighs whole sentences; give a number for each"
+        )
     return of_sentences
 
 
 class LatticeTagger(LinearTagger):
-    """A LatticeCRF that labels sentences: a function of yours makes a lattice of each, and its paths are labellings.
+    """A LatticeCRF that labels sentences: a function of yours makes a lattice of each, and its
+    paths are labellings.
 
-    An arc with the label X is a chunk of type X, written as B-X, I-X (or in the scheme of the training labels); one
-    with the label O is a token outside all chunks.  Training labels without B- and I- are those of arcs of one token.
+    An arc with the label X is a chunk of type X, written as B-X, I-X (or in the scheme of the
+    training labels); one with the label O is a token outside all chunks.  Training labels without
+    B- and I- are those of arcs of one token.
 
     >>> from labelwright import FeatureLattice
     >>> def words(sentence):
@@ -360,10 +410,12 @@ class LatticeTagger(LinearTagger):
     unreachable: str
 
     _declared = chosen(
-        "lattices unreachable transitions cells min_count l1 l2 max_iter tol n_jobs verbose", LATTICE | OWN, cells="all"
+        "lattices unreachable transitions cells min_count l1 l2 max_iter tol n_jobs verbose",
+        LATTICE | OWN,
+        cells="all",
     )
 
-    # -- training -----------------------------------------------------------------------------------------------------
+    # -- training ----------------------------------------------------------------------------------
 
     def fit(  # type: ignore[override]
         self,
@@ -381,18 +433,22 @@ class LatticeTagger(LinearTagger):
         progress : called with the record of each iteration and the number of iterations at most
         sample_weight : a number for each sentence, which counts so many times
         """
-        return super().fit(listed(X), listed(y), dev=dev, progress=progress, sample_weight=sample_weight)
+        return super().fit(
+            listed(X), listed(y), dev=dev, progress=progress, sample_weight=sample_weight
+        )
 
     def _like(self) -> Self:
-        """An untrained copy that will have the same labels, whatever part of its training data it is trained on."""
+        """An untrained copy that will have the same labels, whatever part of its training data it
+        is trained on."""
         copy = super()._like()
         copy._given = _writing(self._learnt())
         return copy
 
-    # -- sentences in, scores out -------------------------------------------------------------------------------------
+    # -- sentences in, scores out ------------------------------------------------------------------
 
     def encode(self, X: Any) -> EncodedSentences:  # type: ignore[override]
-        """Make the lattices of sentences once; every method but `fit` takes the result in place of X.
+        """Make the lattices of sentences once; every method but `fit` takes the result in place of
+        X.
 
         X : sentences, or a Corpus
         """
@@ -406,13 +462,15 @@ class LatticeTagger(LinearTagger):
         reads = trained.reads
         sentences, given = sentences_of(X, reads)
         if given.kind != reads.kind and any(map(len, sentences)):
-            raise CorpusError(f"X: the model was trained on {reads.kind}, got {given.kind}; give the same kind")
+            raise CorpusError(
+                f"X: the model was trained on {reads.kind}, got {given.kind}; give the same kind"
+            )
         return encoded_sentences(trained, _writing(trained), self.lattices, sentences)
 
     def _labels(self, trained: Trained) -> Sequence[str]:
         return _writing(trained).labels
 
-    # -- as a layer of a cascade --------------------------------------------------------------------------------------
+    # -- as a layer of a cascade -------------------------------------------------------------------
 
     def _joint_objective(
         self,
@@ -424,22 +482,27 @@ class LatticeTagger(LinearTagger):
         sample_weight: Any = None,
         class_weight: Mapping[Any, float] | None = None,
     ) -> tuple[LogLikelihood | LabelsOfArcs, FeatureValues]:
-        """The likelihood of labels as a layer that passes `candidates`; it reads nothing from below.  Sentences whose
-        labels are no path only pass their probabilities."""
+        """The likelihood of labels as a layer that passes `candidates`; it reads nothing from
+        below.  Sentences whose labels are no path only pass their probabilities."""
         sentences, _ = sentences_of(X, self.reads())
         weights = weights_of(sample_weight, offsets_from([len(sentence) for sentence in sentences]))
         used = [n for n, sentence in enumerate(sentences) if len(sentence)]
         trained, writing = self._trained, _writing(self._trained)
         data = encoded_sentences(trained, writing, self.lattices, [sentences[n] for n in used])
-        paths, reachable, _ = gold_paths(data.lattices.lattices, [y[n] for n in used], writing.scheme)
+        paths, reachable, _ = gold_paths(
+            data.lattices.lattices, [y[n] for n in used], writing.scheme
+        )
         weights = reachable * (1.0 if weights is None else weights[used])
-        gold, slots = true_arcs(data.lattices, paths), None if candidates is None else arc_slots(data.lattices.arcs)
+        gold, slots = (
+            true_arcs(data.lattices, paths),
+            None if candidates is None else arc_slots(data.lattices.arcs),
+        )
         problem = objective(trained, data.lattices, gold, workers, dtype, slots, weights)
         if candidates is None:
             return problem, NOTHING_BELOW
         return LabelsOfArcs(problem, candidates, data.tokens, len(writing.labels)), NOTHING_BELOW
 
-    # -- what was learnt ----------------------------------------------------------------------------------------------
+    # -- what was learnt ---------------------------------------------------------------------------
 
     def reads(self) -> InputSchema:
         schema: InputSchema = self._learnt().reads
@@ -447,7 +510,11 @@ class LatticeTagger(LinearTagger):
 
     def describe(self, top: int = 5) -> dict[str, Any]:
         description = described(self, top)
-        function = None if self.lattices is None else getattr(self.lattices, "__name__", repr(self.lattices))
+        function = (
+            None
+            if self.lattices is None
+            else getattr(self.lattices, "__name__", repr(self.lattices))
+        )
         return description | {"parameters": description["parameters"] | {"lattices": function}}
 
     def _describe_use(self, corpora: Sequence[Any], top: int = 5) -> dict[str, Any]:
@@ -457,9 +524,14 @@ class LatticeTagger(LinearTagger):
         return "arcs", None
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Take over a pickle; those of version 0.2.0 say beside what was learnt what the sentences are."""
+        """Take over a pickle; those of version 0.2.0 say beside what was learnt what the sentences
+        are."""
         reads = state.pop("reads_", None)
-        vars(self).update(state if reads is None else state | {"_trained": state["_trained"]._replace(reads=reads)})
+        vars(self).update(
+            state
+            if reads is None
+            else state | {"_trained": state["_trained"]._replace(reads=reads)}
+        )
 
 
 def _writing(trained: Trained) -> ArcLabels:

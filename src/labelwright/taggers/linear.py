@@ -1,7 +1,8 @@
 """Taggers whose scores are sums of weights: features, a structure and a learner.
 
-`fit` reads and encodes sentences (features/, and the structure: chains of labels or states, segments), finds weights
-(the learner: log-likelihood, perceptron) and stores what was learnt as one value (`Trained`)."""
+`fit` reads and encodes sentences (features/, and the structure: chains of labels or states,
+segments), finds weights (the learner: log-likelihood, perceptron) and stores what was learnt as one
+value (`Trained`)."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, Self, TypeVar
@@ -22,7 +23,12 @@ from labelwright.features.incidence import Folder
 from labelwright.features.template import Template
 from labelwright.inspection import facts, use
 from labelwright.inspection.explanation import Asked, Explanation, explained
-from labelwright.inspection.facts import StateFeature, TransitionFeature, state_features, transition_features
+from labelwright.inspection.facts import (
+    StateFeature,
+    TransitionFeature,
+    state_features,
+    transition_features,
+)
 from labelwright.inspection.names import by_vocabulary
 from labelwright.inspection.weight_evidence import WeighedSentence
 from labelwright.learn.monitor import EVERY, Checkpoints, Monitor, ProgressBar, Record
@@ -46,7 +52,16 @@ from labelwright.taggers.arguments import (
     tokens_of_labels,
     true_labels,
 )
-from labelwright.taggers.base import EXPLANATION, FORCED, JOINT, LAYER, NBEST, PROBABILITY, RULES, Tagger
+from labelwright.taggers.base import (
+    EXPLANATION,
+    FORCED,
+    JOINT,
+    LAYER,
+    NBEST,
+    PROBABILITY,
+    RULES,
+    Tagger,
+)
 from labelwright.taggers.chain_structure import CHAINS, Constrained, Scoring, Source
 from labelwright.taggers.estimator import InputSchema, Summary, is_interrupted
 from labelwright.taggers.packing import (
@@ -62,10 +77,11 @@ from labelwright.wording import counted, percent, plural
 Array = NDArray[Any]
 R = TypeVar("R")
 State = dict[str, Array]
-IN_THE_DATA = "dictionaries", "clusters", "vectors"  # what they do is in the encoded data; sets have no fixed order
+# what they do is in the encoded data; sets have no fixed order
+IN_THE_DATA = "dictionaries", "clusters", "vectors"
 OF_A_FIT = (  # facts of a record that no longer hold once the model has learnt more
-    "stopped", "seconds", "best_iteration", "best_dev", "restarts", "calibration", "compressed", "mistakes",
-    "convergence",
+    "stopped", "seconds", "best_iteration", "best_dev", "restarts", "calibration", "compressed",
+    "mistakes", "convergence",
 )  # fmt: skip
 
 
@@ -85,7 +101,8 @@ class Run(NamedTuple):
 
 
 class UnfinishedError(KeyboardInterrupt):
-    """A signal has ended the training of a part, such as a model to start from: what was learnt so far."""
+    """A signal has ended the training of a part, such as a model to start from: what was learnt so
+    far."""
 
     def __init__(self, learnt: Trained, history: Sequence[Any]):
         super().__init__()
@@ -99,8 +116,8 @@ class UnfinishedError(KeyboardInterrupt):
 
 
 def finished(model: Any, earlier: Any = None) -> Any:
-    """A model to start from, after its training.  Where a signal has ended that, it ends the run; the model so far is
-    this one, or the earlier one where this one has learnt nothing yet."""
+    """A model to start from, after its training.  Where a signal has ended that, it ends the run;
+    the model so far is this one, or the earlier one where this one has learnt nothing yet."""
     if not is_interrupted(model):
         return model
     so_far = model if earlier is None or model.training_["iterations"] else earlier
@@ -119,7 +136,8 @@ def record_of(
     best: Monitor,
     trains_in: str = "iteration",
 ) -> dict[str, Any]:
-    """What is worth knowing about training, in the model file too: of all runs, and of the best one."""
+    """What is worth knowing about training, in the model file too: of all runs, and of the best
+    one."""
     last, reason = best.history[-1], str(best.reason).replace("iterations", plural(trains_in))
     record: dict[str, Any] = {
         **sizes,
@@ -146,7 +164,8 @@ class Noise(NamedTuple):
 
 
 class Weighted:
-    """What an estimator with weights has learnt, as one value (`Trained`), and what can be read off it."""
+    """What an estimator with weights has learnt, as one value (`Trained`), and what can be read off
+    it."""
 
     _trained: Trained
     _learner: ClassVar[Any]
@@ -178,7 +197,8 @@ class Weighted:
     required_transitions: Sequence[tuple[str, str]] | None = None
     entity_rate: float | None = None
     device: str = "cpu"
-    _l2_of_states: float | None = None  # penalty of what latent states of a label do not share; None: nothing is shared
+    # penalty of what latent states of a label do not share; None: nothing is shared
+    _l2_of_states: float | None = None
 
     def _is_fitted(self) -> bool:
         return "_trained" in self.__dict__
@@ -211,14 +231,15 @@ class Weighted:
 
     @property
     def state_features_(self) -> list[StateFeature]:
-        """The weights of features on states (and segments) that are not 0, the largest first: rows of feature, label
-        (or latent state, type of segment) and weight, which `pandas.DataFrame` takes."""
+        """The weights of features on states (and segments) that are not 0, the largest first: rows
+        of feature, label (or latent state, type of segment) and weight, which `pandas.DataFrame`
+        takes."""
         return state_features(self._learnt())
 
     @property
     def transition_features_(self) -> list[TransitionFeature]:
-        """The weights of transitions, plain or with a feature, that are not 0, the largest first: rows of source,
-        target, weight and feature."""
+        """The weights of transitions, plain or with a feature, that are not 0, the largest first:
+        rows of source, target, weight and feature."""
         return transition_features(self._learnt()) if self._learnt().parameters.n_states else []
 
     def _compressed(self, prune: float, bits: int) -> Self:
@@ -231,7 +252,10 @@ class Weighted:
 
     def _sizes(self) -> dict[str, int]:
         learnt = self._learnt()
-        return {"features": learnt.extractor.n_features, "weights": int((learnt.weights != 0).sum())}
+        return {
+            "features": learnt.extractor.n_features,
+            "weights": int((learnt.weights != 0).sum()),
+        }
 
     def _weight_names(self) -> frozenset[str]:
         return frozenset([*PLAIN, *(f"{kind}.weights" for kind in self._parameters.cells)])
@@ -242,19 +266,32 @@ class Weighted:
 
 
 class LinearTagger(Weighted, Tagger):
-    """A tagger with weights.  Subclasses declare its settings, and name its structure and its learner."""
+    """A tagger with weights.  Subclasses declare its settings, and name its structure and its
+    learner."""
 
-    can: ClassVar[frozenset[str]] = frozenset({PROBABILITY, NBEST, FORCED, RULES, EXPLANATION, LAYER, JOINT})
+    can: ClassVar[frozenset[str]] = frozenset(
+        {PROBABILITY, NBEST, FORCED, RULES, EXPLANATION, LAYER, JOINT}
+    )
     decoders: ClassVar[tuple[str, ...]] = CHAIN_DECODERS
     _training_options: ClassVar[frozenset[str]] = frozenset(
-        ["dev", "init", "checkpoint", "progress", "memory_map", "sample_weight", "partial_labels", "partial_fit"]
+        [
+            "dev",
+            "init",
+            "checkpoint",
+            "progress",
+            "memory_map",
+            "sample_weight",
+            "partial_labels",
+            "partial_fit",
+        ]
     ) | {"client"}
     _structure: ClassVar[Any] = CHAINS
-    _by_paths: ClassVar[bool] = False  # is a labelling worth its best path, not the sum over its paths?
+    # is a labelling worth its best path, not the sum over its paths?
+    _by_paths: ClassVar[bool] = False
 
     _assemblies: tuple[Parameters, dict[str | None, Constrained]] | None = None
 
-    # -- fit: read, encode, learn, store ------------------------------------------------------------------------------
+    # -- fit: read, encode, learn, store -----------------------------------------------------------
 
     def fit(
         self,
@@ -274,31 +311,45 @@ class LinearTagger(Weighted, Tagger):
     ) -> Self:
         """Train on sentences X and their labels y (or on a Corpus, whose label column is y).
 
-        X, y : sentences and their labels, or a Corpus; a label may be None, where it is unknown, or a set of labels,
-            one of which is right; in a corpus `_`, or labels separated by `|`
-        dev : (X, y) or a Corpus; the weights that do best on it are kept, and training stops when it no longer improves
-        init : a trained model to start from, of a kind with such weights; labels that have more latent states here
-            get copies of its states, with small noise to break the symmetry, as do further restarts (warm_start=True
-            starts from the last fit)
-        checkpoint : a path where the state of the run is saved, after a second and then periodically; further random
-            starts and what else is trained on the way have paths that begin with it
+        X, y : sentences and their labels, or a Corpus; a label may be None, where it is unknown, or
+            a set of labels, one of which is right; in a corpus `_`, or labels separated by `|`
+        dev : (X, y) or a Corpus; the weights that do best on it are kept, and training stops when
+            it no longer improves
+        init : a trained model to start from, of a kind with such weights; labels that have more
+            latent states here get copies of its states, with small noise to break the symmetry, as
+            do further restarts (warm_start=True starts from the last fit)
+        checkpoint : a path where the state of the run is saved, after a second and then
+            periodically; further random starts and what else is trained on the way have paths that
+            begin with it
         checkpoint_every : seconds between two such saves
         resume : go on from the checkpoint; the result is identical to an uninterrupted run
-        progress : called with the record of each iteration (as in `history_`) and the number of iterations at most
-        memory_map : a folder for temporary files that hold the encoded data, so that they need not be in memory; the
-            result is the same
-        arrays : numbers beside words and columns, an array [tokens, D] for each sentence, as predict takes them
-        sample_weight : a number for each sentence, which counts so many times; or a list of numbers for each sentence,
-            one for each token: how much a wrong label counts there
+        progress : called with the record of each iteration (as in `history_`) and the number of
+            iterations at most
+        memory_map : a folder for temporary files that hold the encoded data, so that they need not
+            be in memory; the result is the same
+        arrays : numbers beside words and columns, an array [tokens, D] for each sentence, as
+            predict takes them
+        sample_weight : a number for each sentence, which counts so many times; or a list of numbers
+            for each sentence, one for each token: how much a wrong label counts there
         client : a Dask client, whose workers read X, labelwright.scale.Partitions, and train
         """
         self._check_parameters()
         if client is not None:
-            how: dict[str, Any] = {"checkpoint": checkpoint, "checkpoint_every": checkpoint_every, "resume": resume}
-            one = {"y": y, "arrays": arrays, "memory_map": memory_map, "sample_weight": sample_weight}
+            how: dict[str, Any] = {
+                "checkpoint": checkpoint,
+                "checkpoint_every": checkpoint_every,
+                "resume": resume,
+            }
+            one = {
+                "y": y,
+                "arrays": arrays,
+                "memory_map": memory_map,
+                "sample_weight": sample_weight,
+            }
             with on_workers(X, client, **one) as spread:
                 return self.fit(spread, dev=dev, init=init, progress=progress, **how)
-        if self.device != "cpu" and not hasattr(X, "prepared_for"):  # workers have devices of their own
+        # workers have devices of their own
+        if self.device != "cpu" and not hasattr(X, "prepared_for"):
             from labelwright.device.place import Place
 
             Place(self.device)  # it must be there
@@ -318,7 +369,9 @@ class LinearTagger(Weighted, Tagger):
 
         data, trained = self._prepare(X, y, sample_weight=sample_weight)
         if folder is not None:
-            data = data._replace(incidences={name: folder.mapped(x) for name, x in data.incidences.items()})
+            data = data._replace(
+                incidences={name: folder.mapped(x) for name, x in data.incidences.items()}
+            )
         del X, y  # as far as the caller lets them go
         development = None if dev is None else self._development(trained, dev)
 
@@ -338,15 +391,19 @@ class LinearTagger(Weighted, Tagger):
         return self
 
     def partial_fit(
-        self, X: Any, y: Sequence[Sequence[Any]] | None = None, *, sample_weight: Sequence[Any] | None = None
+        self,
+        X: Any,
+        y: Sequence[Sequence[Any]] | None = None,
+        *,
+        sample_weight: Sequence[Any] | None = None,
     ) -> Self:
-        """Learn from these sentences after all that came before; their features and labels that are new become part of
-        the model.  Those that it was trained on are not read again; where they are still there, `fit` on all of them is
-        better.
+        """Learn from these sentences after all that came before; their features and labels that are
+        new become part of the model.  Those that it was trained on are not read again; where they
+        are still there, `fit` on all of them is better.
 
-        The penalty of a log-linear model keeps weights near those that were learnt, instead of near 0.  A perceptron
-        looks once at each sentence, in their order: calls are no passes, "mavg" is "avg" here, and a margin that is
-        ours to choose is that of the first call.
+        The penalty of a log-linear model keeps weights near those that were learnt, instead of near
+        0.  A perceptron looks once at each sentence, in their order: calls are no passes, "mavg" is
+        "avg" here, and a margin that is ours to choose is that of the first call.
 
         X, y : sentences and their labels, or a Corpus
         sample_weight : as in `fit`
@@ -361,12 +418,19 @@ class LinearTagger(Weighted, Tagger):
         self._learner(self).check()
 
     def _before(
-        self, init: Any, X: Any, y: Sequence[Sequence[str]] | None, places: Checkpoints | None, learner: Any
+        self,
+        init: Any,
+        X: Any,
+        y: Sequence[Sequence[str]] | None,
+        places: Checkpoints | None,
+        learner: Any,
     ) -> Trained | None:
         """What the model to start from has learnt, if there is one."""
         if init is not None:
             if "init" not in self._training_options:
-                raise OptionError(f"init: a {type(self).__name__} starts from nothing; leave it out")
+                raise OptionError(
+                    f"init: a {type(self).__name__} starts from nothing; leave it out"
+                )
             refusal = self._why_not_from(init)
             if refusal is not None:
                 raise OptionError(f"init: got {refusal}")
@@ -383,7 +447,12 @@ class LinearTagger(Weighted, Tagger):
         return None
 
     def _prepare(
-        self, X: Any, y: Any, sample_weight: Any = None, more: bool = False, old: Trained | None = None
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        more: bool = False,
+        old: Trained | None = None,
     ) -> tuple[Data, Trained]:
         """The training data as integers, and what is known before training."""
         made: tuple[Data, Trained]
@@ -400,11 +469,15 @@ class LinearTagger(Weighted, Tagger):
             return [int(n_latent)] * len(labels)
         missing = [label for label in labels if label not in n_latent]
         if missing:
-            raise OptionError(f"n_latent: no number for the label {missing[0]!r}; give one for every label")
+            raise OptionError(
+                f"n_latent: no number for the label {missing[0]!r}; give one for every label"
+            )
         unknown = [label for label in n_latent if label not in labels]
         if unknown and not more:
             have = ", ".join(map(str, labels))
-            raise OptionError(f"n_latent: no label {unknown[0]!r} in the training data, which have {have}")
+            raise OptionError(
+                f"n_latent: no label {unknown[0]!r} in the training data, which have {have}"
+            )
         return [int(n_latent[label]) for label in labels]
 
     def _runs(
@@ -415,12 +488,18 @@ class LinearTagger(Weighted, Tagger):
         for restart in range(getattr(self, "n_restarts", 1)):
             start = self._begun(trained, restart, before is not None)
             if before is not None:
-                start = start._replace(weights=self._structure.carry(before, start, shake=restart > 0))
+                start = start._replace(
+                    weights=self._structure.carry(before, start, shake=restart > 0)
+                )
             place = None if run.places is None else run.places.start(restart + 1)
             dev = run.development
             checkpoint = None if place is None else place.of(self._fingerprint(start, data, dev))
             score = None if dev is None else self._dev_score(start, dev)
-            watched: dict[str, Any] = {"dev": score, "progress": run.progress, "checkpoint": checkpoint}
+            watched: dict[str, Any] = {
+                "dev": score,
+                "progress": run.progress,
+                "checkpoint": checkpoint,
+            }
             monitor = Monitor(**learner.stopping() | watched, recorded=learner.recorded)
             runs.append((self._run(learner, start, data, monitor), monitor))
             if monitor.interrupted:
@@ -428,19 +507,27 @@ class LinearTagger(Weighted, Tagger):
         return runs
 
     def _begun(self, trained: Trained, restart: int, split: bool) -> Trained:
-        """The model with the weights to start from, or to add to those of a model that is split: zero, where there is
-        one optimum; small random ones, since equal latent states would stay equal for ever."""
+        """The model with the weights to start from, or to add to those of a model that is split:
+        zero, where there is one optimum; small random ones, since equal latent states would stay
+        equal for ever."""
         if not trained.space.latent:
             return trained._replace(weights=np.zeros(trained.parameters.n_weights, np.float32))
-        rng, noise = np.random.default_rng([self.random_state or 0, restart]), self._learner(self).noise
+        rng, noise = (
+            np.random.default_rng([self.random_state or 0, restart]),
+            self._learner(self).noise,
+        )
         deviation = noise.split if split else noise.first
-        return trained._replace(weights=rng.normal(0, deviation, trained.parameters.n_weights).astype(np.float32))
+        return trained._replace(
+            weights=rng.normal(0, deviation, trained.parameters.n_weights).astype(np.float32)
+        )
 
     def _run(self, learner: Any, start: Trained, data: Data, monitor: Monitor) -> Array:
         """The weights after one run from a starting point."""
         learner.begin(start)
         workers = Workers(self.n_jobs)
-        return monitor.run(lambda state: learner.optimise(start, data, monitor, workers, state), start.weights)
+        return monitor.run(
+            lambda state: learner.optimise(start, data, monitor, workers, state), start.weights
+        )
 
     def _keep(
         self,
@@ -454,13 +541,16 @@ class LinearTagger(Weighted, Tagger):
         best = best or monitors[-1]
         record = record_of(trained, data.sizes, monitors, best, self._trains_in)
         self._trained = trained
-        self.history_ = [dict(record) for record in best.history if set(learner.of_iteration) <= set(record)]
+        self.history_ = [
+            dict(record) for record in best.history if set(learner.of_iteration) <= set(record)
+        ]
         self.training_ = record | self._structure.facts(trained, data) | learner.facts
 
-    # -- development data, checkpoints --------------------------------------------------------------------------------
+    # -- development data, checkpoints -------------------------------------------------------------
 
     def _development(self, trained: Trained, dev: Any, name: str = "dev") -> Development:
-        """Development data, encoded and checked before the first iteration; `name` is what errors call them."""
+        """Development data, encoded and checked before the first iteration; `name` is what errors
+        call them."""
         X, y = labelled_pair(dev, name)
         y = true_labels(name, X, y)
         encoded = self._encoded_by(trained, X)
@@ -471,7 +561,9 @@ class LinearTagger(Weighted, Tagger):
         """The score on development data of given weights."""
 
         def labels_of(batch: Batch) -> list[list[str]]:
-            return [record.labels for record in batch.decode(self._default_decoder, probabilities=False)]
+            return [
+                record.labels for record in batch.decode(self._default_decoder, probabilities=False)
+            ]
 
         def score(weights: Array) -> float:
             predicted = self._ask_with(trained._replace(weights=weights), development.X, labels_of)
@@ -482,14 +574,15 @@ class LinearTagger(Weighted, Tagger):
     def _fingerprint(self, start: Trained, data: Data, dev: Development | None) -> str:
         """A hash of all that decides the course of training."""
         idle = {"n_jobs", "verbose", "warm_start", *IN_THE_DATA, *self._learner(self).may_change}
-        idle |= {"device"} if self.device == "cpu" else set()  # other devices round in their own way
+        # other devices round in their own way
+        idle |= {"device"} if self.device == "cpu" else set()
         settings = {k: v for k, v in self.get_params(deep=False).items() if k not in idle}
         arrays = [start.weights, *data.arrays]
         if dev is not None:
             arrays += [dev.X.offsets, *(a for x in dev.X.incidences.values() for a in x)]
         return fingerprint((settings, start.space.labels, dev and dev.y), arrays)
 
-    # -- as a layer of a cascade --------------------------------------------------------------------------------------
+    # -- as a layer of a cascade -------------------------------------------------------------------
 
     def _joint_objective(
         self,
@@ -501,37 +594,48 @@ class LinearTagger(Weighted, Tagger):
         sample_weight: Any = None,
         class_weight: Mapping[Any, float] | None = None,
     ) -> tuple[Any, FeatureValues]:
-        """The likelihood of labels as a layer of a cascade (learn.joint.Layer) that passes `candidates`, and what the
-        values of its features are made of; without labels, it can only pass.  `class_weight` has the weight of each
-        label."""
+        """The likelihood of labels as a layer of a cascade (learn.joint.Layer) that passes
+        `candidates`, and what the values of its features are made of; without labels, it can only
+        pass.  `class_weight` has the weight of each label."""
         if JOINT not in self.can:
-            raise OptionError(f"a {type(self).__name__} cannot learn together with other layers; use passing='best'")
+            raise OptionError(
+                f"a {type(self).__name__} cannot learn together with other layers; use "
+                "passing='best'"
+            )
         learnt, structure = self._learnt(), self._structure
         if learnt.pruning is not None:
             raise OptionError(
-                "joint training: a layer with pruned labels cannot learn with others; use prune_labels='off'"
+                "joint training: a layer with pruned labels cannot learn with others; use "
+                "prune_labels='off'"
             )
         incidences, slots, offsets = learnt.extractor.encode_with_slots(X)
         weights = self.class_weight if class_weight is None else class_weight
         data = structure.layer_data(self, incidences, offsets, y, (weights, sample_weight))
-        return structure.objective(learnt, data, workers, dtype, slots.places, candidates), slots.values
+        return structure.objective(
+            learnt, data, workers, dtype, slots.places, candidates
+        ), slots.values
 
     def _label_weights(self, y: Sequence[Sequence[Any]]) -> dict[Any, float] | None:
-        """The weight of each label by `class_weight`, given the labels of all training data; None where all weigh the
-        same."""
+        """The weight of each label by `class_weight`, given the labels of all training data; None
+        where all weigh the same."""
         if self.class_weight is None:
             return None
         labels, codes, _ = codes_among(y, self._space.labels)
-        weights = class_weights(self.class_weight, labels, tokens_of_labels(labels, codes), self._of_part)
+        weights = class_weights(
+            self.class_weight, labels, tokens_of_labels(labels, codes), self._of_part
+        )
         return None if weights is None else dict(zip(labels, weights.tolist(), strict=True))
 
     def _weights_of(self, other: Any) -> Array:
-        """The weights of another model for the features and labels of this one; 0 for those that it lacks."""
+        """The weights of another model for the features and labels of this one; 0 for those that it
+        lacks."""
         learnt = self._learnt()
-        weights: Array = self._structure.carry(other._learnt(), learnt._replace(weights=np.zeros_like(learnt.weights)))
+        weights: Array = self._structure.carry(
+            other._learnt(), learnt._replace(weights=np.zeros_like(learnt.weights))
+        )
         return weights
 
-    # -- what was learnt ----------------------------------------------------------------------------------------------
+    # -- what was learnt ---------------------------------------------------------------------------
 
     @property
     def scheme_(self) -> str | None:  # type: ignore[override]
@@ -553,7 +657,9 @@ class LinearTagger(Weighted, Tagger):
     def reads(self) -> InputSchema:
         extractor = self._extractor
         columns = getattr(extractor, "tokens", extractor)  # beside features of segments
-        return InputSchema(columns.kind, tuple(getattr(columns, "names", ())) if columns.kind == "columns" else ())
+        return InputSchema(
+            columns.kind, tuple(getattr(columns, "names", ())) if columns.kind == "columns" else ()
+        )
 
     def describe(self, top: int = 5) -> dict[str, Any]:
         self._check_fitted()
@@ -567,10 +673,13 @@ class LinearTagger(Weighted, Tagger):
         return by_vocabulary(self._extractor, words)
 
     def _explained(self, X: Any, words: Sequence[str | None], asked: Asked) -> list[Explanation]:
-        return explained(lambda: WeighedSentence(self, self.encode(X), asked), self.classes_, words, asked)
+        return explained(
+            lambda: WeighedSentence(self, self.encode(X), asked), self.classes_, words, asked
+        )
 
     def _path_mass(self, X: Any, n: int = 2000) -> Array:
-        """The probability of the n best labellings (or latent paths) together, mean over the sentences [n]."""
+        """The probability of the n best labellings (or latent paths) together, mean over the
+        sentences [n]."""
         self._check_fitted()
         return use.path_mass(self, X, n)
 
@@ -587,7 +696,10 @@ class LinearTagger(Weighted, Tagger):
             counted(len(self.classes_), "label"),
             *([f"{self._space.n_states} latent states"] if self._space.latent else []),
         ]
-        run = [counted(record["sentences"], "sentence"), counted(record["iterations"], self._trains_in)]
+        run = [
+            counted(record["sentences"], "sentence"),
+            counted(record["iterations"], self._trains_in),
+        ]
         if "pruning" in record:
             kept = f"{100 * record['pruning']['kept']:.2f} % of held-out gold labels"
             run.append(f"pruned to {record['pruning']['candidates']:.1f} labels per token ({kept})")
@@ -599,13 +711,19 @@ class LinearTagger(Weighted, Tagger):
         run.append(f"{record['seconds']:.1f} s")
         if starts := record.get("restarts"):
             losses, scores = ([each[name] for each in starts] for name in ("loss", "merit"))
-            spread = f"best of {len(starts)} starts with losses of {min(losses):,.1f} to {max(losses):,.1f}"
+            spread = (
+                f"best of {len(starts)} starts with losses of {min(losses):,.1f} to "
+                f"{max(losses):,.1f}"
+            )
             if "best_dev" in record:
-                spread += f" and {100 * min(scores):.2f} to {100 * max(scores):.2f} on the development data"
+                spread += (
+                    f" and {100 * min(scores):.2f} to {100 * max(scores):.2f} on the development "
+                    "data"
+                )
             run.append(spread)
         return Summary(sizes, run, str(record["stopped"]))
 
-    # -- model file ---------------------------------------------------------------------------------------------------
+    # -- model file --------------------------------------------------------------------------------
 
     def pack(self) -> Packed:
         """The tensors and the header of the model file."""
@@ -622,25 +740,31 @@ class LinearTagger(Weighted, Tagger):
         if columns is not None:  # settings that are stored with the features
             given = columns.sources.settings() if columns.sources.order else {}
             given |= {} if columns.numbers.vectors is None else {"vectors": columns.numbers.vectors}
-            if model._trained.segments is not None:  # which keep dictionaries as they were given, case and all
+            # which keep dictionaries as they were given, case and all
+            if model._trained.segments is not None:
                 given.pop("dictionaries", None)
             model.set_params(**given)
         of_iteration = cls._learner.of_iteration
-        model.training_, model.history_ = read_record(fields, FITTED, of_iteration, weights=model.weights_)
+        model.training_, model.history_ = read_record(
+            fields, FITTED, of_iteration, weights=model.weights_
+        )
         return model
 
     def _features_read(self) -> tuple[str, Mapping[str, str] | None]:
         return self._extractor.kind, self._extractor.header().get("template")
 
-    # -- sentences in, scores out -------------------------------------------------------------------------------------
+    # -- sentences in, scores out ------------------------------------------------------------------
 
     def encode(self, X: Any, *, arrays: Sequence[Any] | None = None) -> Encoded:
         """Turn sentences into features once; every method but `fit` takes the result in place of X.
 
         X : sentences, or a Corpus
-        arrays : an array [tokens, D] of numbers for each sentence, of a model that was trained with them
+        arrays : an array [tokens, D] of numbers for each sentence, of a model that was trained with
+            them
         """
-        encoded: Encoded = self._encoded_by(self._learnt(), X if arrays is None else with_arrays(X, arrays))
+        encoded: Encoded = self._encoded_by(
+            self._learnt(), X if arrays is None else with_arrays(X, arrays)
+        )
         return encoded
 
     def _encoded_by(self, trained: Trained, X: Any) -> Any:
@@ -650,11 +774,18 @@ class LinearTagger(Weighted, Tagger):
     def _with_numbers(self, X: Any, arrays: Sequence[Any]) -> Any:
         return self.encode(X, arrays=arrays)
 
-    def _ask(self, X: Any, question: Question[R], forced: Known = None, constraints: str | None = None) -> list[R]:
+    def _ask(
+        self, X: Any, question: Question[R], forced: Known = None, constraints: str | None = None
+    ) -> list[R]:
         return self._ask_with(self._learnt(), X, question, forced, constraints)
 
     def _ask_with(
-        self, trained: Trained, X: Any, question: Question[R], forced: Known = None, constraints: str | None = None
+        self,
+        trained: Trained,
+        X: Any,
+        question: Question[R],
+        forced: Known = None,
+        constraints: str | None = None,
     ) -> list[R]:
         """As `_ask`, with what was learnt given as a value: development data are scored so, too."""
         data, structure = self._encoded_by(trained, X), self._structure
@@ -690,7 +821,11 @@ class LinearTagger(Weighted, Tagger):
         return super()._ranks(decoder)
 
     def _decoder_options(self, decoder: str) -> list[str]:
-        return decoder_options(decoder) if self._structure is CHAINS else super()._decoder_options(decoder)
+        return (
+            decoder_options(decoder)
+            if self._structure is CHAINS
+            else super()._decoder_options(decoder)
+        )
 
     def _why_one_decoder(self) -> str | None:
         if self._structure is not CHAINS:
@@ -706,7 +841,9 @@ class LinearTagger(Weighted, Tagger):
 
 def with_arrays(X: Any, arrays: Sequence[Any], y: Sequence[Sequence[Any]] | None = None) -> Corpus:
     """A corpus of these sentences with numbers beside their columns."""
-    corpus = X if isinstance(X, Corpus) and y is None else Corpus.from_sequences(getattr(X, "X", X), y)
+    corpus = (
+        X if isinstance(X, Corpus) and y is None else Corpus.from_sequences(getattr(X, "X", X), y)
+    )
     return corpus.with_arrays(arrays)
 
 
@@ -715,7 +852,9 @@ def encode(extractor: Extractor, X: Any) -> Encoded:
     if isinstance(X, Encoded):
         return of_this_model(X, extractor.mark)
     X = X if extractor.kind == "dicts" else listed(X)  # dicts are read once, one sentence at a time
-    if isinstance(X, list | tuple) and all(hasattr(sentence, "__len__") and not len(sentence) for sentence in X):
+    if isinstance(X, list | tuple) and all(
+        hasattr(sentence, "__len__") and not len(sentence) for sentence in X
+    ):
         return Encoded({}, np.zeros(len(X) + 1, np.int64), extractor.mark)
     incidences, offsets = extractor.encode(X)
     return Encoded(incidences, offsets, extractor.mark)

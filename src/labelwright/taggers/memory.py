@@ -1,4 +1,5 @@
-"""Memory-based learning: MemoryBased, a classifier over columns of values, and MemoryTagger, which labels sequences.
+"""Memory-based learning: MemoryBased, a classifier over columns of values, and MemoryTagger, which
+labels sequences.
 
 Daelemans & van den Bosch (2005), "Memory-Based Language Processing"; the semantics are TiMBL's.
 """
@@ -42,8 +43,25 @@ from labelwright.memory.weights import METRICS, WEIGHTS, numbers_of
 from labelwright.memory.windows import NO_VECTORS, restored, windows
 from labelwright.modelfile import HeaderReader, TensorReader, check_distinct, check_indices
 from labelwright.parallel import Workers
-from labelwright.settings import NOT_NEGATIVE, AtLeast, Choice, Flag, Kind, Number, OneOf, OnlyWith, Place, Signed
-from labelwright.structures.proposals import Distributions, check_order, gram_name, ngram_classes, propose
+from labelwright.settings import (
+    NOT_NEGATIVE,
+    AtLeast,
+    Choice,
+    Flag,
+    Kind,
+    Number,
+    OneOf,
+    OnlyWith,
+    Place,
+    Signed,
+)
+from labelwright.structures.proposals import (
+    Distributions,
+    check_order,
+    gram_name,
+    ngram_classes,
+    propose,
+)
 from labelwright.taggers.arguments import BALANCED, instance_weights, token_weights
 from labelwright.taggers.base import NEIGHBOURS
 from labelwright.taggers.declared import chosen, declared
@@ -64,7 +82,8 @@ from labelwright.taggers.packing import (
 from labelwright.wording import counted, shown
 
 Array = NDArray[Any]
-# Without compiled code a query takes as long as so many tokens of a CRF, and one more for so many instances.
+# Without compiled code a query takes as long as so many tokens of a CRF, and one more for so many
+# instances.
 QUERY_COST, INSTANCES_OF_TOKEN = 8, 5000
 
 
@@ -115,7 +134,9 @@ class NameOrNumbers(Choice):
         except ValueError:
             if len(parts) == 1:
                 return parts[0]
-            raise OptionError(f"--weights: expected a name, or numbers separated by commas, got {text!r}") from None
+            raise OptionError(
+                f"--weights: expected a name, or numbers separated by commas, got {text!r}"
+            ) from None
 
 
 class Decay(Kind):
@@ -147,25 +168,38 @@ IB1 = OnlyWith("algorithm", "ib1")
 
 # fmt: off
 MEMORY = NGRAM | declared(
-    k=(int, 1, "Neighbours at the K nearest distances vote.", AtLeast(1), Signed(), IB1, Flag(metavar="K")),
+    k=(int, 1, (
+        "Neighbours at the K nearest distances "
+        "vote."
+    ), AtLeast(1), Signed(), IB1, Flag(metavar="K")),
     metric=(str | Sequence[str], "overlap",
-        "Distance of two values: overlap (0 if equal, else 1), mvdm (difference of their class distributions), jeffrey "
-        "and jensen-shannon (divergence of their class distributions), numeric (difference divided by the range); or "
-        "one for each line of the template, separated by commas.",
+        "Distance of two values: overlap (0 if equal, else 1), mvdm (difference of their class "
+        "distributions), jeffrey and jensen-shannon (divergence of their class distributions), "
+        "numeric (difference divided by the range); or one for each line of the template, "
+        "separated by commas.",
         NameByColumn(METRICS), Signed(), IB1),
-    mvdm_threshold=(int, 1, "mvdm, jeffrey, jensen-shannon: values that occur less often are compared by overlap.",
+    mvdm_threshold=(int, 1, (
+        "mvdm, jeffrey, jensen-shannon: values that occur less often are compared by "
+        "overlap."
+    ),
         AtLeast(1), Signed(), OnlyWith("metric", "mvdm", "jeffrey", "jensen-shannon")),
     weights=(str | Sequence[float], "gain-ratio",
-        "Weights of the lines of the template: gain-ratio, information-gain, chi-squared, shared-variance, none; or "
-        "a number for each, separated by commas.",
+        "Weights of the lines of the template: gain-ratio, information-gain, chi-squared, "
+        "shared-variance, none; or a number for each, separated by commas.",
         NameOrNumbers(WEIGHTS), Signed()),
-    votes=(str, "none", "Vote of a neighbour: none (1 each), inverse-distance, inverse-linear or exponential-decay.",
+    votes=(str, "none", (
+        "Vote of a neighbour: none (1 each), inverse-distance, inverse-linear or "
+        "exponential-decay."
+    ),
         OneOf(*VOTES), Signed(), IB1),
     decay=(tuple[float, float], (1.0, 1.0),
         "exponential-decay: the vote of a neighbour at distance d is exp(-A d^B).",
         Decay(), OnlyWith("votes", "exponential-decay")),
     algorithm=(str, "ib1",
-        "ib1 compares with all instances; igtree is a decision tree over the columns: faster, less accurate.",
+        (
+        "ib1 compares with all instances; igtree is a decision tree over the columns: faster, less "
+        "accurate."
+        ),
         OneOf("ib1", "igtree"), Signed()),
 )
 # fmt: on
@@ -183,9 +217,10 @@ class Neighbour(NamedTuple):
 class MemoryBased(Estimator):
     """k nearest neighbours over columns of symbols and numbers, with exact search.
 
-    The distance of two instances is the weighted sum of the distances of their values, and the k nearest *distances*
-    count: all instances at one distance belong together.  Where classes tie, the next distance is asked, too; if that
-    does not decide, the class that is more frequent in all instances wins, then the one first seen.
+    The distance of two instances is the weighted sum of the distances of their values, and the k
+    nearest *distances* count: all instances at one distance belong together.  Where classes tie,
+    the next distance is asked, too; if that does not decide, the class that is more frequent in all
+    instances wins, then the one first seen.
 
     >>> memory = MemoryBased().fit([["a", "x"], ["b", "x"], ["b", "y"]], ["one", "two", "two"])
     >>> memory.predict([["a", "y"]]).tolist()
@@ -220,7 +255,7 @@ class MemoryBased(Estimator):
     algorithm: str
     n_jobs: int | None
 
-    # -- learning -----------------------------------------------------------------------------------------------
+    # -- learning ----------------------------------------------------------------------------------
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Remember the rows of X (a 2-D array or a list of rows) and their classes y.
@@ -232,10 +267,13 @@ class MemoryBased(Estimator):
         self._check_parameters()
         data = X if isinstance(X, Instances) else instances(X)
         seen, targets = numbered_classes(y, len(data.codes))
-        return self._remember(data, targets, seen, frame_names(X), instance_weights(sample_weight, len(targets)))
+        return self._remember(
+            data, targets, seen, frame_names(X), instance_weights(sample_weight, len(targets))
+        )
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
-        """Remember further instances: the same as `fit` on all of them.  `classes` is not needed, and not used.
+        """Remember further instances: the same as `fit` on all of them.  `classes` is not needed,
+        and not used.
 
         X, y : rows and their classes
         classes : taken for scikit-learn's sake
@@ -248,10 +286,15 @@ class MemoryBased(Estimator):
         seen, targets = numbered_classes(y, len(new.codes))
         index = {label: i for i, label in enumerate(dict.fromkeys([*self.seen_, *seen]))}
         numbers = np.array([index[label] for label in seen], np.int32)
-        return self._remember_more(new, numbers[targets], list(index), instance_weights(sample_weight, len(targets)))
+        return self._remember_more(
+            new, numbers[targets], list(index), instance_weights(sample_weight, len(targets))
+        )
 
-    def _remember_more(self, new: Instances, targets: Array, seen: list[Any], often: Array | None) -> Self:
-        """Remember further instances with their classes, of which `seen` are the names: old ones, then new ones."""
+    def _remember_more(
+        self, new: Instances, targets: Array, seen: list[Any], often: Array | None
+    ) -> Self:
+        """Remember further instances with their classes, of which `seen` are the names: old ones,
+        then new ones."""
         weights = None
         if often is not None or self.often_ is not None:
             both = (self.often_, len(self.targets_)), (often, len(targets))
@@ -267,17 +310,25 @@ class MemoryBased(Estimator):
         columns: Sequence[str] | None = None,
         often: Array | None = None,
     ) -> Self:
-        """Keep instances with their classes, of which `seen` are the names; `columns` are those of the columns, and
-        `often` [M] how many times each instance counts."""
+        """Keep instances with their classes, of which `seen` are the names; `columns` are those of
+        the columns, and `often` [M] how many times each instance counts."""
         if often is not None and not often.all():
-            data, targets, often = some_instances(data, often > 0), targets[often > 0], often[often > 0]
+            data, targets, often = (
+                some_instances(data, often > 0),
+                targets[often > 0],
+                often[often > 0],
+            )
         expect(len(data.codes))
         F, C = len(data.values), len(seen)
         metrics = (self.metric,) * F if isinstance(self.metric, str) else tuple(self.metric)
         if len(metrics) != F:
-            raise OptionError(f"metric: expected one name, or one for each of {F} columns, got {len(metrics)}")
+            raise OptionError(
+                f"metric: expected one name, or one for each of {F} columns, got {len(metrics)}"
+            )
         weights = self.weights if isinstance(self.weights, str) else self._given_weights(F)
-        learnt = store.learn(data, targets, C, metrics, self.mvdm_threshold, weights, columns, often)
+        learnt = store.learn(
+            data, targets, C, metrics, self.mvdm_threshold, weights, columns, often
+        )
         index: Memory | IGTree
         if self.algorithm == "igtree":
             index = store.igtree(data.codes, targets, C, learnt.weights, often)
@@ -286,7 +337,9 @@ class MemoryBased(Estimator):
         return self._keep(Remembered(data, targets, seen, often, learnt.weights, index), columns)
 
     def _keep(self, remembered: Remembered, columns: Sequence[str] | None) -> Self:
-        self.data_, self.targets_, self.seen_, self.often_, self.feature_weights_, self.index_ = remembered
+        self.data_, self.targets_, self.seen_, self.often_, self.feature_weights_, self.index_ = (
+            remembered
+        )
         self._search = Searcher(self.index_) if isinstance(self.index_, Memory) else None
         self._known, self.names_ = ValueNumbers(self.data_.values), columns
         self.n_features_in_, self.classes_ = len(self.data_.values), sorted_classes(self.seen_)
@@ -296,15 +349,15 @@ class MemoryBased(Estimator):
         given = np.asarray(self.weights, np.float64)
         if given.shape != (n,) or not ((given >= 0) & (given <= HEAVIEST)).all():
             raise OptionError(
-                f"weights: expected a name, or for each of {n} columns a number from 0 to {HEAVIEST:g}, got "
-                f"{self.weights!r:.60}"
+                f"weights: expected a name, or for each of {n} columns a number from 0 to "
+                f"{HEAVIEST:g}, got {self.weights!r:.60}"
             )
         return given
 
     def _is_fitted(self) -> bool:
         return hasattr(self, "index_")
 
-    # -- answers ------------------------------------------------------------------------------------------------
+    # -- answers -----------------------------------------------------------------------------------
 
     def predict(self, X: Any) -> Array:
         """The class of each row.
@@ -321,7 +374,9 @@ class MemoryBased(Estimator):
         """
         answers = self.answers(X)
         position = {label: i for i, label in enumerate(self.classes_.tolist())}
-        columns = np.array([position[label] for label in sorted_classes(self.seen_, keep_order=True).tolist()])
+        columns = np.array(
+            [position[label] for label in sorted_classes(self.seen_, keep_order=True).tolist()]
+        )
         table = np.zeros((len(answers.best), len(columns)))
         rows = np.repeat(np.arange(len(answers.best)), np.diff(answers.ptr))
         table[rows, columns[answers.classes]] = answers.votes
@@ -334,17 +389,20 @@ class MemoryBased(Estimator):
         X, y : rows and their classes
         """
         numbered_classes(y, len(X))
-        return float(np.mean([a == b for a, b in zip(self.predict(X).tolist(), list(y), strict=True)]))
+        return float(
+            np.mean([a == b for a, b in zip(self.predict(X).tolist(), list(y), strict=True)])
+        )
 
     def answers(self, X: Any) -> Answers:
-        """For each row the predicted class (an index into `seen_`), the nearest distance, and the votes of all classes
-        in its neighbourhood."""
+        """For each row the predicted class (an index into `seen_`), the nearest distance, and the
+        votes of all classes in its neighbourhood."""
         self._check_fitted()
         self._check_parameters()  # k, votes and decay may have changed
         return self._answers(*self._queries(X))
 
     def answers_to_few(self, columns: Sequence[Sequence[str]]) -> Answers | None:
-        """The same of a few rows, given by columns of strings [F][Q]; None where a column holds numbers."""
+        """The same of a few rows, given by columns of strings [F][Q]; None where a column holds
+        numbers."""
         if isinstance(self.index_, Memory) and self.index_.numeric:
             return None
         self._check_parameters()
@@ -358,17 +416,22 @@ class MemoryBased(Estimator):
             assert isinstance(self.index_, IGTree)
             return store.ask(self.index_, codes)
         a, b = self.decay
-        return self._search.classify(codes, numbers, int(self.k), self.votes, (a, b), Workers(self.n_jobs))
+        return self._search.classify(
+            codes, numbers, int(self.k), self.votes, (a, b), Workers(self.n_jobs)
+        )
 
     def neighbours(self, X: Any, k: int | None = None) -> list[list[Neighbour]]:
-        """The instances at the k nearest distances of each row, the nearest first: the explanation of a prediction.
+        """The instances at the k nearest distances of each row, the nearest first: the explanation
+        of a prediction.
 
         X : rows
         k : number of distances; None: as the setting says
         """
         self._check_fitted()
         if self._search is None:
-            raise OptionError("neighbours: an igtree answers by classes, not by instances; use algorithm='ib1'")
+            raise OptionError(
+                "neighbours: an igtree answers by classes, not by instances; use algorithm='ib1'"
+            )
         if k is not None:
             check_whole("k", k, 1)
         codes, numbers = self._queries(X)
@@ -376,7 +439,10 @@ class MemoryBased(Estimator):
         nearest = self._search.nearest(codes, numbers, int(k or self.k), Workers(self.n_jobs))
         neighbours = []
         for n, distance in zip(nearest.instances.tolist(), nearest.distance.tolist(), strict=True):
-            values = tuple(known[c] for known, c in zip(self.data_.values, self.data_.codes[n].tolist(), strict=True))
+            values = tuple(
+                known[c]
+                for known, c in zip(self.data_.values, self.data_.codes[n].tolist(), strict=True)
+            )
             neighbours.append(Neighbour(n, distance, self.seen_[self.targets_[n]], values))
         return [neighbours[a:b] for a, b in pairwise(nearest.ptr.tolist())]
 
@@ -386,15 +452,18 @@ class MemoryBased(Estimator):
         expect(queries * cost)
 
     def _rows(self, X: Any) -> Instances:
-        """Rows with as many columns as those that were learnt from; refused as scikit-learn words it."""
+        """Rows with as many columns as those that were learnt from; refused as scikit-learn words
+        it."""
         rows = X if isinstance(X, Instances) else instances(X)
         names, width, read = frame_names(X), len(rows.values), self.n_features_in_
         if names is not None and self.names_ is not None and list(names) != list(self.names_):
-            raise CorpusError(f"X: expected the columns {', '.join(self.names_)}, got {', '.join(names)}")
+            raise CorpusError(
+                f"X: expected the columns {', '.join(self.names_)}, got {', '.join(names)}"
+            )
         if width != read:
             raise CorpusError(
-                f"X: the model reads {read} columns, got {width}: X has {width} features, but {type(self).__name__} is "
-                f"expecting {read} features as input"
+                f"X: the model reads {read} columns, got {width}: X has {width} features, but "
+                f"{type(self).__name__} is expecting {read} features as input"
             )
         return rows
 
@@ -410,21 +479,42 @@ class MemoryBased(Estimator):
 
     @property
     def memory_(self) -> dict[str, float]:
-        """How much is remembered: instances, distinct rows (of an igtree: nodes), bytes in all, bytes per instance."""
+        """How much is remembered: instances, distinct rows (of an igtree: nodes), bytes in all,
+        bytes per instance."""
         self._check_fitted()
         n, index = len(self.targets_), self.index_
-        values = sum(map(sys.getsizeof, {id(value): value for known in self.data_.values for value in known}.values()))
+        values = sum(
+            map(
+                sys.getsizeof,
+                {id(value): value for known in self.data_.values for value in known}.values(),
+            )
+        )
         values += sum(map(sys.getsizeof, self.data_.values))
-        n_bytes = (self._search or index).n_bytes + self.data_.codes.nbytes + self.targets_.nbytes + values
+        n_bytes = (
+            (self._search or index).n_bytes
+            + self.data_.codes.nbytes
+            + self.targets_.nbytes
+            + values
+        )
         rows = index.trie.columns.shape[1] if isinstance(index, Memory) else len(index.code)
         return {"instances": n, "rows": rows, "bytes": n_bytes, "bytes_per_instance": n_bytes / n}
 
-    # -- files --------------------------------------------------------------------------------------------------
+    # -- files -------------------------------------------------------------------------------------
 
     def pack(self) -> Packed:
         """The tensors (memory.stored) and the header of the model file."""
-        learnt = self.data_, self.targets_, self.seen_, self.often_, self.feature_weights_, self.index_
-        return Remembered(*learnt).tensors(), header_of(self) | {"columns": self.n_features_in_, "names": self.names_}
+        learnt = (
+            self.data_,
+            self.targets_,
+            self.seen_,
+            self.often_,
+            self.feature_weights_,
+            self.index_,
+        )
+        return Remembered(*learnt).tensors(), header_of(self) | {
+            "columns": self.n_features_in_,
+            "names": self.names_,
+        }
 
     @classmethod
     def unpack(cls, tensors: Mapping[str, Array], header: Mapping[str, Any]) -> Self:
@@ -432,7 +522,8 @@ class MemoryBased(Estimator):
         fields = HeaderReader.of(header)
         model: Self = constructed(cls, fields)
         model._restore(TensorReader.of(tensors), fields)
-        of_sentences = "sentences" in fields.part("training")  # that of a tagger; fit writes no record
+        # that of a tagger; fit writes no record
+        of_sentences = "sentences" in fields.part("training")
         model.training_, _ = read_record(fields, REMEMBERED if of_sentences else ())
         return model
 
@@ -454,25 +545,31 @@ class MemoryBased(Estimator):
         self._check_fitted()
         weights = {f"column {i}": weight for i, weight in enumerate(self.feature_weights_.tolist())}
         labels = [str(label) for label in self.classes_.tolist()]
-        return {"signature": self._signature(), **facts.remembered(self, labels, len(labels), weights)}
+        return {
+            "signature": self._signature(),
+            **facts.remembered(self, labels, len(labels), weights),
+        }
 
     def __sklearn_tags__(self) -> Any:
         from sklearn.utils import ClassifierTags
 
         tags = super().__sklearn_tags__()
         tags.estimator_type = "classifier"
-        tags.classifier_tags = ClassifierTags(poor_score=True)  # of numbers, where they are compared as symbols
+        # of numbers, where they are compared as symbols
+        tags.classifier_tags = ClassifierTags(poor_score=True)
         tags.input_tags.two_d_array = True
         tags.input_tags.categorical = True
-        tags.input_tags.allow_nan = "numeric" not in self.metric  # else it is a value like any other
+        # else it is a value like any other
+        tags.input_tags.allow_nan = "numeric" not in self.metric
         return tags
 
 
 class MemoryTagger(NgramTagger):
-    """Memory-based tagging: label n-grams from nearest neighbours, made one labelling by constraint satisfaction.
+    """Memory-based tagging: label n-grams from nearest neighbours, made one labelling by constraint
+    satisfaction.
 
-    The settings of MemoryBased say how neighbours are found (`metric` and `weights` by column: the lines of the
-    template), those of NgramTagger what is made of their classes.
+    The settings of MemoryBased say how neighbours are found (`metric` and `weights` by column: the
+    lines of the template), those of NgramTagger what is made of their classes.
 
     >>> tagger = MemoryTagger().fit([["the", "dog"], ["a", "dog"]], [["D", "N"], ["D", "N"]])
     >>> tagger.predict([["a", "cat"]])
@@ -480,9 +577,13 @@ class MemoryTagger(NgramTagger):
     """
 
     can: ClassVar[frozenset[str]] = NgramTagger.can | {NEIGHBOURS}
-    _training_options: ClassVar[frozenset[str]] = frozenset({"search", "sample_weight", "partial_fit"})
+    _training_options: ClassVar[frozenset[str]] = frozenset(
+        {"search", "sample_weight", "partial_fit"}
+    )
     _searched: ClassVar[tuple[str, ...]] = SEARCHED
-    _answer_settings: ClassVar[frozenset[str]] = NgramTagger._answer_settings | MemoryBased._answer_settings
+    _answer_settings: ClassVar[frozenset[str]] = (
+        NgramTagger._answer_settings | MemoryBased._answer_settings
+    )
     compares_symbols: ClassVar[bool] = True  # type: ignore[misc]
     learner_: MemoryBased
     k: int
@@ -491,14 +592,18 @@ class MemoryTagger(NgramTagger):
     algorithm: str
 
     _declared = chosen(
-        "k metric mvdm_threshold weights votes decay algorithm ngram inference template weighting lengths n_jobs "
-        "verbose dictionaries clusters class_weight",
+        "k metric mvdm_threshold weights votes decay algorithm ngram inference template weighting "
+        "lengths n_jobs verbose dictionaries clusters class_weight",
         MEMORY,
         template="window",
     )
 
     def partial_fit(
-        self, X: Any, y: Sequence[Sequence[str]] | None = None, *, sample_weight: Sequence[Any] | None = None
+        self,
+        X: Any,
+        y: Sequence[Sequence[str]] | None = None,
+        *,
+        sample_weight: Sequence[Any] | None = None,
     ) -> Self:
         """Remember further sentences: the same as `fit` on all of them.
 
@@ -509,28 +614,43 @@ class MemoryTagger(NgramTagger):
             return self.fit(X, y, sample_weight=sample_weight)
         self._check_parameters()
         if self.ngram != self.grams_.shape[1]:
-            raise OptionError(f"ngram: the model was trained with {self.grams_.shape[1]}, got {self.ngram}; fit again")
+            raise OptionError(
+                f"ngram: the model was trained with {self.grams_.shape[1]}, got {self.ngram}; fit "
+                "again"
+            )
         if self.class_weight == BALANCED:
-            raise OptionError("class_weight: 'balanced' depends on all sentences; fit again, or name a weight by label")
+            raise OptionError(
+                "class_weight: 'balanced' depends on all sentences; fit again, or name a weight by "
+                "label"
+            )
         begun = time.perf_counter()
         X, labels, gold, offsets = self._complete(listed(X), listed(y), self.labels_)
         often = token_weights(gold, offsets, labels, self.class_weight, sample_weight, part=True)
         grams, classes = ngram_classes(gold, offsets, self.ngram)
-        data, _ = self.windows_.instances(X, Given(self.dictionaries, self.clusters, labels=(labels, gold)))
+        data, _ = self.windows_.instances(
+            X, Given(self.dictionaries, self.clusters, labels=(labels, gold))
+        )
         number = {gram: code for code, gram in enumerate(map(tuple, self.grams_.tolist()))}
-        numbers = np.array([number.setdefault(tuple(gram), len(number)) for gram in grams.tolist()], np.int32)
+        numbers = np.array(
+            [number.setdefault(tuple(gram), len(number)) for gram in grams.tolist()], np.int32
+        )
         self.learner_._remember_more(data, numbers[classes], list(range(len(number))), often)
         self.grams_ = np.array(list(number), np.int32).reshape(-1, self.ngram)
         self.labels_, self.mark_ = labels, os.urandom(8).hex()
         pairs = self._pairs() if self.ngram > 1 else pairs_of_codes(self.labels_, gold, offsets)
         self.scheme_ = detect_scheme(self.labels_, pairs=pairs)
-        added = {"sentences": len(offsets) - 1, "tokens": len(gold), "seconds": round(time.perf_counter() - begun, 3)}
+        added = {
+            "sentences": len(offsets) - 1,
+            "tokens": len(gold),
+            "seconds": round(time.perf_counter() - begun, 3),
+        }
         before = self.uncalibrated().training_
         self.training_ = before | {name: before.get(name, 0) + n for name, n in added.items()}
         return self
 
     def _pairs(self) -> dict[tuple[str | None, str | None], int]:
-        """How often each label follows each other in the n-grams of all instances; None is the edge of a sentence."""
+        """How often each label follows each other in the n-grams of all instances; None is the edge
+        of a sentence."""
         half, names = self.ngram // 2, [*self.labels_, None]
         often = np.bincount(self.learner_.targets_, minlength=len(self.grams_)).tolist()
         pairs: dict[tuple[str | None, str | None], int] = {}
@@ -544,20 +664,26 @@ class MemoryTagger(NgramTagger):
         """The classifier with these settings."""
         return MemoryBased(**{name: getattr(self, name) for name in MemoryBased._parameter_names()})
 
-    def _fit_classifier(self, X: Any, classes: Array, n_classes: int, given: Given, often: Array | None = None) -> None:
+    def _fit_classifier(
+        self, X: Any, classes: Array, n_classes: int, given: Given, often: Array | None = None
+    ) -> None:
         self.windows_, data = windows(X, self.template, given)
-        self.learner_ = self._learner()._remember(data, classes, list(range(n_classes)), self.windows_.names, often)
+        self.learner_ = self._learner()._remember(
+            data, classes, list(range(n_classes)), self.windows_.names, often
+        )
 
     def _distributions(self, X: Any) -> Iterator[tuple[Distributions, Array]]:
         return remembered(self._asked(), self.windows_, X)
 
     def _asked(self) -> MemoryBased:
         """The learner, with what may have changed since it learnt."""
-        return self.learner_.set_params(n_jobs=self.n_jobs, k=self.k, votes=self.votes, decay=self.decay)
+        return self.learner_.set_params(
+            n_jobs=self.n_jobs, k=self.k, votes=self.votes, decay=self.decay
+        )
 
     def neighbours(self, X: Any, k: int | None = None) -> list[list[list[Neighbour]]]:
-        """For every token the instances at the k nearest distances: `instance` is the place of a token in the training
-        data, `label` its label n-gram.
+        """For every token the instances at the k nearest distances: `instance` is the place of a
+        token in the training data, `label` its label n-gram.
 
         X : sentences, or a Corpus
         k : number of distances; None: as the setting says
@@ -565,31 +691,41 @@ class MemoryTagger(NgramTagger):
         self._check_fitted()
         X = listed(X)
         if isinstance(X, Proposed):
-            raise OptionError("neighbours: expected the sentences themselves, got what `encode` made of them")
+            raise OptionError(
+                "neighbours: expected the sentences themselves, got what `encode` made of them"
+            )
         if not isinstance(X, Corpus) and not any(len(sentence) for sentence in X):
             return [[] for _ in X]
         data, offsets = self.windows_.instances(X)
         names = [*self.labels_, None]
         neighbours = [
-            [n._replace(label=tuple(names[code] for code in self.grams_[n.label].tolist())) for n in near]
+            [
+                n._replace(label=tuple(names[code] for code in self.grams_[n.label].tolist()))
+                for n in near
+            ]
             for near in self._asked().neighbours(data, k)
         ]
         return [neighbours[a:b] for a, b in pairwise(offsets.tolist())]
 
     def _evidence(self, X: Any, words: Sequence[str | None], asked: Asked) -> Evidence:
-        return RememberedSentence(self, self._predictions(X, asked), words, asked, self.windows_.instances(X)[0])
+        return RememberedSentence(
+            self, self._predictions(X, asked), words, asked, self.windows_.instances(X)[0]
+        )
 
     def _decoded_all(self, answers: Distributions, offsets: Array) -> list[list[str]]:
         """The labels of sentences for whose tokens the memory has given these answers."""
         proposed = propose(answers, self.grams_, offsets, self.weighting, self.lengths)
         return [decoded.labels for decoded in self.decode(Proposed([proposed], self.mark_))]
 
-    # -- files --------------------------------------------------------------------------------------------------
+    # -- files -------------------------------------------------------------------------------------
 
     def pack(self) -> Packed:
-        """The tensors and the header of the model file: those of the learner, and grams [C, n] and labels."""
+        """The tensors and the header of the model file: those of the learner, and grams [C, n] and
+        labels."""
         if callable(self.weighting):
-            raise ModelFileError("weighting: a function cannot be stored in a model file; name one, or pickle it")
+            raise ModelFileError(
+                "weighting: a function cannot be stored in a model file; name one, or pickle it"
+            )
         tensors, header = self.learner_.pack()
         labels, kind = pack_labels(self.labels_)
         own = {"windows": self.windows_.header(), "scheme": self.scheme_, "mark": self.mark_}
@@ -629,7 +765,9 @@ class MemoryTagger(NgramTagger):
 
     def describe(self, top: int = 5) -> dict[str, Any]:
         self._check_fitted()
-        known = facts.remembered(self, self.labels_, len(self.grams_), self.feature_weights_, self.windows_)
+        known = facts.remembered(
+            self, self.labels_, len(self.grams_), self.feature_weights_, self.windows_
+        )
         return {"signature": self._signature(), **known}
 
     def knows(self, words: Sequence[str]) -> list[bool] | None:

@@ -1,5 +1,6 @@
-"""Taggers over label n-grams: a class is an n-gram of labels, predictions overlap, inference makes one labelling of
-them.  The classes of an NgramTagger are predicted by any classifier of scikit-learn.
+"""Taggers over label n-grams: a class is an n-gram of labels, predictions overlap, inference makes
+one labelling of them.  The classes of an NgramTagger are predicted by any classifier of
+scikit-learn.
 
 Canisius, van den Bosch & Daelemans (2006), "Constraint satisfaction inference".
 """
@@ -33,7 +34,17 @@ from labelwright.inspection.explanation import Asked, Evidence, Explanation, exp
 from labelwright.inspection.ngram_evidence import Predictions, ProposedSentence
 from labelwright.memory.windows import NO_VECTORS, Windows, offsets_of, windows
 from labelwright.parallel import Workers, sentence_ranges
-from labelwright.settings import REQUIRED, Bounds, Choice, Default, Kind, Limit, RecipeOnly, Signed, Whole
+from labelwright.settings import (
+    REQUIRED,
+    Bounds,
+    Choice,
+    Default,
+    Kind,
+    Limit,
+    RecipeOnly,
+    Signed,
+    Whole,
+)
 from labelwright.structures import proposals
 from labelwright.structures.passing import Layered, Passed, likely
 from labelwright.structures.passing import certain as passed_labels
@@ -47,7 +58,14 @@ from labelwright.structures.proposals import (
     label_shares,
     ngram_classes,
 )
-from labelwright.taggers.arguments import Known, Question, labelled, of_this_model, token_weights, true_labels
+from labelwright.taggers.arguments import (
+    Known,
+    Question,
+    labelled,
+    of_this_model,
+    token_weights,
+    true_labels,
+)
 from labelwright.taggers.base import (
     CONFIDENCE,
     EXPLANATION,
@@ -84,7 +102,10 @@ class Inference(Choice):
 
     def complaint(self, value: Any) -> str | None:
         if value == "oracle":
-            return "the oracle needs the true labels; use predict_oracle, or labelwright eval MODEL TEST --oracle"
+            return (
+                "the oracle needs the true labels; use predict_oracle, or labelwright eval MODEL "
+                "TEST --oracle"
+            )
         return super().complaint(value)
 
 
@@ -93,7 +114,10 @@ class NameOrFunction(Choice):
 
     def complaint(self, value: Any) -> str | None:
         wrong = None if callable(value) else super().complaint(value)
-        return wrong and f"expected {self.expected}, or a function of confidences and lengths, got {shown(value, 60)}"
+        return wrong and (
+            f"expected {self.expected}, or a function of confidences and lengths, got "
+            f"{shown(value, 60)}"
+        )
 
 
 class WholeNumbers(Kind):
@@ -107,17 +131,30 @@ class WholeNumbers(Kind):
 
 # fmt: off
 NGRAM = COMMON | declared(
-    ngram=(int, 3, "Labels of a predicted n-gram, the token's own in the middle.", OddNumber(), Signed()),
+    ngram=(int, 3, (
+        "Labels of a predicted n-gram, the token's own in the "
+        "middle."
+    ), OddNumber(), Signed()),
     inference=(str, "csi",
-        "How predictions that overlap become one labelling: csi (satisfies the most constraints), vote or none.",
+        (
+        "How predictions that overlap become one labelling: csi (satisfies the most constraints), "
+        "vote or none."
+        ),
         Inference(DECODERS), Signed()),
-    weighting=(str | Weighting, "confidence", "Weight of a constraint: confidence, count, squared, log or length.",
+    weighting=(str | Weighting, "confidence", (
+        "Weight of a constraint: confidence, count, squared, log or "
+        "length."
+    ),
         NameOrFunction(proposals.WEIGHTINGS), Signed()),
-    lengths=(Sequence[int] | None, None, "Lengths of the constraints that count, a list of whole numbers.",
+    lengths=(Sequence[int] | None, None, (
+        "Lengths of the constraints that count, a list of whole "
+        "numbers."
+    ),
         WholeNumbers(), RecipeOnly(), Default("all of 1 to ngram")),
     classifier=(Any, REQUIRED,
-        "Has fit and predict_proba, decision_function (through a softmax) or only predict; learns from a sparse matrix "
-        "with a column for each feature, a MemoryBased from the columns of the template themselves."),
+        "Has fit and predict_proba, decision_function (through a softmax) or only predict; learns "
+        "from a sparse matrix with a column for each feature, a MemoryBased from the columns of "
+        "the template themselves."),
 )
 # fmt: on
 
@@ -134,15 +171,19 @@ class Proposed:
 
 
 class NgramTagger(Confidences, Tagger):
-    """Label n-grams from any scikit-learn classifier, made one labelling by constraint satisfaction inference.
+    """Label n-grams from any scikit-learn classifier, made one labelling by constraint satisfaction
+    inference.
 
     >>> from sklearn.tree import DecisionTreeClassifier
-    >>> tagger = NgramTagger(DecisionTreeClassifier(random_state=0)).fit([["the", "dog"], ["it"]], [["B", "I"], ["B"]])
+    >>> X, y = [["the", "dog"], ["it"]], [["B", "I"], ["B"]]
+    >>> tagger = NgramTagger(DecisionTreeClassifier(random_state=0)).fit(X, y)
     >>> tagger.predict([["the", "dog"]])
     [['B', 'I']]
     """
 
-    can: ClassVar[frozenset[str]] = frozenset({CONFIDENCE, NBEST, ORACLE, RULES, EXPLANATION, LAYER, SHARES})
+    can: ClassVar[frozenset[str]] = frozenset(
+        {CONFIDENCE, NBEST, ORACLE, RULES, EXPLANATION, LAYER, SHARES}
+    )
     decoders: ClassVar[tuple[str, ...]] = DECODERS
     _default_decoder: ClassVar[str] = "csi"
     _decoder_flag: ClassVar[str] = "--inference"
@@ -175,13 +216,13 @@ class NgramTagger(Confidences, Tagger):
     training_: dict[str, Any]  # record of the run
 
     _declared = chosen(
-        "classifier ngram inference template min_count weighting lengths n_jobs verbose dictionaries clusters vectors "
-        "class_weight",
+        "classifier ngram inference template min_count weighting lengths n_jobs verbose "
+        "dictionaries clusters vectors class_weight",
         NGRAM,
         template="window",
     )
 
-    # -- fit --------------------------------------------------------------------------------------------------
+    # -- fit ---------------------------------------------------------------------------------------
 
     def fit(
         self,
@@ -194,10 +235,10 @@ class NgramTagger(Confidences, Tagger):
         """Train on sentences X and their labels y (or on a Corpus, whose label column is y).
 
         X, y : sentences and their labels, or a Corpus
-        arrays : numbers beside words and columns, an array [tokens, D] for each sentence, as predict takes them; not
-            for memories, which compare symbols
-        sample_weight : a number for each sentence, or a list of numbers, one for each token: its tokens, or the token,
-            count so many times
+        arrays : numbers beside words and columns, an array [tokens, D] for each sentence, as
+            predict takes them; not for memories, which compare symbols
+        sample_weight : a number for each sentence, or a list of numbers, one for each token: its
+            tokens, or the token, count so many times
         """
         self._check_parameters()
         X, y = listed(X), listed(y)
@@ -205,8 +246,11 @@ class NgramTagger(Confidences, Tagger):
             X, y = self._with_arrays(X, arrays, y), None
         tokenizer = self._tokenizer_of(X)
         X, labels, gold, offsets = self._complete(X, y)
-        often = token_weights(gold, offsets, labels, self.class_weight, sample_weight, self._of_part)
-        self.__dict__.pop("grams_", None)  # a fit that fails from here on leaves no mixture of two models
+        often = token_weights(
+            gold, offsets, labels, self.class_weight, sample_weight, self._of_part
+        )
+        # a fit that fails from here on leaves no mixture of two models
+        self.__dict__.pop("grams_", None)
         begun = time.perf_counter()
         grams, classes = ngram_classes(gold, offsets, self.ngram)
         given = Given(self.dictionaries, self.clusters, self.vectors, labels=(labels, gold))
@@ -224,16 +268,22 @@ class NgramTagger(Confidences, Tagger):
         self._remember_tokenizer(tokenizer)
         return self
 
-    def partial_fit(self, X: Any, y: Any = None, *, sample_weight: Sequence[Any] | None = None) -> Self:
+    def partial_fit(
+        self, X: Any, y: Any = None, *, sample_weight: Sequence[Any] | None = None
+    ) -> Self:
         """Refused: a classifier of n-grams has a fixed set of classes.
 
         X, y, sample_weight : as in `fit`
         """
-        raise OptionError("partial_fit: an NgramTagger cannot learn further; fit again, or use a MemoryTagger")
+        raise OptionError(
+            "partial_fit: an NgramTagger cannot learn further; fit again, or use a MemoryTagger"
+        )
 
-    def _complete(self, X: Any, y: Any, known: Sequence[Any] = ()) -> tuple[Any, list[Any], Array, Array]:
-        """Training data, their labels after those that are known, the label of every token [T], and where sentences
-        begin [N+1]."""
+    def _complete(
+        self, X: Any, y: Any, known: Sequence[Any] = ()
+    ) -> tuple[Any, list[Any], Array, Array]:
+        """Training data, their labels after those that are known, the label of every token [T], and
+        where sentences begin [N+1]."""
         X, labels, gold, sets = labelled(X, y, known)
         check_complete(type(self).__name__, labels, sets)
         offsets = _offsets(X)
@@ -251,7 +301,8 @@ class NgramTagger(Confidences, Tagger):
         can = [name for name in ("fit", *ASK) if callable(getattr(self.classifier, name, None))]
         if isinstance(self.classifier, type) or can[:1] != ["fit"] or len(can) < 2:
             raise OptionError(
-                f"classifier: expected an object with fit and one of {', '.join(ASK)}, got {self.classifier!r:.60}"
+                f"classifier: expected an object with fit and one of {', '.join(ASK)}, got "
+                f"{self.classifier!r:.60}"
             )
 
     @property
@@ -259,14 +310,19 @@ class NgramTagger(Confidences, Tagger):
         """Whether the classifier is a memory, not one that learns from features."""
         return bool(getattr(self.classifier, "takes_columns", False))
 
-    # -- the classifier; subclasses may have another ------------------------------------------------------------------
+    # -- the classifier; subclasses may have another -----------------------------------------------
 
-    def _fit_classifier(self, X: Any, classes: Array, n_classes: int, given: Given, often: Array | None = None) -> None:
-        """Learn to predict the classes [T] of the tokens of X; `given` is what the template reads beside them, and
-        `often` [T] how many times each token counts."""
+    def _fit_classifier(
+        self, X: Any, classes: Array, n_classes: int, given: Given, often: Array | None = None
+    ) -> None:
+        """Learn to predict the classes [T] of the tokens of X; `given` is what the template reads
+        beside them, and `often` [T] how many times each token counts."""
         weights = {} if often is None else {"sample_weight": often}
         if weights and "sample_weight" not in inspect.signature(self.classifier.fit).parameters:
-            raise OptionError(f"sample_weight: {type(self.classifier).__name__}.fit takes no weights; leave them out")
+            raise OptionError(
+                f"sample_weight: {type(self.classifier).__name__}.fit takes no weights; leave them "
+                "out"
+            )
         if self.compares_symbols:  # a MemoryBased
             self.windows_, data = windows(X, self.template, given)
             self.classifier_ = _copy_of(self.classifier).fit(data, classes, **weights)
@@ -274,7 +330,10 @@ class NgramTagger(Confidences, Tagger):
         self._extractor, incidences, _ = learn(X, self.template, self.min_count, given=given)
         matrix = feature_matrix(incidences["state"], self._extractor.n_features)
         if not matrix.nnz:
-            raise OptionError("template: no token has a feature of its own; use U lines (or dicts that are not empty)")
+            raise OptionError(
+                "template: no token has a feature of its own; use U lines (or dicts that are not "
+                "empty)"
+            )
         if n_classes == 1:
             self.classifier_ = None
             return
@@ -288,7 +347,8 @@ class NgramTagger(Confidences, Tagger):
             self.classifier_ = _copy_of(self.classifier).fit(matrix.toarray(), classes, **weights)
 
     def _distributions(self, X: Any) -> Iterator[tuple[Distributions, Array]]:
-        """What is said of the tokens of X, in blocks of whole sentences, each with its own offsets [N+1] from 0 on."""
+        """What is said of the tokens of X, in blocks of whole sentences, each with its own offsets
+        [N+1] from 0 on."""
         if self.compares_symbols:
             yield from remembered(self.classifier_, self.windows_, X)
             return
@@ -320,13 +380,15 @@ class NgramTagger(Confidences, Tagger):
     def _is_fitted(self) -> bool:
         return "grams_" in self.__dict__
 
-    # -- candidates -------------------------------------------------------------------------------------------
+    # -- candidates --------------------------------------------------------------------------------
 
     def encode(self, X: Any, *, arrays: Sequence[Any] | None = None) -> Proposed:
-        """Ask the classifier once; what labels sentences takes the result, with its weights, in place of X.
+        """Ask the classifier once; what labels sentences takes the result, with its weights, in
+        place of X.
 
         X : sentences, or a Corpus
-        arrays : an array [tokens, D] of numbers for each sentence, of a model that was trained with them
+        arrays : an array [tokens, D] of numbers for each sentence, of a model that was trained with
+            them
         """
         self._check_fitted()
         X = X if arrays is None else self._with_arrays(X, arrays)
@@ -360,18 +422,26 @@ class NgramTagger(Confidences, Tagger):
         offsets = _offsets(X)
         blocks = self._distributions(X) if offsets[-1] > 0 else iter([(certain([]), offsets)])
         for distributions, bounds in _shown(blocks, int(offsets[-1]), self.verbose):
-            proposed = proposals.propose(distributions, self.grams_, bounds, self.weighting, self.lengths)
+            proposed = proposals.propose(
+                distributions, self.grams_, bounds, self.weighting, self.lengths
+            )
             yield proposed, distributions
 
     def candidates(self, X: Any) -> list[list[list[str]]]:
-        """The candidate labels of every token: its own prediction, then those of its nearest neighbours.
+        """The candidate labels of every token: its own prediction, then those of its nearest
+        neighbours.
 
         X : sentences, a Corpus, or what `encode` returned
         """
         return [
-            [self._names(row[:size]) for row, size in zip(rows.tolist(), sizes.tolist(), strict=True)]
+            [
+                self._names(row[:size])
+                for row, size in zip(rows.tolist(), sizes.tolist(), strict=True)
+            ]
             for block in self._blocks(X)
-            for rows, sizes in zip(_cut(block.domains, block), _cut(block.sizes, block), strict=True)
+            for rows, sizes in zip(
+                _cut(block.domains, block), _cut(block.sizes, block), strict=True
+            )
         ]
 
     def n_sequences(self, X: Any) -> list[float]:
@@ -379,24 +449,38 @@ class NgramTagger(Confidences, Tagger):
         return [float(n) for block in self._blocks(X) for n in proposals.n_sequences(block)]
 
     def predict_ngrams(self, X: Any) -> list[list[tuple[str | None, ...]]]:
-        """The predicted class of every token: its label with those around it, None outside the sentence.
+        """The predicted class of every token: its label with those around it, None outside the
+        sentence.
 
         X : sentences, a Corpus, or what `encode` returned
         """
         names = [*self.classes_, None]  # -1 is the last
         table = [tuple(names[code] for code in gram) for gram in self.grams_.tolist()]
-        return [[table[c] for c in row.tolist()] for block in self._blocks(X) for row in _cut(block.classes, block)]
+        return [
+            [table[c] for c in row.tolist()]
+            for block in self._blocks(X)
+            for row in _cut(block.classes, block)
+        ]
 
-    # -- scores -------------------------------------------------------------------------------------------------------
+    # -- scores ------------------------------------------------------------------------------------
 
-    def _ask(self, X: Any, question: Question[R], forced: Known = None, constraints: str | None = None) -> list[R]:
+    def _ask(
+        self, X: Any, question: Question[R], forced: Known = None, constraints: str | None = None
+    ) -> list[R]:
         if forced is not None:
             self._require(FORCED, "forced", "it chooses among proposals of its own; use a CRF")
-        allowed_next, answers, first, workers = self._allowed(constraints), list[R](), 0, Workers(self.n_jobs)
+        allowed_next, answers, first, workers = (
+            self._allowed(constraints),
+            list[R](),
+            0,
+            Workers(self.n_jobs),
+        )
         for candidates, said in self._answered(X):
             scheme = self.scheme_, allowed_next, constraints
             block = ProposalBlock(candidates, self.labels_, *scheme, workers, first, said)
-            answers += question(Batch(block.sentences, first, probabilistic=False, calibration=self._calibration))
+            answers += question(
+                Batch(block.sentences, first, probabilistic=False, calibration=self._calibration)
+            )
             block.answers = None  # batches that are kept do not need them
             first += candidates.n_sentences
         return answers
@@ -408,7 +492,9 @@ class NgramTagger(Confidences, Tagger):
         if block is None:
             return passed_labels(labels, [[] for _ in batch])
         if block.answers is None:
-            raise OptionError("passed: expected the sentences themselves, got what `encode` made of them")
+            raise OptionError(
+                "passed: expected the sentences themselves, got what `encode` made of them"
+            )
         shares = label_shares(block.answers, self.grams_, block.candidates.offsets, len(labels))
         slots = likely(block.candidates.offsets, shares, cut).without_pairs
         token = np.repeat(np.arange(len(shares)), np.diff(slots.ptr))
@@ -418,10 +504,13 @@ class NgramTagger(Confidences, Tagger):
         batches: list[Batch] = self._ask(X, lambda batch: [batch])  # their graphs are made once
         return lambda question: [answer for batch in batches for answer in question(batch)]
 
-    # -- answers ------------------------------------------------------------------------------------------------------
+    # -- answers -----------------------------------------------------------------------------------
 
-    def _chosen(self, decoder: str | None, options: Mapping[str, Any], ruled: bool) -> tuple[str, dict[str, Any]]:
-        """`inference` is another name for the decoder; seconds are those of the solver that keeps rules."""
+    def _chosen(
+        self, decoder: str | None, options: Mapping[str, Any], ruled: bool
+    ) -> tuple[str, dict[str, Any]]:
+        """`inference` is another name for the decoder; seconds are those of the solver that keeps
+        rules."""
         named = options.get("inference")
         check_seconds(options.get("time_limit"))
         return super()._chosen(decoder if named is None else named, options, ruled)
@@ -433,22 +522,29 @@ class NgramTagger(Confidences, Tagger):
 
     def _check_constraints(self, decoder: str, constraints: Any) -> None:
         if constraints is not None and decoder != "csi":
-            raise OptionError(f"constraints: inference {decoder!r} looks at single tokens; use 'csi'")
+            raise OptionError(
+                f"constraints: inference {decoder!r} looks at single tokens; use 'csi'"
+            )
 
     def predict_oracle(self, X: Any, y: Sequence[Sequence[str]] | None = None) -> list[list[str]]:
-        """The true label wherever it is among the candidates, else the token's own prediction: for evaluation only.
+        """The true label wherever it is among the candidates, else the token's own prediction: for
+        evaluation only.
 
         X, y : sentences and their true labels, or a Corpus
         """
         self._check_fitted()
         y = true_labels("predict_oracle", X, y)
         data = self.encode(X)
-        check_lengths(y, [length for block in data.blocks for length in np.diff(block.offsets).tolist()])
+        check_lengths(
+            y, [length for block in data.blocks for length in np.diff(block.offsets).tolist()]
+        )
         index = {label: code for code, label in enumerate(self.labels_)}
         answers: list[list[str]] = []
         for block in data.blocks:
             known = y[len(answers) : len(answers) + block.n_sentences]
-            gold = np.array([index.get(label, -1) for labels in known for label in labels], np.int32)
+            gold = np.array(
+                [index.get(label, -1) for labels in known for label in labels], np.int32
+            )
             codes = oracle(block, gold).labels
             answers += [self._names(row.tolist()) for row in _cut(codes, block)]
         return answers
@@ -475,8 +571,8 @@ class NgramTagger(Confidences, Tagger):
     def pack(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Not for this model: what a foreign classifier has learnt is code as well as numbers."""
         raise OptionError(
-            "save: a NgramTagger holds a classifier that only pickle can store; pickle the tagger, and load only "
-            "what you trust"
+            "save: a NgramTagger holds a classifier that only pickle can store; pickle the tagger, "
+            "and load only what you trust"
         )
 
 
@@ -485,7 +581,9 @@ def remembered(memory: Any, windows: Windows, X: Any) -> Iterator[tuple[Distribu
     classes = np.array(memory.seen_, np.int32)
 
     def votes(answers: Any) -> Distributions:
-        return Distributions(classes[answers.best], answers.ptr, classes[answers.classes], answers.votes)
+        return Distributions(
+            classes[answers.best], answers.ptr, classes[answers.classes], answers.votes
+        )
 
     few = windows.few(X)
     answers = None if few is None else memory.answers_to_few(few[0])
@@ -495,7 +593,10 @@ def remembered(memory: Any, windows: Windows, X: Any) -> Iterator[tuple[Distribu
     data, offsets = windows.instances(X)
     for begin, end in sentence_ranges(offsets, BLOCK_TOKENS):
         bounds = offsets[begin : end + 1]
-        yield votes(memory.answers(data._replace(codes=data.codes[bounds[0] : bounds[-1]]))), bounds - bounds[0]
+        yield (
+            votes(memory.answers(data._replace(codes=data.codes[bounds[0] : bounds[-1]]))),
+            bounds - bounds[0],
+        )
 
 
 def _offsets(X: Any) -> Array:
@@ -530,10 +631,13 @@ def feature_matrix(incidence: Incidence, n_features: int) -> Any:
     """The features of tokens as a SciPy CSR matrix [T, F]."""
     from scipy.sparse import csr_matrix  # type: ignore[import-untyped]
 
-    _, _, _, ptr, feature, value = with_frequent_keys(incidence, len(incidence.keys) + 1)  # without any keys
+    # without any keys
+    _, _, _, ptr, feature, value = with_frequent_keys(incidence, len(incidence.keys) + 1)
     number = np.int32 if len(feature) < 1 << 31 else np.int64
     data = value.astype(np.float64) if len(value) else np.ones(len(feature))
-    matrix = csr_matrix((data, feature.astype(number), ptr.astype(number)), shape=(len(ptr) - 1, n_features))
+    matrix = csr_matrix(
+        (data, feature.astype(number), ptr.astype(number)), shape=(len(ptr) - 1, n_features)
+    )
     matrix.sum_duplicates()
     return matrix
 
@@ -544,8 +648,8 @@ def _from_decisions(decisions: Array, classes: Array) -> Distributions:
         decisions = np.stack([np.zeros_like(decisions), decisions], axis=1)
     if decisions.ndim != 2 or decisions.shape[1] != len(classes):
         raise OptionError(
-            f"expected one value for each of {len(classes)} classes, got an array of {decisions.shape}; "
-            "let it decide for each class against the rest"
+            f"expected one value for each of {len(classes)} classes, got an array of "
+            f"{decisions.shape}; let it decide for each class against the rest"
         )
     return from_probabilities(np.exp(decisions - decisions.max(axis=1, keepdims=True)), classes)
 
@@ -569,5 +673,7 @@ def _copy_of(classifier: Any) -> Any:
     try:
         from sklearn.base import clone
     except ImportError:
-        raise OptionError("NgramTagger: scikit-learn cannot be imported; pip install 'labelwright[sklearn]'") from None
+        raise OptionError(
+            "NgramTagger: scikit-learn cannot be imported; pip install 'labelwright[sklearn]'"
+        ) from None
     return clone(classifier, safe=False)

@@ -1,19 +1,22 @@
 """Models as tensors and a header, and back: what all kinds share, and linear taggers whole.
 
-    labels, labels.first [L+1]                      the labels, and the states of each
-    space.start [S]  space.arc [S, S]  space.end [S]   which states may begin, follow, end
-    KIND.ptr [F+1]  KIND.column  KIND.weights       cells of features on a state, edge, triple (or segment)
-    transitions [S * S]  triples [S * S * S]        weights of plain transitions; the latter of order 2
-    features.*                                      what the extractor of features stores
+    labels, labels.first [L+1]                        the labels, and the states of each
+    space.start [S]  space.arc [S, S]  space.end [S]  which states may begin, follow, end
+    KIND.ptr [F+1]  KIND.column  KIND.weights         cells of features on a state, edge, triple
+                                                      (or segment)
+    transitions [S * S]  triples [S * S * S]          weights of plain transitions; the latter of
+                                                      order 2
+    features.*                                        what the extractor of features stores
 
-Models with pruned labels have one state for each label, the tensors of the space only where a label scheme forbids some
-transitions, weights of the zero-order model, and sparse transitions:
+Models with pruned labels have one state for each label, the tensors of the space only where a label
+scheme forbids some transitions, weights of the zero-order model, and sparse transitions:
 
-    pruning.weights  pruning.bias [L]               for the cells of features on a state; and of labels
-    transitions.ptr [L+1]  transitions.label        pairs of labels by their first
+    pruning.weights  pruning.bias [L]         for the cells of features on a state; and of labels
+    transitions.ptr [L+1]  transitions.label  pairs of labels by their first
 
-Strings are stored as NAME.text (UTF-8) and NAME.offsets.  Weights that are exactly zero are left out.  Nothing that
-`unpack` is given is trusted: TensorReader and HeaderReader (labelwright.modelfile) check all that they read.
+Strings are stored as NAME.text (UTF-8) and NAME.offsets.  Weights that are exactly zero are left
+out.  Nothing that `unpack` is given is trusted: TensorReader and HeaderReader
+(labelwright.modelfile) check all that they read.
 """
 
 import json
@@ -56,25 +59,34 @@ Packed = tuple[dict[str, Array], dict[str, Any]]
 PLAIN = ("transitions", "triples")  # plain transitions of order 1 and 2
 
 
-# -- what all models share ----------------------------------------------------------------------------------------
+# -- what all models share -------------------------------------------------------------------------
 
 
 def header_of(model: Any) -> dict[str, Any]:
-    """What the header of every model file has: kind, version, signature, settings, and the record of training."""
+    """What the header of every model file has: kind, version, signature, settings, and the record
+    of training."""
     return {
         "kind": type(model).__name__,
         "labelwright": __version__,
         "signature": model._signature(),
-        "parameters": {name: as_json(value) for name, value in storable(model.get_params(False), type(model)).items()},
+        "parameters": {
+            name: as_json(value)
+            for name, value in storable(model.get_params(False), type(model)).items()
+        },
         "training": getattr(model, "training_", {}),
         "history": getattr(model, "history_", []),
     }
 
 
 def storable(values: Mapping[str, Any], kind: type[Any]) -> dict[str, Any]:
-    """Those of these values that are settings of a tagger which its file may hold: none that names a file to read."""
+    """Those of these values that are settings of a tagger which its file may hold: none that names
+    a file to read."""
     settings = settings_of(kind)
-    return {name: values[name] for name in values if name in settings and settings[name].kind.is_stored(values[name])}
+    return {
+        name: values[name]
+        for name in values
+        if name in settings and settings[name].kind.is_stored(values[name])
+    }
 
 
 def as_json(value: Any) -> Any:
@@ -89,11 +101,14 @@ def as_json(value: Any) -> Any:
 
 
 def constructed(kind: type[Any], header: HeaderReader, **given: Any) -> Any:
-    """An untrained model with the settings of a header; those in `given` are taken as they are.  Files of version
-    0.1.0 name files and say how many threads run, too, and their latent states share nothing."""
+    """An untrained model with the settings of a header; those in `given` are taken as they are.
+    Files of version 0.1.0 name files and say how many threads run, too, and their latent states
+    share nothing."""
     fields, declared = header.part("parameters"), settings_of(kind)
     stored = {
-        name: tuple(value) if isinstance(value, list) and isinstance(declared[name].default, tuple) else value
+        name: tuple(value)
+        if isinstance(value, list) and isinstance(declared[name].default, tuple)
+        else value
         for name, value in storable(fields, kind).items()
     }
     if "share" in declared and "share" not in fields:
@@ -113,7 +128,9 @@ def pack_labels(labels: Sequence[Any]) -> Packed:
     """Labels as text, and the header field that says what they are where they are no strings."""
     text, offsets = pack_strings(text_of(labels))
     kind = label_type(labels)
-    return {"labels.text": text, "labels.offsets": offsets}, {} if kind == "str" else {"label_type": kind}
+    return {"labels.text": text, "labels.offsets": offsets}, {} if kind == "str" else {
+        "label_type": kind
+    }
 
 
 def read_labels(tensors: TensorReader, header: HeaderReader) -> list[Any]:
@@ -132,7 +149,8 @@ def read_labels(tensors: TensorReader, header: HeaderReader) -> list[Any]:
 
 
 def check_token_labels(tensors: TensorReader, labels: Sequence[Any]) -> None:
-    """Refuse labels of tokens that no column file can hold, as `fit` does; labels of arcs may be anything."""
+    """Refuse labels of tokens that no column file can hold, as `fit` does; labels of arcs may be
+    anything."""
     reason = unwritable_label(text_of(labels))
     if reason is not None:
         raise ModelFileError(f"tensor {tensors.prefix}labels: {reason}")
@@ -144,26 +162,31 @@ def with_text_labels(model: Any) -> Any:
         return model
     tensors, header = model.pack()
     header = json.loads(json.dumps(header))  # as a file has it
-    for part in (header, *(layer["model"] for layer in header.get("layers", ()) if isinstance(layer, dict))):
+    for part in (
+        header,
+        *(layer["model"] for layer in header.get("layers", ()) if isinstance(layer, dict)),
+    ):
         part.pop("label_type", None)
     return type(model).unpack(tensors, header)
 
 
 def template_setting(features: HeaderReader) -> dict[str, Any]:
-    """The template as a setting: by its text, unless it is built in, since its file may be gone or changed."""
+    """The template as a setting: by its text, unless it is built in, since its file may be gone or
+    changed."""
     if features.get("template") is None:
         return {}
     name, text = map(features.part("template").text, ("name", "text"))
     return {"template": name if name in BUILTIN else parse_template(text, name)}
 
 
-# -- linear taggers -------------------------------------------------------------------------------------------------
+# -- linear taggers --------------------------------------------------------------------------------
 
 
 class Shape(NamedTuple):
     """How large the parts of the weight vector are."""
 
-    columns: dict[str, int]  # kind of cells -> what their columns count: states, pairs, triples, ...
+    # kind of cells -> what their columns count: states, pairs, triples, ...
+    columns: dict[str, int]
     n_states: int  # of plain transitions
     order: int
 
@@ -188,8 +211,14 @@ def pack_linear(model: Any, trained: Trained) -> Packed:
         tensors["labels.first"] = space.first
     else:
         sparse = parameters.sparse
-        tensors |= {"transitions.ptr": sparse.ptr, "transitions.label": sparse.second, "pruning.bias": pruning.bias}
-        header["pruning"] = {name: getattr(pruning, name) for name in ("cutoff", "most", "share", "prior")}
+        tensors |= {
+            "transitions.ptr": sparse.ptr,
+            "transitions.label": sparse.second,
+            "pruning.bias": pruning.bias,
+        }
+        header["pruning"] = {
+            name: getattr(pruning, name) for name in ("cutoff", "most", "share", "prior")
+        }
     tensors |= {f"features.{name}": tensor for name, tensor in trained.extractor.tensors().items()}
     return tensors, header | {
         "scheme": trained.scheme,
@@ -201,12 +230,14 @@ def pack_linear(model: Any, trained: Trained) -> Packed:
 
 
 def read_trained(
-    tensors: TensorReader, header: HeaderReader, shape_of: Callable[[Trained, HeaderReader], tuple[Shape, Trained]]
+    tensors: TensorReader,
+    header: HeaderReader,
+    shape_of: Callable[[Trained, HeaderReader], tuple[Shape, Trained]],
 ) -> Trained:
     """What `pack_linear` stored, after checking that everything fits together.
 
-    shape_of : gives the sizes that follow from the space and the extractor; taggers with a structure of their own read
-        it there"""
+    shape_of : gives the sizes that follow from the space and the extractor; taggers with a
+        structure of their own read it there"""
     space, extractor = _read_space(tensors, header), _read_extractor(tensors, header)
     nothing = Parameters({}, space.n_states, space.graph.order)
     known = Trained(extractor, space, nothing, np.empty(0, np.float32), read_scheme(header))
@@ -215,8 +246,14 @@ def read_trained(
     if sorted(kinds) != sorted(extractor.cell_kinds) or not set(kinds) <= set(shape.columns):
         raise header.refuse("layers", ", ".join(extractor.cell_kinds))
     # First, since it shows that the file is as large as its header says.
-    plain = [_read_weights(tensors, name, shape.n_states ** (2 + i)) for i, name in enumerate(PLAIN[: shape.order])]
-    cells = {name: _read_cells(tensors, name, extractor.n_features, shape.columns[name]) for name in kinds}
+    plain = [
+        _read_weights(tensors, name, shape.n_states ** (2 + i))
+        for i, name in enumerate(PLAIN[: shape.order])
+    ]
+    cells = {
+        name: _read_cells(tensors, name, extractor.n_features, shape.columns[name])
+        for name in kinds
+    }
     weights = [_read_weights(tensors, f"{name}.weights", len(cells[name].column)) for name in kinds]
     parameters = Parameters(cells, shape.n_states, shape.order)
     return known._replace(parameters=parameters, weights=np.concatenate([*weights, *plain]))
@@ -225,7 +262,9 @@ def read_trained(
 def chain_shape(trained: Trained, header: HeaderReader) -> tuple[Shape, Trained]:
     """The sizes of a tagger over a chain of states."""
     S, order = trained.space.n_states, trained.space.graph.order
-    return Shape({name: S ** (reach + 1) for name, reach in REACH.items() if reach <= order}, S, order), trained
+    return Shape(
+        {name: S ** (reach + 1) for name, reach in REACH.items() if reach <= order}, S, order
+    ), trained
 
 
 def check_first_order(trained: Trained, header: HeaderReader) -> None:
@@ -235,7 +274,8 @@ def check_first_order(trained: Trained, header: HeaderReader) -> None:
 
 
 def _read_space(tensors: TensorReader, header: HeaderReader) -> StateSpace:
-    """The state space; its size is that of tensors that the file holds, checked before anything is made of it."""
+    """The state space; its size is that of tensors that the file holds, checked before anything is
+    made of it."""
     order = header.whole("order", 1, 2) if "order" in header else 1
     labels = read_labels(tensors, header)
     first = tensors.pointers("labels.first", len(labels), None, least=1, dtype=np.int32)
@@ -243,14 +283,18 @@ def _read_space(tensors: TensorReader, header: HeaderReader) -> StateSpace:
     start, end = (tensors.array(f"space.{name}", np.bool_, S) for name in ("start", "end"))
     arc = tensors.array("space.arc", np.bool_, S, S)
     if S ** (order + 1) > MAX_ARCS:
-        raise ModelFileError(f"tensor {tensors.prefix}labels.first: {S:,} states are too many for order {order}")
+        raise ModelFileError(
+            f"tensor {tensors.prefix}labels.first: {S:,} states are too many for order {order}"
+        )
     if not start.any() or not end.any() or (order == 2 and not arc.any()):
         raise tensors.refuse("space.start", "states that may begin, follow and end")
     if order == 2:
         _read_weights(tensors, "triples", S**3)
         twin = np.repeat(first[:-1], np.diff(first))  # [S]  the first state of the same label
         if (start != start[twin]).any() or (arc != arc[np.ix_(twin, twin)]).any():
-            raise ModelFileError(f"tensor {tensors.prefix}space.arc: of order 2, states of a label must be alike")
+            raise ModelFileError(
+                f"tensor {tensors.prefix}space.arc: of order 2, states of a label must be alike"
+            )
     return assembled(tuple(labels), first, start, arc, end, order)
 
 
@@ -274,9 +318,12 @@ def _read_weights(tensors: TensorReader, name: str, n: int) -> Array:
 
 
 def read_pruned(tensors: TensorReader, header: HeaderReader) -> Trained:
-    """What `pack_linear` stored of a model with pruned labels, after checking that everything fits together."""
+    """What `pack_linear` stored of a model with pruned labels, after checking that everything fits
+    together."""
     if header.whole("order", 1, 2) == 2:
-        raise ModelFileError(f"{header.place}: pruned labels of order 2 are gone; train again with order=1")
+        raise ModelFileError(
+            f"{header.place}: pruned labels of order 2 are gone; train again with order=1"
+        )
     labels = read_labels(tensors, header)
     L, extractor, fields = len(labels), _read_extractor(tensors, header), header.part("pruning")
     if header.names("layers") != ["state"] or tuple(extractor.cell_kinds) != ("state",):
@@ -303,13 +350,19 @@ def read_pruned(tensors: TensorReader, header: HeaderReader) -> Trained:
             raise tensors.refuse("space.start", "labels that may begin and end")
         space = space._replace(start=start, end=end, arc=tensors.array("space.arc", np.bool_, L, L))
     return Trained(
-        extractor, space, Parameters({"state": cells}, L, sparse=sparse), weights, read_scheme(header), pruning=pruning
+        extractor,
+        space,
+        Parameters({"state": cells}, L, sparse=sparse),
+        weights,
+        read_scheme(header),
+        pruning=pruning,
     )
 
 
-# -- the record of training: what `inspect` and `calibrate` read of it is checked --------------------------------------
+# -- the record of training: what `inspect` and `calibrate` read of it is checked ------------------
 
-FITTED = ("sentences", "tokens", "iterations", "loss")  # what the record of a trained linear tagger has at least
+# what the record of a trained linear tagger has at least
+FITTED = ("sentences", "tokens", "iterations", "loss")
 TIMED = ("seconds", "labelwright")  # what a record that says why training ended has, too
 REMEMBERED = ("sentences", "tokens", *TIMED)  # what that of a memory-based tagger has
 
@@ -323,9 +376,11 @@ def read_record(
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """The record of training, and that of its iterations.
 
-    needed : what it must hold, unless it is empty (a model that was not trained), or of another program and has none
+    needed : what it must hold, unless it is empty (a model that was not trained), or of another
+        program and has none
     of_iteration : what the record of each iteration must hold
-    of_layers : whether it is that of a cascade, which is never empty and holds scores of several layers
+    of_layers : whether it is that of a cascade, which is never empty and holds scores of several
+        layers
     weights : those of a tagger, which its calibration must leave finite"""
     training = header.part("training")
     for name in ("training", "history"):
@@ -346,26 +401,38 @@ def read_record(
 
 
 def check_calibration(training: HeaderReader, weights: Array) -> None:
-    """The calibration of a model: a temperature above 0 that leaves its weights finite, and maps that rise, with as
-    many numbers that are right as are said."""
+    """The calibration of a model: a temperature above 0 that leaves its weights finite, and maps
+    that rise, with as many numbers that are right as are said."""
     if training.get("calibration") is None:
         return
     record = training.part("calibration")
-    temperature, largest, most = record["temperature"], float(np.abs(weights).max(initial=0.0)), LARGEST_WEIGHT
-    if not is_number(temperature) or not 0 < temperature <= most or not largest / temperature <= most:
+    temperature, largest, most = (
+        record["temperature"],
+        float(np.abs(weights).max(initial=0.0)),
+        LARGEST_WEIGHT,
+    )
+    if (
+        not is_number(temperature)
+        or not 0 < temperature <= most
+        or not largest / temperature <= most
+    ):
         raise record.refuse("temperature", "a number above 0 that fits the weights")
     for fields in map(record.part, kinds_of(record)):
         n = len(fields.listed("said"))
         for name in ("said", "right"):
             numbers = fields.listed(name)
-            if not numbers or not all(is_number(p) and 0 <= p <= 1 for p in numbers) or len(numbers) != n:
+            if (
+                not numbers
+                or not all(is_number(p) and 0 <= p <= 1 for p in numbers)
+                or len(numbers) != n
+            ):
                 raise fields.refuse(name, "as many numbers between 0 and 1")
             if any(a > b for a, b in pairwise(numbers)):
                 raise fields.refuse(name, "numbers that never fall")
 
 
-# A schema names fields and how each is checked; a field with a star must be there.  Fields that are not named may hold
-# anything that JSON has, but no number that is not finite.
+# A schema names fields and how each is checked; a field with a star must be there.  Fields that are
+# not named may hold anything that JSON has, but no number that is not finite.
 Check = Callable[[HeaderReader, str], Any]
 whole, text, names = HeaderReader.whole, HeaderReader.text, HeaderReader.names
 
@@ -451,12 +518,17 @@ CONVERGENCE: dict[str, Check] = {
     "theorem": maybe(whole),
     "mistake_bound": maybe(real),
     "latent": record(
-        {**dict.fromkeys(("plain_margin*", "margin_bound*", "expansion*"), real), "mistake_bound*": maybe(real)}
+        {
+            **dict.fromkeys(("plain_margin*", "margin_bound*", "expansion*"), real),
+            "mistake_bound*": maybe(real),
+        }
     ),
 }
 BEST: dict[str, Check] = {"best_dev": _best, "best_iteration": _best}
 TRAINING: dict[str, Check] = {
-    **dict.fromkeys(("sentences", "tokens", "features", "weights", "arcs", "iterations", "mistakes"), whole),
+    **dict.fromkeys(
+        ("sentences", "tokens", "features", "weights", "arcs", "iterations", "mistakes"), whole
+    ),
     "mixed_partitions": whole,
     "loss": maybe(loss),
     "seconds": real,
@@ -485,7 +557,9 @@ TRAINING: dict[str, Check] = {
         )
     ),
 }
-OF_LAYERS: dict[str, Check] = TRAINING | {"dev": record({"before": each(real), "after": each(real)})}
+OF_LAYERS: dict[str, Check] = TRAINING | {
+    "dev": record({"before": each(real), "after": each(real)})
+}
 ITERATION: dict[str, Check] = {
     **dict.fromkeys(("iteration", "evaluations", "mistakes"), whole),
     **dict.fromkeys(("loss", "norm"), loss),

@@ -1,5 +1,5 @@
-"""Perceptrons with and without latent states (Collins 2002; Sun, Matsuzaki, Okanohara & Tsujii 2009, figure 1), with
-passive-aggressive updates and AROW."""
+"""Perceptrons with and without latent states (Collins 2002; Sun, Matsuzaki, Okanohara & Tsujii
+2009, figure 1), with passive-aggressive updates and AROW."""
 
 import copy
 import time
@@ -41,9 +41,12 @@ PATIENCE = 20  # passes without a better score on development data
 PLAIN = 12  # passes of the perceptron whose states are split,
 GOOD = 1 / 3  # and the share of the training sentences that it has to separate for that
 LIKELY = 50  # iterations of the latent CRF whose states are taken over
-SHARED = 0.75  # of a step, which all latent states of a label take: as l2_latent = 3 l2 of latent CRFs
+# of a step, which all latent states of a label take: as l2_latent = 3 l2 of latent CRFs
+SHARED = 0.75
 CAN = LinearTagger.can - {PROBABILITY, JOINT} | {CONFIDENCE}
-COSTS = {  # the power of the number of wrong labels that the margin is multiplied with; is it there in decoding?
+# the power of the number of wrong labels that the margin is multiplied with; is it there in
+# decoding?
+COSTS = {
     "augmented": (1.0, True),
     "labels": (1.0, False),
     "root": (0.5, False),
@@ -65,7 +68,8 @@ class Online:
         self.model = model
         self.facts: dict[str, Any] = {}
         self.start_norm = 0.0  # of the weights to start from
-        self.norm: float | None = None  # of the features of a sentence, at most, where the theorems on mistakes apply;
+        # of the features of a sentence, at most, where the theorems on mistakes apply;
+        self.norm: float | None = None
         self.has_norm = False  # not known where the run was finished before it was resumed
         self.plain: Any = None  # the plain perceptron of this fit, where it separates the data
 
@@ -75,7 +79,9 @@ class Online:
         if model.update != "perceptron" and model.margin == 0:
             raise OptionError(f"margin: {model.update} updates need one above 0")
         if model.all_passes and model.epsilon > 0:
-            raise OptionError("epsilon: with all_passes, no loss ends the training; leave one of them out")
+            raise OptionError(
+                "epsilon: with all_passes, no loss ends the training; leave one of them out"
+            )
 
     def stopping(self) -> dict[str, Any]:
         """When training stops: arguments of Monitor."""
@@ -88,12 +94,16 @@ class Online:
         model = self.model
         passive, adaptive = model.update != "perceptron", model.update == "arow"
         share = SHARED if getattr(model, "share", False) else 0.0
-        margin = float(passive if model.margin is None else np.nan if model.margin == "auto" else model.margin)
+        margin = float(
+            passive if model.margin is None else np.nan if model.margin == "auto" else model.margin
+        )
         if not passive:
             return UpdateRule(margin, False, np.inf, share=share)
         power, augmented = COSTS[model.cost]
         if adaptive:
-            return UpdateRule(margin, True, np.inf, float(model.gamma), power, augmented, float(model.variance))
+            return UpdateRule(
+                margin, True, np.inf, float(model.gamma), power, augmented, float(model.variance)
+            )
         limit = float(model.aggressiveness) if model.slack == "linear" else np.inf
         damping = 0.5 / float(model.aggressiveness) if model.slack == "quadratic" else 0.0
         return UpdateRule(margin, True, limit, damping, power, augmented, share=share)
@@ -101,9 +111,14 @@ class Online:
     def begin(self, start: Trained) -> None:
         """Before a run from a starting point."""
         vars(self.model).pop("_online", None)
-        self.start_norm, self.has_norm = float(np.linalg.norm(start.weights.astype(np.float64))), False
+        self.start_norm, self.has_norm = (
+            float(np.linalg.norm(start.weights.astype(np.float64))),
+            False,
+        )
 
-    def optimise(self, start: Trained, data: Data, monitor: Monitor, workers: Workers, state: State | None) -> Array:
+    def optimise(
+        self, start: Trained, data: Data, monitor: Monitor, workers: Workers, state: State | None
+    ) -> Array:
         """The best weights from a starting point; `state` is that of a run to resume."""
         passes = self._passes(start, data, workers)
         self._measure(passes)
@@ -116,15 +131,29 @@ class Online:
         seed = (model.random_state or 0) if model.shuffle else None
         if not isinstance(data, Data):  # on the workers of a cluster
             return data.passes(trained, self.rule(), seed)
-        return Passes(*data[:4], trained.space, trained.parameters, self.rule(), seed, model.batch_size, workers)
+        return Passes(
+            *data[:4],
+            trained.space,
+            trained.parameters,
+            self.rule(),
+            seed,
+            model.batch_size,
+            workers,
+        )
 
     def _measure(self, passes: Passes) -> None:
         rule = passes.rule
-        plain = not rule.passive and rule.margin == 0 and not rule.share and self.model.averaging != "mavg"
+        plain = (
+            not rule.passive
+            and rule.margin == 0
+            and not rule.share
+            and self.model.averaging != "mavg"
+        )
         self.norm, self.has_norm = passes.largest_norm() if plain else None, True
 
     def finish(self, data: Data, development: Any) -> None:
-        """Calibrate on development data, and tell how far the weights separate the training data."""
+        """Calibrate on development data, and tell how far the weights separate the training
+        data."""
         model = self.model
         if development is not None and model.calibration:
             with suppress(OptionError):  # none of its labellings is possible
@@ -139,17 +168,27 @@ class Online:
         gold, starts = data.gold, data.offsets
 
         def question(batch: Batch) -> list[Margins]:
-            codes = (gold[starts[n] : starts[n + 1]] for n in range(batch.first, batch.first + len(batch)))
+            codes = (
+                gold[starts[n] : starts[n + 1]]
+                for n in range(batch.first, batch.first + len(batch))
+            )
             return [margins(s.lattice, y) for s, y in zip(batch, codes, strict=True)]  # type: ignore[union-attr]
 
         encoded = Encoded(data.incidences, data.offsets, model._extractor.mark)
         norm = float(np.linalg.norm(model.weights_.astype(np.float64)))
-        seen = convergence(model._ask(encoded, question), norm, self.norm, len(model.history_), self.start_norm)
+        seen = convergence(
+            model._ask(encoded, question), norm, self.norm, len(model.history_), self.start_norm
+        )
         record["convergence"] = seen._asdict()
         if self.plain is not None and "margin" in record["convergence"]:
             plain, margin = self.plain
-            copied = carry_over(plain, model._trained._replace(weights=np.zeros_like(model.weights_)))
-            norms = [float(np.linalg.norm(weights.astype(np.float64))) for weights in (copied, plain.weights)]
+            copied = carry_over(
+                plain, model._trained._replace(weights=np.zeros_like(model.weights_))
+            )
+            norms = [
+                float(np.linalg.norm(weights.astype(np.float64)))
+                for weights in (copied, plain.weights)
+            ]
             latent = latent_separability(margin, norms[0] / norms[1], self.norm, self.start_norm)
             record["convergence"]["latent"] = latent._asdict()
 
@@ -163,17 +202,24 @@ class Online:
             run = Averaged.begin(model._begun(trained, 0, False).weights, rule)
             grown.history_, grown.training_ = [], {"sentences": 0, "tokens": 0}
         else:
-            run, rule = vars(model).get("_online") or (Averaged.begin(model.weights_, self.rule()), self.rule())
+            run, rule = vars(model).get("_online") or (
+                Averaged.begin(model.weights_, self.rule()),
+                self.rule(),
+            )
             old = model._trained
             data, trained = model._prepare(X, y, sample_weight, old=old)
             run = _carried(run, old, model._begun(trained, 0, False), rule)
         incidences, offsets, gold, said, _ = data
-        passes = Passes(incidences, offsets, gold, said, trained.space, trained.parameters, rule, None)
+        passes = Passes(
+            incidences, offsets, gold, said, trained.space, trained.parameters, rule, None
+        )
         run = run.moved(passes.layout.laid_out)
         mistakes, loss, _ = passes.one_pass(run, EARLY)
         run = run.moved(passes.layout.taken_back)
         grown._online = run, passes.rule
-        grown._trained = trained._replace(weights=run.weights if model.averaging == "none" else run.mean())
+        grown._trained = trained._replace(
+            weights=run.weights if model.averaging == "none" else run.mean()
+        )
         record = {
             "iteration": len(grown.history_) + 1,
             "loss": loss,
@@ -198,7 +244,11 @@ def _carried(run: Averaged, old: Trained, now: Trained, rule: UpdateRule) -> Ave
     new = Averaged.begin(now.weights, rule)
 
     def carried(before: Array, start: Array) -> Array:
-        return carry_over(old._replace(weights=before), now._replace(weights=start)) if len(start) else start
+        return (
+            carry_over(old._replace(weights=before), now._replace(weights=start))
+            if len(start)
+            else start
+        )
 
     weights, sums = carried(run.weights, new.weights), carried(run.sums, new.sums)
     return Averaged(weights, sums, run.taken, carried(run.variances, new.variances))
@@ -215,8 +265,8 @@ class ByMistakes(Confidences):
 
 
 class Perceptron(ByMistakes, LinearTagger):
-    """Structured perceptron: decode each sentence; where labels are wrong, add the features of the gold path and take
-    away those of the best one.
+    """Structured perceptron: decode each sentence; where labels are wrong, add the features of the
+    gold path and take away those of the best one.
 
     >>> X = [["the", "dog", "barks"], ["a", "bird", "sings"]]
     >>> y = [["D", "N", "V"], ["D", "N", "V"]]
@@ -227,30 +277,32 @@ class Perceptron(ByMistakes, LinearTagger):
     _can_start_from: ClassVar[tuple[str, ...]] = ("perceptron",)
 
     _declared = chosen(
-        "template order cells min_count averaging reset_every update margin cost aggressiveness slack variance gamma "
-        "shuffle batch_size max_iter epsilon constraints warm_start n_jobs random_state verbose dictionaries clusters "
-        "vectors calibration class_weight forbidden_transitions required_transitions all_passes",
+        "template order cells min_count averaging reset_every update margin cost aggressiveness "
+        "slack variance gamma shuffle batch_size max_iter epsilon constraints warm_start n_jobs "
+        "random_state verbose dictionaries clusters vectors calibration class_weight "
+        "forbidden_transitions required_transitions all_passes",
         PERCEPTRON,
     )
 
 
 class LatentPerceptron(ByMistakes, LinearTagger):
-    """A perceptron over latent states: each label owns private states, and the score of a labelling is that of its best
-    path.
+    """A perceptron over latent states: each label owns private states, and the score of a labelling
+    is that of its best path.
 
     >>> X = [["her", "brother", "ran"], ["he", "saw", "her"]]
     >>> y = [["B", "I", "O"], ["B", "O", "B"]]
-    >>> LatentPerceptron(n_latent=2, n_jobs=1, random_state=0).fit(X, y).predict([["her", "brother", "ran"]])
+    >>> tagger = LatentPerceptron(n_latent=2, n_jobs=1, random_state=0).fit(X, y)
+    >>> tagger.predict([["her", "brother", "ran"]])
     [['B', 'I', 'O']]
     """
 
     _can_start_from: ClassVar[tuple[str, ...]] = ("perceptron", "latent-perceptron")
 
     _declared = chosen(
-        "n_latent template order cells min_count averaging reset_every update margin cost aggressiveness slack "
-        "variance gamma share shuffle batch_size max_iter epsilon start n_restarts constraints warm_start n_jobs "
-        "random_state verbose dictionaries clusters vectors calibration class_weight forbidden_transitions "
-        "required_transitions all_passes",
+        "n_latent template order cells min_count averaging reset_every update margin cost "
+        "aggressiveness slack variance gamma share shuffle batch_size max_iter epsilon start "
+        "n_restarts constraints warm_start n_jobs random_state verbose dictionaries clusters "
+        "vectors calibration class_weight forbidden_transitions required_transitions all_passes",
         PERCEPTRON,
         averaging="mavg",
         margin="auto",
@@ -264,15 +316,19 @@ class LatentPerceptron(ByMistakes, LinearTagger):
     def _first_model(
         self, X: Any, y: Sequence[Sequence[str]] | None, places: Checkpoints | None, learner: Any
     ) -> LinearTagger | None:
-        """What the parameter `start` names: a plain perceptron, whose states are split, or a latent CRF, whose sums
-        over all paths tell states apart where single paths get stuck."""
+        """What the parameter `start` names: a plain perceptron, whose states are split, or a latent
+        CRF, whose sums over all paths tell states apart where single paths get stuck."""
         most = max(self.n_latent.values()) if isinstance(self.n_latent, Mapping) else self.n_latent
         if self.start == "random" or most == 1:
             return None
         plain = None
         learner.facts["start"] = {"of": self.start}
         if self.start != "likelihood":
-            own = {"averaging": "avg", "max_iter": min(PLAIN, self.max_iter or PLAIN), "all_passes": False}
+            own = {
+                "averaging": "avg",
+                "max_iter": min(PLAIN, self.max_iter or PLAIN),
+                "all_passes": False,
+            }
             plain = finished(self._other(Perceptron, own, X, y, places, "first1"))
             seen = plain.training_["convergence"]
             if (seen.get("margin") or 0.0) > 0:
@@ -282,14 +338,32 @@ class LatentPerceptron(ByMistakes, LinearTagger):
             learner.facts["start"] = {"of": of, "plain_separable": seen["separable"]}
         if learner.facts["start"]["of"] == "split":
             return plain
-        own = {"averaging": "none", "max_iter": LIKELY, "n_restarts": 1, "share": self.share and self.update != "arow"}
+        own = {
+            "averaging": "none",
+            "max_iter": LIKELY,
+            "n_restarts": 1,
+            "share": self.share and self.update != "arow",
+        }
         likely: LinearTagger = finished(self._other(LatentCRF, own, X, y, places, "first2"), plain)
         return likely
 
     def _other(
-        self, kind: type[Any], own: dict[str, Any], X: Any, y: Any, places: Checkpoints | None, part: str
+        self,
+        kind: type[Any],
+        own: dict[str, Any],
+        X: Any,
+        y: Any,
+        places: Checkpoints | None,
+        part: str,
     ) -> Any:
-        """A tagger of another kind with the same settings, but for its own ones, trained to start from."""
-        settings = {name: value for name, value in self.get_params().items() if name in kind._parameter_names()}
+        """A tagger of another kind with the same settings, but for its own ones, trained to start
+        from."""
+        settings = {
+            name: value
+            for name, value in self.get_params().items()
+            if name in kind._parameter_names()
+        }
         place = None if places is None else places.part(part)
-        return kind(**settings | {"verbose": 0, "warm_start": False} | own).fit(X, y, checkpoint=place)
+        return kind(**settings | {"verbose": 0, "warm_start": False} | own).fit(
+            X, y, checkpoint=place
+        )

@@ -1,7 +1,8 @@
 """The taggers by name.  Nothing is imported until it is asked for.
 
-The registry serves `labelwright.load`, `--model`, recipes, `warmup` and the contract test.  A third party's tagger
-joins by an entry point of the group `labelwright.taggers` (its name, and "module:Class"), or by `register`.
+The registry serves `labelwright.load`, `--model`, recipes, `warmup` and the contract test.  A third
+party's tagger joins by an entry point of the group `labelwright.taggers` (its name, and
+"module:Class"), or by `register`.
 """
 
 from functools import cache
@@ -25,7 +26,8 @@ TAGGERS = {
     "lattice": "labelwright.taggers.lattice_tagger:LatticeTagger",
 }
 
-# Taggers that no command trains: they hold a classifier, or a function, that no model file can store.
+# Taggers that no command trains: they hold a classifier, or a function, that no model file can
+# store.
 PYTHON_ONLY = ("ngram", "lattice")
 
 # First bytes of models of other programs -> what reads them, given the bytes and a name for errors.
@@ -44,7 +46,8 @@ CLASSIFIERS = {
 
 @cache
 def _installed() -> dict[str, str]:
-    """The taggers of other packages.  Looking for them takes a tenth of the time to the first answer."""
+    """The taggers of other packages.  Looking for them takes a tenth of the time to the first
+    answer."""
     from importlib.metadata import entry_points
 
     return {point.name: point.value for point in entry_points(group=GROUP)}
@@ -52,7 +55,11 @@ def _installed() -> dict[str, str]:
 
 def homes() -> dict[str, str]:
     """Every name with its "module:Class": our own taggers first, then those of others."""
-    return TAGGERS | {name: home for name, home in _installed().items() if name not in TAGGERS} | CLASSIFIERS
+    return (
+        TAGGERS
+        | {name: home for name, home in _installed().items() if name not in TAGGERS}
+        | CLASSIFIERS
+    )
 
 
 def tagger_names() -> list[str]:
@@ -86,12 +93,14 @@ def _imported(home: str) -> Any:
 
 
 def class_names() -> dict[str, str]:
-    """Class name, as it stands in the header of a model file -> name of the tagger; our own taggers go first."""
+    """Class name, as it stands in the header of a model file -> name of the tagger; our own taggers
+    go first."""
     return {home.partition(":")[2]: name for name, home in reversed(homes().items())}
 
 
 def class_named(kind: Any) -> type[Any]:
-    """The class that the header of a model file names; other packages are looked for where it is none of ours."""
+    """The class that the header of a model file names; other packages are looked for where it is
+    none of ours."""
     for others in (False, True):
         known = homes() if others else TAGGERS | CLASSIFIERS
         home = next((home for home in known.values() if home.partition(":")[2] == kind), None)
@@ -102,20 +111,25 @@ def class_named(kind: Any) -> type[Any]:
 
 
 def name_of(kind: type[Any]) -> str:
-    """The name under which a class, or the nearest one that it extends, is registered; else its class name."""
+    """The name under which a class, or the nearest one that it extends, is registered; else its
+    class name."""
     names = class_names()
-    return next((names[each.__name__] for each in kind.__mro__ if each.__name__ in names), kind.__name__)
+    return next(
+        (names[each.__name__] for each in kind.__mro__ if each.__name__ in names), kind.__name__
+    )
 
 
 def load(path: Any) -> Any:
-    """Read a model that its `save` wrote, or one of CRFsuite.  Nothing in the file is executed or trusted: whatever is
-    wrong with it is one ModelFileError.
+    """Read a model that its `save` wrote, or one of CRFsuite.  Nothing in the file is executed or
+    trusted: whatever is wrong with it is one ModelFileError.
 
-    path : or hf://owner/name[@revision] on the Hugging Face Hub, the bytes of a file, or a binary file object"""
+    path : or hf://owner/name[@revision] on the Hugging Face Hub, the bytes of a file, or a binary
+        file object"""
     from labelwright import modelfile  # and NumPy, which the names of taggers do not need
 
     content, name = modelfile.content_of(path), modelfile.name_of(path)
-    foreign = () if content[8:9] == b"{" else FOREIGN.items()  # files of labelwright begin with a number
+    # files of labelwright begin with a number
+    foreign = () if content[8:9] == b"{" else FOREIGN.items()
     reader = next((home for magic, home in foreign if content.startswith(magic)), None)
     try:
         if reader is not None:
@@ -123,7 +137,8 @@ def load(path: Any) -> Any:
         tensors, header = modelfile.parse(content, name)
         if header.get("kind") == "checkpoint":
             raise ModelFileError(
-                f"{name}: expected a model, got a checkpoint; train again with --resume to go on from it"
+                f"{name}: expected a model, got a checkpoint; train again with --resume to go on "
+                "from it"
             )
         try:
             return class_named(header.get("kind")).unpack(tensors, header)

@@ -1,4 +1,5 @@
-"""Semi-Markov conditional random fields (Sarawagi & Cohen, 2004): labels of whole segments instead of tokens."""
+"""Semi-Markov conditional random fields (Sarawagi & Cohen, 2004): labels of whole segments instead
+of tokens."""
 
 import warnings
 from collections.abc import Sequence
@@ -52,12 +53,26 @@ from labelwright.structures.segments import (
     too_long,
 )
 from labelwright.structures.states import state_space
-from labelwright.taggers.arguments import Data, codes_among, labelled, supervision_of, with_outside, writes
+from labelwright.taggers.arguments import (
+    Data,
+    codes_among,
+    labelled,
+    supervision_of,
+    with_outside,
+    writes,
+)
 from labelwright.taggers.chain_structure import Blocks, Constrained, Scoring, Source
 from labelwright.taggers.crf import Likelihood
 from labelwright.taggers.declared import LOG_LINEAR, chosen, declared
 from labelwright.taggers.linear import LinearTagger
-from labelwright.taggers.packing import Packed, Shape, check_first_order, check_token_labels, pack_linear, read_trained
+from labelwright.taggers.packing import (
+    Packed,
+    Shape,
+    check_first_order,
+    check_token_labels,
+    pack_linear,
+    read_trained,
+)
 from labelwright.wording import counted
 
 Array = NDArray[Any]
@@ -66,7 +81,10 @@ SEGMENT_COST = 3  # times the work of a CRF, without compiled code
 
 # fmt: off
 OWN = declared(
-    max_length=(int | None, None, "Most tokens of a segment; longer ones of the training data are cut.",
+    max_length=(int | None, None, (
+        "Most tokens of a segment; longer ones of the training data are "
+        "cut."
+    ),
         AtLeast(1), AtMost(LONGEST_SEGMENT), Signed(), Flag("--max-length"),
         Default("the longest in the training data, or more (up to 8) where labels are unknown")),
     optimizer=(str, "lbfgs", "L-BFGS.", OneOf("lbfgs"), Signed()),
@@ -75,12 +93,14 @@ OWN = declared(
 
 
 class SegmentStructure:
-    """What a SemiCRF does with sentences: learn features and types of segments, score, be stored."""
+    """What a SemiCRF does with sentences: learn features and types of segments, score, be
+    stored."""
 
-    # -- training -----------------------------------------------------------------------------------------------------
+    # -- training ----------------------------------------------------------------------------------
 
     def carry(self, before: Trained, now: Trained, shake: bool = False) -> Array:
-        """The weights of another model of segments by the numbers of this one; 0 for what it lacks."""
+        """The weights of another model of segments by the numbers of this one; 0 for what it
+        lacks."""
         return carry_segments(before, now)
 
     def prepare(self, model: Any, source: Source) -> tuple[Data, Trained]:
@@ -88,18 +108,30 @@ class SegmentStructure:
         X, y, sample_weight, more, old = source
         corpus, labels, codes, sets = labelled(X, y, () if old is None else old.space.labels)
         known, filled = _filled(labels, codes)
-        given = Given(model.dictionaries, model.clusters, model.vectors, (known, filled), dictionary_lines=False)
+        given = Given(
+            model.dictionaries,
+            model.clusters,
+            model.vectors,
+            (known, filled),
+            dictionary_lines=False,
+        )
         if old is not None:  # nothing is held out of further data
             before = cast(SegmentFeatures, old.extractor).tokens
             given = given._replace(labels=None, numbers=getattr(before, "numbers", None))
-        tokens, incidences, offsets = learn(corpus, model.template, model.min_count, old is not None, given)
+        tokens, incidences, offsets = learn(
+            corpus, model.template, model.min_count, old is not None, given
+        )
         _refuse_pairs(tokens)
         if set(incidences) != {"state"}:
-            raise OptionError("X: a SemiCRF has no features on pairs of labels; give it features of tokens alone")
+            raise OptionError(
+                "X: a SemiCRF has no features on pairs of labels; give it features of tokens alone"
+            )
         if y is not None:
             check_lengths(y, np.diff(offsets).tolist())
         if old is not None:
-            space, segments = grown_space(_fitting(old, known), known, filled, offsets, model.max_length)
+            space, segments = grown_space(
+                _fitting(old, known), known, filled, offsets, model.max_length
+            )
         elif model._given is None:
             pairs = pairs_of_codes(labels, codes, offsets)
             asked = pairs, model.max_length, codes >= len(labels)
@@ -110,16 +142,23 @@ class SegmentStructure:
         long = too_long(segments, space.max_length)
         if long.any() and not space.has_neighbours and isinstance(X, Corpus | list):
             kept = _without(offsets, segments.start[long], space.max_length)
-            X, y, weights = (None if given is None else taken(given, kept) for given in (X, y, sample_weight))
+            X, y, weights = (
+                None if given is None else taken(given, kept) for given in (X, y, sample_weight)
+            )
             return self.prepare(model, source._replace(X=X, y=y, sample_weight=weights))
         if long.any():
-            cut = f"{counted(int(long.sum()), 'longer segment')} of the training data cut into several"
+            cut = (
+                f"{counted(int(long.sum()), 'longer segment')} of the training data cut into "
+                "several"
+            )
             warnings.warn(f"max_length={space.max_length}: {cut}", RuntimeWarning, stacklevel=3)
         segments = cut_segments(segments, offsets, space)
         part = more or model._of_part or old is not None
         said = supervision_of(sets, codes, offsets, labels, model.class_weight, sample_weight, part)
         offsets = np.unique(offsets)  # sentences without tokens teach nothing
-        features = SegmentFeatures.learn(tokens, corpus, segments, space, model.min_count, model.dictionaries)
+        features = SegmentFeatures.learn(
+            tokens, corpus, segments, space, model.min_count, model.dictionaries
+        )
         held = features.held_out(corpus, segments, space) if old is None else None
         if old is not None:
             features = cast(SegmentFeatures, old.extractor.merged(features))
@@ -127,17 +166,24 @@ class SegmentStructure:
         incidences = incidences | {"segment": features.incidence(corpus, offsets, held)}
         gold = gold_of(segments, offsets, space)
         gold.roles[codes >= len(labels)] = -1  # their features are seen with no label
-        parameters = segment_parameters(incidences, features, gold, offsets, space, model.cells, old)
+        parameters = segment_parameters(
+            incidences, features, gold, offsets, space, model.cells, old
+        )
         none = np.zeros(parameters.n_weights, np.float32)
-        trained = Trained(features, state_space(space.labels), parameters, none, space.scheme, space)
+        trained = Trained(
+            features, state_space(space.labels), parameters, none, space.scheme, space
+        )
         data = Data(incidences, offsets, gold.kinds, said)
         if not said.plain:
             _, _, codes, sets = labelled(X, y, space.labels)
             data = _with_labels(data, space, segments, codes, sets)
         return data, trained
 
-    def layer_data(self, model: Any, incidences: Any, offsets: Array, y: Any, weights: tuple[Any, Any]) -> Data:
-        """Sentences with their labels as joint training takes them; with any labels where there are none."""
+    def layer_data(
+        self, model: Any, incidences: Any, offsets: Array, y: Any, weights: tuple[Any, Any]
+    ) -> Data:
+        """Sentences with their labels as joint training takes them; with any labels where there are
+        none."""
         kept, space = np.unique(offsets), model.segments_  # sentences without tokens teach nothing
         if y is None:
             return Data(incidences, kept, np.full(len(incidences["segment"].keys), -1, np.int32))
@@ -159,7 +205,8 @@ class SegmentStructure:
         slots: dict[str, Array] | None = None,
         candidates: Candidates | None = None,
     ) -> LogLikelihood:
-        """The likelihood of these data; `slots` and `candidates` are what a layer of a cascade is passed and passes."""
+        """The likelihood of these data; `slots` and `candidates` are what a layer of a cascade is
+        passed and passes."""
         incidences, offsets, gold, said, codes = data
         assert trained.segments is not None
         assembly = SegmentAssembly(trained.segments, trained.parameters)
@@ -169,13 +216,15 @@ class SegmentStructure:
         features = incidences, trained.extractor.n_features, offsets, gold
         model = trained.space, trained.parameters, workers, dtype
         passing: dict[str, Any] = {"slots": slots, "candidates": candidates}
-        return LogLikelihood(*features, *model, supervision=said, expectations=expectations, **passing)
+        return LogLikelihood(
+            *features, *model, supervision=said, expectations=expectations, **passing
+        )
 
     def facts(self, trained: Trained, data: Data) -> dict[str, Any]:
         """What the record of training has of this structure: nothing."""
         return {}
 
-    # -- scoring ------------------------------------------------------------------------------------------------------
+    # -- scoring -----------------------------------------------------------------------------------
 
     def work(self, trained: Trained, data: Encoded) -> int:
         """How much work sentences are without compiled code: a token of a CRF is 1."""
@@ -187,12 +236,18 @@ class SegmentStructure:
         return Constrained(trained.space, SegmentAssembly(trained.segments, trained.parameters))
 
     def scored_blocks(self, scoring: Scoring) -> Blocks:
-        """Ranges of sentences, which depend on the data alone, and what gives the scored sentences of one of them."""
+        """Ranges of sentences, which depend on the data alone, and what gives the scored sentences
+        of one of them."""
         trained, constrained, data, permitted, workers, _ = scoring
         assert trained.segments is not None
         space, offsets = trained.segments, data.offsets
-        arc = constrained.assembly.plain(trained.weights).arc.reshape(space.n_types + 1, space.n_types + 1)
-        rows, row_starts = Rows(trained, constrained.assembly, data, workers), row_offsets(offsets, space.max_length)
+        arc = constrained.assembly.plain(trained.weights).arc.reshape(
+            space.n_types + 1, space.n_types + 1
+        )
+        rows, row_starts = (
+            Rows(trained, constrained.assembly, data, workers),
+            row_offsets(offsets, space.max_length),
+        )
         longest = int(np.diff(offsets).max())
         check_arcs(space, longest)
         graphs = arcs_for(space, longest)  # of the longest sentence: it serves all
@@ -211,13 +266,15 @@ class SegmentStructure:
                 places = t0 - first, segments, row_starts[n] - first_row
                 kernels.arc_scores(tokens, *places, arc, *space.shape, t1 - t0, inner, scores)
                 sentence = SegmentSentence(arcs, scores)
-                sentences.append(sentence if permitted is None else sentence.restricted(permitted[t0:t1]))
+                sentences.append(
+                    sentence if permitted is None else sentence.restricted(permitted[t0:t1])
+                )
             return sentences
 
         sizes = np.maximum(np.diff(offsets), np.diff(row_starts) // ROWS_PER_TOKEN)
         return sentence_ranges(offsets_from(sizes), BLOCK_TOKENS), scored
 
-    # -- files --------------------------------------------------------------------------------------------------------
+    # -- files -------------------------------------------------------------------------------------
 
     def pack(self, model: Any, trained: Trained) -> Packed:
         """The tensors and the header of the model file."""
@@ -230,7 +287,9 @@ class SegmentStructure:
         check_token_labels(tensors, trained.space.labels)
         features = cast(SegmentFeatures, trained.extractor)
         if trained.parameters.cells["segment"].ptr[features.tokens.n_features]:
-            raise ModelFileError("tensor segment.ptr: expected weights of segments at none of the features of tokens")
+            raise ModelFileError(
+                "tensor segment.ptr: expected weights of segments at none of the features of tokens"
+            )
         model.dictionaries = features.texts.lists() or None
         return trained
 
@@ -240,7 +299,10 @@ def _shape(trained: Trained, header: HeaderReader) -> tuple[Shape, Trained]:
     check_first_order(trained, header)
     segments = read_segment_space(header.part("segments"), trained.space.labels, trained.scheme)
     features = trained.extractor
-    if not isinstance(features, SegmentFeatures) or features.texts.max_length != segments.max_length:
+    if (
+        not isinstance(features, SegmentFeatures)
+        or features.texts.max_length != segments.max_length
+    ):
         raise header.refuse("extractor", f"segments of up to {segments.max_length} tokens")
     shape = Shape({"state": segments.n_roles, "segment": segments.n_types}, segments.n_types + 1, 1)
     return shape, trained._replace(segments=segments)
@@ -250,11 +312,12 @@ SEGMENTS = SegmentStructure()
 
 
 class SemiCRF(LinearTagger):
-    """Semi-Markov conditional random field: the best segmentation into chunks, whatever scheme writes them down.
+    """Semi-Markov conditional random field: the best segmentation into chunks, whatever scheme
+    writes them down.
 
-    The score of a segment is that of its tokens (as first, inner, last or only token of its type, by the U lines of the
-    template), of its length, of its text where that was a segment in training, and of the dictionaries that have it;
-    to that come the transitions from type to type.
+    The score of a segment is that of its tokens (as first, inner, last or only token of its type,
+    by the U lines of the template), of its length, of its text where that was a segment in
+    training, and of the dictionaries that have it; to that come the transitions from type to type.
 
     >>> X = [["Ada", "Lovelace", "met", "Charles", "Babbage"], ["they", "met", "Ada", "Lovelace"]]
     >>> y = [["B-PER", "I-PER", "O", "B-PER", "I-PER"], ["O", "O", "B-PER", "I-PER"]]
@@ -262,7 +325,10 @@ class SemiCRF(LinearTagger):
     [['B-PER', 'I-PER', 'O', 'B-PER', 'I-PER']]
     """
 
-    _training_options: ClassVar[frozenset[str]] = LinearTagger._training_options - {"init", "client"}
+    _training_options: ClassVar[frozenset[str]] = LinearTagger._training_options - {
+        "init",
+        "client",
+    }
     _structure: ClassVar[Any] = SEGMENTS
     _learner: ClassVar[Any] = Likelihood
     decoders: ClassVar[tuple[str, ...]] = DECODERS
@@ -270,8 +336,8 @@ class SemiCRF(LinearTagger):
     _given: SegmentSpace | None = None  # by `_like`: the space that fit shall use
 
     _declared = chosen(
-        "template max_length dictionaries cells min_count l1 l2 optimizer max_iter tol n_jobs random_state verbose "
-        "clusters vectors class_weight",
+        "template max_length dictionaries cells min_count l1 l2 optimizer max_iter tol n_jobs "
+        "random_state verbose clusters vectors class_weight",
         LOG_LINEAR | OWN,
     )
 
@@ -285,8 +351,8 @@ class SemiCRF(LinearTagger):
         return segments
 
     def _like(self) -> Self:
-        """An untrained copy of a trained model that will have the same labels, scheme, types and max_length, whatever
-        part of its training data it is trained on."""
+        """An untrained copy of a trained model that will have the same labels, scheme, types and
+        max_length, whatever part of its training data it is trained on."""
         copy = super()._like()
         copy._given = self.segments_
         return copy
@@ -294,7 +360,9 @@ class SemiCRF(LinearTagger):
     def _weights_of(self, other: "SemiCRF") -> Array:
         mine, others = self.segments_, other.segments_
         if (mine.scheme, mine.types) != (others.scheme, others.types):
-            raise OptionError("weights_of: the other model has other types of segments; train it by `_like`")
+            raise OptionError(
+                "weights_of: the other model has other types of segments; train it by `_like`"
+            )
         return super()._weights_of(other)
 
     def _passed_by(self, batch: Batch, cut: float) -> Passed:
@@ -305,7 +373,9 @@ class SemiCRF(LinearTagger):
 def _filled(labels: list[str], codes: Array) -> tuple[Sequence[str], Array]:
     """Labels and codes [T] with O where a label is not known: the segments that are."""
     if len(codes) and codes.max() >= len(labels) and detect_scheme(labels) is None:
-        raise OptionError("y: a SemiCRF needs every label where labels follow no chunk scheme (B-X, I-X, O, ...)")
+        raise OptionError(
+            "y: a SemiCRF needs every label where labels follow no chunk scheme (B-X, I-X, O, ...)"
+        )
     return with_outside(labels, codes)
 
 
@@ -313,24 +383,31 @@ def _fitting(old: Trained, labels: Sequence[str]) -> SegmentSpace:
     """The segments of a trained model, whose scheme has all these labels."""
     assert old.segments is not None
     scheme = old.segments.scheme
-    unfit = next((label for label in labels if scheme is not None and not writes(scheme, label)), None)
+    unfit = next(
+        (label for label in labels if scheme is not None and not writes(scheme, label)), None
+    )
     if unfit is not None:
         raise OptionError(
-            f"labels: those of the model follow {scheme}, which has no {unfit!r}; convert the labels, or fit again"
+            f"labels: those of the model follow {scheme}, which has no {unfit!r}; convert the "
+            "labels, or fit again"
         )
     return old.segments
 
 
-def _with_labels(data: Data, space: SegmentSpace, segments: Segments, codes: Array, sets: Array) -> Data:
+def _with_labels(
+    data: Data, space: SegmentSpace, segments: Segments, codes: Array, sets: Array
+) -> Data:
     """The data with the labels of all tokens, by the numbers of the segment space.
 
-    Sentences whose labels are all known have those that their segments are written as: others, where labels break the
-    scheme or long segments were cut."""
+    Sentences whose labels are all known have those that their segments are written as: others,
+    where labels break the scheme or long segments were cut."""
     number = {label: code for code, label in enumerate(space.labels)}
     for a, b in pairwise(data.offsets.tolist()):
         if (codes[a:b] < len(space.labels)).all():
             own = slice(*np.searchsorted(segments.start, [a, b]).tolist())
-            written = space.labels_of(Segments(segments.start[own], segments.end[own], segments.kind[own]))
+            written = space.labels_of(
+                Segments(segments.start[own], segments.end[own], segments.kind[own])
+            )
             codes[a:b] = [number[label] for label in written]
     said = data.said._replace(sets=sets)
     return data._replace(said=said, more=codes)
@@ -342,10 +419,12 @@ def _without(offsets: Array, places: Array, max_length: int) -> Array:
     kept = np.setdiff1d(np.arange(len(offsets) - 1), gone)
     if not np.diff(offsets)[kept].any():
         raise OptionError(
-            f"max_length: every sentence has a segment of more than {max_length} tokens; use a larger one"
+            f"max_length: every sentence has a segment of more than {max_length} tokens; use a "
+            "larger one"
         )
     warnings.warn(
-        f"max_length={max_length}: {counted(len(gone), 'sentence')} with longer segments left out of training",
+        f"max_length={max_length}: {counted(len(gone), 'sentence')} with longer segments left out "
+        "of training",
         RuntimeWarning,
         stacklevel=4,
     )
@@ -353,7 +432,8 @@ def _without(offsets: Array, places: Array, max_length: int) -> Array:
 
 
 def _refuse_pairs(tokens: Extractor) -> None:
-    """A template must not have lines on pairs or triples of labels, neither on the input nor on the labels below."""
+    """A template must not have lines on pairs or triples of labels, neither on the input nor on the
+    labels below."""
     base, patterns = tokens, list[Pattern]()
     if isinstance(tokens, LayeredFeatures):
         base = tokens.base
@@ -365,5 +445,6 @@ def _refuse_pairs(tokens: Extractor) -> None:
             # Of an upper layer, the lines on the input and on the labels below are counted apart.
             place = f"line {pattern.line}, " if base is tokens else ""
             raise OptionError(
-                f"template: {place}{pattern.text!r}: a SemiCRF has no features on pairs of labels; use U lines"
+                f"template: {place}{pattern.text!r}: a SemiCRF has no features on pairs of labels; "
+                "use U lines"
             )

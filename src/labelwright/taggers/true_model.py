@@ -20,9 +20,10 @@ LONGEST = 16  # tokens, all of whose sequences of two symbols are enumerated
 
 
 def true_model(*hmm_settings: Any, **options: Any) -> LatentCRF:
-    """What `make_hmm` makes of these settings as a trained LatentCRF: its weights are log probabilities, so that its
-    P(y|x) is that of the hidden Markov model; transitions of probability 0 are forbidden by the state space, and so
-    are first states of probability 0 (all others are as probable as each other).
+    """What `make_hmm` makes of these settings as a trained LatentCRF: its weights are log
+    probabilities, so that its P(y|x) is that of the hidden Markov model; transitions of probability
+    0 are forbidden by the state space, and so are first states of probability 0 (all others are as
+    probable as each other).
 
     >>> model = true_model(emission=None)
     >>> model.decode([["x1", "x1", "x1"]])[0].labels
@@ -43,17 +44,22 @@ def true_model(*hmm_settings: Any, **options: Any) -> LatentCRF:
     for feature in range(extractor.n_features):
         here = slice(cells.ptr[feature], cells.ptr[feature + 1])
         own[here] = np.log(hmm.emission[cells.column[here], names.index(extractor.name(feature))])
-    weights[parameters.slices["transitions"]] = np.log(np.where(space.arc, hmm.transition, 1.0)).reshape(-1)
+    weights[parameters.slices["transitions"]] = np.log(
+        np.where(space.arc, hmm.transition, 1.0)
+    ).reshape(-1)
     model._trained = Trained(extractor, space, parameters, weights)
     model.training_, model.history_ = {}, []  # nothing was trained
     return model
 
 
-def bayes_ceiling(corpus: Corpus, p: float, emission: float | None, decoder: str = "exact", **options: Any) -> float:
+def bayes_ceiling(
+    corpus: Corpus, p: float, emission: float | None, decoder: str = "exact", **options: Any
+) -> float:
     """Token accuracy on a corpus of `synthetic_hmm` under the model that made it.
 
-    The exact decoder finds the most probable labelling (or, of long sequences that say little, the best within its
-    limit); the highest token accuracy to be expected of any decoder is that of `decoder="marginal"`.
+    The exact decoder finds the most probable labelling (or, of long sequences that say little, the
+    best within its limit); the highest token accuracy to be expected of any decoder is that of
+    `decoder="marginal"`.
     """
     model = true_model(p, emission, **options)
     found = [decoding.labels for decoding in model.decode(corpus, decoder, probabilities=False)]
@@ -61,8 +67,8 @@ def bayes_ceiling(corpus: Corpus, p: float, emission: float | None, decoder: str
 
 
 def expected_ceiling(length: int, *hmm_settings: Any, **options: Any) -> float:
-    """The token accuracy that no decoder exceeds on average over all sequences of this length: sum over t and x of
-    max_y P(y_t = y, x) / length, by enumeration of the symbols x.
+    """The token accuracy that no decoder exceeds on average over all sequences of this length: sum
+    over t and x of max_y P(y_t = y, x) / length, by enumeration of the symbols x.
 
     >>> round(expected_ceiling(6, 0.9, 0.1, self_transitions=False), 4)
     0.8498
@@ -71,11 +77,15 @@ def expected_ceiling(length: int, *hmm_settings: Any, **options: Any) -> float:
     return float(joint.max(axis=2).sum()) / length
 
 
-def all_sequences(length: int, *hmm_settings: Any, **options: Any) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """All sequences of symbols of this length [N, T], and the probability of each together with each label at each
-    token, P(y_t = y, x) [N, T, L]."""
+def all_sequences(
+    length: int, *hmm_settings: Any, **options: Any
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """All sequences of symbols of this length [N, T], and the probability of each together with
+    each label at each token, P(y_t = y, x) [N, T, L]."""
     if not 1 <= length <= LONGEST:
-        raise OptionError(f"length: expected 1 to {LONGEST} tokens, whose symbols are enumerated, got {length!r}")
+        raise OptionError(
+            f"length: expected 1 to {LONGEST} tokens, whose symbols are enumerated, got {length!r}"
+        )
     hmm = make_hmm(*hmm_settings, **options)
     symbols = np.array(list(itertools.product(range(len(hmm.symbols)), repeat=length)))
     seen = hmm.emission.T[symbols]  # [N, T, S]  P(x_t | state)

@@ -20,7 +20,8 @@ from labelwright.scoring.parameters import Trained
 from labelwright.taggers.linear import encode
 
 Array = NDArray[Any]
-HeldOut = tuple[Collected, list[list[str]]]  # sentences that every iteration is evaluated on, and their labels
+# sentences that every iteration is evaluated on, and their labels
+HeldOut = tuple[Collected, list[list[str]]]
 TITLES = {
     "lbfgs": "L-BFGS optimization",
     "l2sgd": "Stochastic Gradient Descent (SGD)",
@@ -28,7 +29,8 @@ TITLES = {
     "passive-aggressive": "Passive Aggressive",
     "arow": "Adaptive Regularization of Weights (AROW)",
 }
-SHOWN = {"period": "stop", "max_linesearch": "linesearch.max_iterations"}  # other names in the messages of L-BFGS
+# other names in the messages of L-BFGS
+SHOWN = {"period": "stop", "max_linesearch": "linesearch.max_iterations"}
 LIMIT = "reached the limit"  # how the reason of such an end begins
 FIGURES: dict[str, tuple[str, type]] = {  # of an iteration: how messages call them, and their type
     "loss": ("Loss", float),
@@ -57,8 +59,8 @@ class LabelScore(NamedTuple):
 
 
 class TrainLogParser:
-    """The messages of a training run, its events (start, featgen_progress, featgen_end, prepared or prepare_error,
-    iteration, optimization_end, end), and the figures of every iteration."""
+    """The messages of a training run, its events (start, featgen_progress, featgen_end, prepared or
+    prepare_error, iteration, optimization_end, end), and the figures of every iteration."""
 
     def __init__(self) -> None:
         self.state: str | None = None
@@ -86,7 +88,8 @@ class TrainLogParser:
         self.log.append(line)
         event = self._event_of(line)
         if event is not None:
-            end = len(self.log) - (event in ("prepared", "optimization_end"))  # these end before the line that shows it
+            # these end before the line that shows it
+            end = len(self.log) - (event in ("prepared", "optimization_end"))
             self.events.append((event, self.events[-1][2] if self.events else 0, end))
         return event
 
@@ -134,7 +137,9 @@ class TrainLogParser:
         score = SCORE.match(line)
         if score:
             shares = [None if "*" in x else float(x) for x in score.groups()[4:]]
-            self._figures["scores"][score[1]] = LabelScore(int(score[2]), int(score[3]), int(score[4]), *shares)
+            self._figures["scores"][score[1]] = LabelScore(
+                int(score[2]), int(score[3]), int(score[4]), *shares
+            )
         return {name: kind(value) for name, (shown, kind) in FIGURES.items() if shown == title}
 
 
@@ -173,7 +178,10 @@ class TrainingLog:
     def iteration(self, tagger: Any, monitor: Monitor, trained: Trained, weights: Array) -> None:
         """An iteration is done."""
         record, is_sgd = monitor.history[-1], self.algorithm == "l2sgd"
-        figures = {"loss": float(record["loss"]), "feature_norm": np.linalg.norm(weights.astype(np.float64))}
+        figures = {
+            "loss": float(record["loss"]),
+            "feature_norm": np.linalg.norm(weights.astype(np.float64)),
+        }
         if self.algorithm == "lbfgs":
             figures["error_norm"] = float(record.get("norm", 0.0))
             figures["active_features"] = np.count_nonzero(weights)
@@ -183,7 +191,9 @@ class TrainingLog:
         for name, figure in figures.items():
             title, kind = FIGURES[name]
             title = title.replace("norm", "L2-norm") if is_sgd else title
-            self._lines(f"{title}: {figure:{'.3f' if name == 'time' else 'f' if kind is float else 'd'}}")
+            self._lines(
+                f"{title}: {figure:{'.3f' if name == 'time' else 'f' if kind is float else 'd'}}"
+            )
         if len(self.held_out[0]):
             self._evaluate(tagger, trained._replace(weights=weights))
         self._lines("")
@@ -212,18 +222,27 @@ class TrainingLog:
         averages = (totals / max(1, len(self.labels))).tolist()
         self._lines(f"{MACRO}: ({', '.join(f'{average:f}' for average in averages)})")
         whole = sum(a == b for a, b in zip(gold, predicted, strict=True))
-        for what, right, n in (("Item", sum(match.values()), len(pairs)), ("Instance", whole, len(gold))):
+        for what, right, n in (
+            ("Item", sum(match.values()), len(pairs)),
+            ("Instance", whole, len(gold)),
+        ):
             self._lines(f"{what} accuracy: {right} / {n} ({right / max(1, n):.4f})")
 
     def trained(self, reason: str | None) -> None:
         """Training ended, for this reason; None where there was nothing to learn."""
         if self.algorithm in ("lbfgs", "l2sgd"):
-            how = "the maximum number of iterations" if str(reason).startswith(LIMIT) else "the stopping criteria"
+            how = (
+                "the maximum number of iterations"
+                if str(reason).startswith(LIMIT)
+                else "the stopping criteria"
+            )
             name = "L-BFGS" if self.algorithm == "lbfgs" else "SGD"
             self._lines(f"{name} terminated with {'error: no data' if reason is None else how}")
         elif reason is not None and not reason.startswith(LIMIT):
             self._lines("Terminated with the stopping criterion", "")
-        self._lines(f"Total seconds required for training: {time.perf_counter() - self._begun:.3f}", "")
+        self._lines(
+            f"Total seconds required for training: {time.perf_counter() - self._begun:.3f}", ""
+        )
         self._lap()
 
     def stored(self, model: ChainModel, n_weights: int, n_attributes: int) -> None:

@@ -1,4 +1,5 @@
-"""CRFsuite's tagger: opens a model file, labels one sequence after the other, and shows what the model holds."""
+"""CRFsuite's tagger: opens a model file, labels one sequence after the other, and shows what the
+model holds."""
 
 import contextlib
 import math
@@ -20,20 +21,22 @@ from labelwright.interchange.chains import ChainModel, to_crf
 from labelwright.taggers.crf import CRF
 
 HEADER_SIZE = 48
-OFFSETS = "off_features", "off_labels", "off_attrs", "off_labelrefs", "off_attrrefs"  # the last fields of the header
+# the last fields of the header
+OFFSETS = "off_features", "off_labels", "off_attrs", "off_labelrefs", "off_attrrefs"
 HEADING = re.compile(r"(FILEHEADER|LABELS|ATTRIBUTES|TRANSITIONS|STATE_FEATURES) = {$")
 FIELD = re.compile(r"(\w+): (.*)$")
 FEATURE = re.compile(r"\(\d+\) (.+) --> (.+): ([+-]?\d+\.\d+)$")
 
 
-# -- items ------------------------------------------------------------------------------------------------------------
+# -- items -----------------------------------------------------------------------------------------
 
 
 class ItemSequence:
     """The features of one sentence, converted once.
 
-    An item is a dict {name: value} or a collection of strings.  A string value makes the attribute `name:value`, a
-    number or boolean is the value of the attribute, and dicts, lists, tuples and sets are read with `name:` in front.
+    An item is a dict {name: value} or a collection of strings.  A string value makes the attribute
+    `name:value`, a number or boolean is the value of the attribute, and dicts, lists, tuples and
+    sets are read with `name:` in front.
 
     >>> ItemSequence([["foo"], {"bar": {"baz": 1}}]).items()
     [{'foo': 1.0}, {'bar:baz': 1.0}]
@@ -84,7 +87,7 @@ def item_error(error: Exception) -> ItemError:
     return ItemError(str(error).removeprefix("X: sentence 0, "))
 
 
-# -- models -----------------------------------------------------------------------------------------------------------
+# -- models ----------------------------------------------------------------------------------------
 
 
 class Tagger:
@@ -98,7 +101,7 @@ class Tagger:
         self._data: Encoded | None = None  # the current sequence
         self._scored: Batch | None = None
 
-    # -- opening and closing --------------------------------------------------------------------------------------
+    # -- opening and closing -----------------------------------------------------------------------
 
     def open(self, name: str) -> "contextlib.closing[Tagger]":
         """Open a model file; the result can be used in a `with` statement."""
@@ -122,7 +125,9 @@ class Tagger:
         except ModelFileError as error:
             raise ValueError(f"Error opening {error}") from None
         self._crf, self._size = to_crf(self._model).set_params(n_jobs=1), len(data)
-        self._offsets = dict(zip(OFFSETS, map(str, struct.unpack("<5I", data[28:HEADER_SIZE])), strict=True))
+        self._offsets = dict(
+            zip(OFFSETS, map(str, struct.unpack("<5I", data[28:HEADER_SIZE])), strict=True)
+        )
         self._data, self._scored = None, None
         return contextlib.closing(self)
 
@@ -135,7 +140,7 @@ class Tagger:
             raise ValueError("The tagger is not opened")
         return self._model, self._crf
 
-    # -- answers --------------------------------------------------------------------------------------------------
+    # -- answers -----------------------------------------------------------------------------------
 
     def labels(self) -> list[str]:
         """All labels of the model."""
@@ -164,7 +169,10 @@ class Tagger:
         """The probability of these labels for the sequence that was set last."""
         labels = [text_of(label) for label in yseq]
         if len(labels) != self._n_items:
-            raise ValueError(f"The numbers of items and labels differ: |x| = {self._n_items}, |y| = {len(labels)}")
+            raise ValueError(
+                f"The numbers of items and labels differ: |x| = {self._n_items}, |y| = "
+                f"{len(labels)}"
+            )
         self._check_labels(labels)
         return math.exp(self._batch().log_probabilities([labels])[0]) if labels else 0.0
 
@@ -177,7 +185,8 @@ class Tagger:
         return self._batch().marginals()[0][pos][y]
 
     def marginals(self, xseq: "Iterable[Any] | ItemSequence") -> list[dict[str, float]]:
-        """The probability of every label at every position of a sequence (labelwright's own addition)."""
+        """The probability of every label at every position of a sequence (labelwright's own
+        addition)."""
         self.set(xseq)
         return self._batch().marginals()[0]
 
@@ -197,20 +206,36 @@ class Tagger:
             self._scored = self._opened()[1].scored(self._data)
         return self._scored
 
-    # -- what the model holds -------------------------------------------------------------------------------------
+    # -- what the model holds ----------------------------------------------------------------------
 
     def info(self) -> "ParsedDump":
         """Labels, attributes and weights of the model."""
         model = self._model
         if model is None:
             raise RuntimeError("Tagger is closed")
-        labels, attributes = ({name: str(i) for i, name in enumerate(x)} for x in (model.labels, model.attributes))
-        header = {"magic": "lCRF", "size": str(self._size), "type": "FOMC", "version": "100", "num_features": "0"}
-        header |= {"num_labels": str(len(labels)), "num_attrs": str(len(attributes)), **self._offsets}
+        labels, attributes = (
+            {name: str(i) for i, name in enumerate(x)} for x in (model.labels, model.attributes)
+        )
+        header = {
+            "magic": "lCRF",
+            "size": str(self._size),
+            "type": "FOMC",
+            "version": "100",
+            "num_features": "0",
+        }
+        header |= {
+            "num_labels": str(len(labels)),
+            "num_attrs": str(len(attributes)),
+            **self._offsets,
+        }
         arrays = model.source.tolist(), model.target.tolist(), model.transition.tolist()
-        transitions = {(model.labels[a], model.labels[b]): w for a, b, w in zip(*arrays, strict=True)}
+        transitions = {
+            (model.labels[a], model.labels[b]): w for a, b, w in zip(*arrays, strict=True)
+        }
         arrays = model.attribute.tolist(), model.label.tolist(), model.weight.tolist()
-        states = {(model.attributes[a], model.labels[y]): w for a, y, w in zip(*arrays, strict=True)}
+        states = {
+            (model.attributes[a], model.labels[y]): w for a, y, w in zip(*arrays, strict=True)
+        }
         return ParsedDump(header, labels, attributes, transitions, states)
 
     def dump(self, filename: str | None = None) -> None:
@@ -221,7 +246,9 @@ class Tagger:
             "LABELS": [f"{i:>5}: {name}" for name, i in info.labels.items()],
             "ATTRIBUTES": [f"{i:>5}: {name}" for name, i in info.attributes.items()],
             "TRANSITIONS": [f"(1) {a} --> {b}: {w:f}" for (a, b), w in info.transitions.items()],
-            "STATE_FEATURES": [f"(0) {a} --> {y}: {w:f}" for (a, y), w in info.state_features.items()],
+            "STATE_FEATURES": [
+                f"(0) {a} --> {y}: {w:f}" for (a, y), w in info.state_features.items()
+            ],
         }
         text = ""
         for name, lines in sections.items():
@@ -233,7 +260,7 @@ class Tagger:
                 file.write(text)
 
 
-# -- what a model holds -----------------------------------------------------------------------------------------------
+# -- what a model holds ----------------------------------------------------------------------------
 
 
 @dataclass
@@ -243,8 +270,10 @@ class ParsedDump:
     header: dict[str, str] = field(default_factory=dict)  # facts about the file
     labels: dict[str, str] = field(default_factory=dict)  # {name: number}
     attributes: dict[str, str] = field(default_factory=dict)
-    transitions: dict[tuple[str, str], float] = field(default_factory=dict)  # {(label before, label): weight}
-    state_features: dict[tuple[str, str], float] = field(default_factory=dict)  # {(attribute, label): weight}
+    # {(label before, label): weight}
+    transitions: dict[tuple[str, str], float] = field(default_factory=dict)
+    # {(attribute, label): weight}
+    state_features: dict[tuple[str, str], float] = field(default_factory=dict)
 
 
 class CRFsuiteDumpParser:

@@ -1,4 +1,5 @@
-"""CRFsuite's trainer: collects sentences, trains by one of five algorithms, writes a model file of CRFsuite's."""
+"""CRFsuite's trainer: collects sentences, trains by one of five algorithms, writes a model file of
+CRFsuite's."""
 
 import errno
 import operator
@@ -30,7 +31,7 @@ Array = NDArray[Any]
 MESSAGES = {-1: "Unknown error occurred", -2: "Insufficient memory", -4: "Incompatible data"}
 SLACK = {0: "none", 1: "linear", 2: "quadratic"}  # by the type of passive-aggressive updates
 
-# -- parameters -------------------------------------------------------------------------------------------------------
+# -- parameters ------------------------------------------------------------------------------------
 
 
 class Parameter(NamedTuple):
@@ -50,14 +51,18 @@ def _whole(text: str) -> int:
 FEATURES = {
     "feature.minfreq": Parameter(0.0, float, "Drop features that occur less often than this."),
     "feature.possible_states": Parameter(
-        False, _flag, "Also give weights to pairs of attribute and label that the training data do not have."
+        False,
+        _flag,
+        "Also give weights to pairs of attribute and label that the training data do not have.",
     ),
     "feature.possible_transitions": Parameter(
         False, _flag, "Also give weights to transitions that the training data do not have."
     ),
 }
 UNLIMITED = 2147483647
-PERIOD = Parameter(10, _whole, "Number of iterations over which the improvement of the loss is measured.")
+PERIOD = Parameter(
+    10, _whole, "Number of iterations over which the improvement of the loss is measured."
+)
 PASSES = Parameter(100, _whole, "Largest number of passes over the data.")
 MEAN_LOSS = Parameter(0.0, float, "Stop when the mean loss of a sentence is not above this.")
 
@@ -67,30 +72,55 @@ ALGORITHMS: dict[str, dict[str, Parameter]] = {
         "c1": Parameter(0.0, float, "Coefficient of the L1 penalty."),
         "c2": Parameter(1.0, float, "Coefficient of the L2 penalty."),
         "max_iterations": Parameter(UNLIMITED, _whole, "Largest number of L-BFGS iterations."),
-        "num_memories": Parameter(6, _whole, "Number of past steps for the inverse Hessian (labelwright keeps 6)."),
+        "num_memories": Parameter(
+            6, _whole, "Number of past steps for the inverse Hessian (labelwright keeps 6)."
+        ),
         "epsilon": Parameter(
-            1e-5, float, "Stop when the norm of the gradient is below this share of the norm of the weights."
+            1e-5,
+            float,
+            "Stop when the norm of the gradient is below this share of the norm of the weights.",
         ),
         "period": PERIOD,
-        "delta": Parameter(1e-5, float, "Stop when the relative improvement of the loss over a period is below this."),
+        "delta": Parameter(
+            1e-5,
+            float,
+            "Stop when the relative improvement of the loss over a period is below this.",
+        ),
         "linesearch": Parameter(
             "MoreThuente",
             str,
-            "Line search: MoreThuente, Backtracking or StrongBacktracking (labelwright's own is used for all three).",
+            (
+                "Line search: MoreThuente, Backtracking or StrongBacktracking (labelwright's own "
+                "is used for all three)."
+            ),
         ),
-        "max_linesearch": Parameter(20, _whole, "Largest number of trials in a line search (labelwright allows 20)."),
+        "max_linesearch": Parameter(
+            20, _whole, "Largest number of trials in a line search (labelwright allows 20)."
+        ),
     },
     "l2sgd": FEATURES
     | {
         "c2": Parameter(1.0, float, "Coefficient of the L2 penalty."),
-        "max_iterations": Parameter(1000, _whole, "Largest number of passes (epochs) over the data."),
+        "max_iterations": Parameter(
+            1000, _whole, "Largest number of passes (epochs) over the data."
+        ),
         "period": PERIOD,
-        "delta": Parameter(1e-6, float, "Stop when the relative improvement of the loss over a period is below this."),
-        "calibration.eta": Parameter(0.1, float, "First learning rate to try (labelwright tries its own)."),
+        "delta": Parameter(
+            1e-6,
+            float,
+            "Stop when the relative improvement of the loss over a period is below this.",
+        ),
+        "calibration.eta": Parameter(
+            0.1, float, "First learning rate to try (labelwright tries its own)."
+        ),
         "calibration.rate": Parameter(2.0, float, "Factor between learning rates to try."),
-        "calibration.samples": Parameter(1000.0, float, "Number of sentences used to try learning rates."),
+        "calibration.samples": Parameter(
+            1000.0, float, "Number of sentences used to try learning rates."
+        ),
         "calibration.candidates": Parameter(10, _whole, "Number of learning rates to try."),
-        "calibration.max_trials": Parameter(20, _whole, "Largest number of trials of learning rates."),
+        "calibration.max_trials": Parameter(
+            20, _whole, "Largest number of trials of learning rates."
+        ),
     },
     "averaged-perceptron": FEATURES
     | {
@@ -101,7 +131,9 @@ ALGORITHMS: dict[str, dict[str, Parameter]] = {
     | {
         "type": Parameter(1, _whole, "Update: 0 without slack, 1 for PA-I, 2 for PA-II."),
         "c": Parameter(1.0, float, "Aggressiveness: the weight of the slack in PA-I and PA-II."),
-        "error_sensitive": Parameter(True, _flag, "Let the loss of a sentence grow with its number of wrong labels."),
+        "error_sensitive": Parameter(
+            True, _flag, "Let the loss of a sentence grow with its number of wrong labels."
+        ),
         "averaging": Parameter(True, _flag, "Return the average of the weights over all updates."),
         "max_iterations": PASSES,
         "epsilon": MEAN_LOSS,
@@ -117,7 +149,7 @@ ALGORITHMS: dict[str, dict[str, Parameter]] = {
 ALIASES = {"ap": "averaged-perceptron", "pa": "passive-aggressive"}
 TYPES = {name: parameter.read for known in ALGORITHMS.values() for name, parameter in known.items()}
 
-# -- learners ---------------------------------------------------------------------------------------------------------
+# -- learners --------------------------------------------------------------------------------------
 
 
 class _Watched(Monitor):
@@ -139,9 +171,15 @@ class _Watched(Monitor):
 
 
 def _trained(
-    algorithm: str, settings: dict[str, Any], log: TrainingLog, n_jobs: int | None, X: Any, y: list[list[str]]
+    algorithm: str,
+    settings: dict[str, Any],
+    log: TrainingLog,
+    n_jobs: int | None,
+    X: Any,
+    y: list[list[str]],
 ) -> tuple[Any, int]:
-    """A tagger that has learnt as this algorithm of CRFsuite's does, and how many weights CRFsuite would count."""
+    """A tagger that has learnt as this algorithm of CRFsuite's does, and how many weights CRFsuite
+    would count."""
     model = _untrained(algorithm, settings).set_params(n_jobs=n_jobs)
     model._check_parameters()
     expect_much()
@@ -150,11 +188,16 @@ def _trained(
     assert parameters.has_weight is not None
     n_weights = len(parameters.cells["state"].column) + int(parameters.has_weight.sum())
     log.prepared(n_weights)
-    start = start._replace(parameters=parameters, weights=np.zeros(parameters.n_weights, np.float32))
+    start = start._replace(
+        parameters=parameters, weights=np.zeros(parameters.n_weights, np.float32)
+    )
     learning = model._learner(model)
     limits: dict[str, Any] = {"max_iter": max(1, settings["max_iterations"])}
     if algorithm in ("lbfgs", "l2sgd"):
-        limits = {"max_iter": settings["max_iterations"] or UNLIMITED, "period": max(1, settings["period"])}
+        limits = {
+            "max_iter": settings["max_iterations"] or UNLIMITED,
+            "period": max(1, settings["period"]),
+        }
         limits["tol"] = settings["delta"] if settings["period"] else -np.inf
     monitor = _Watched(**learning.stopping() | limits)
     monitor.watch = lambda now, weights: log.iteration(model, now, start, weights)
@@ -190,7 +233,8 @@ def _untrained(algorithm: str, settings: dict[str, Any]) -> Any:
 
 
 def _chosen(data: Data, parameters: Parameters, settings: dict[str, Any]) -> Parameters:
-    """The weights that CRFsuite gives to these data: of pairs of attribute and label, and of transitions."""
+    """The weights that CRFsuite gives to these data: of pairs of attribute and label, and of
+    transitions."""
     L, least = parameters.n_states, settings["feature.minfreq"]
     gold, offsets = data.gold.astype(np.int64), data.offsets
     later = np.ones(len(gold), np.bool_)
@@ -201,7 +245,8 @@ def _chosen(data: Data, parameters: Parameters, settings: dict[str, Any]) -> Par
     if least > 0:
         has_weight &= seen >= least
     state = parameters.cells["state"]
-    if least > 0 or len(data.incidences["state"].token_value):  # negative values make negative frequencies
+    # negative values make negative frequencies
+    if least > 0 or len(data.incidences["state"].token_value):
         state = _frequent(state, data, least, L)
     return parameters._replace(cells={"state": state}, has_weight=has_weight)
 
@@ -224,7 +269,7 @@ def _frequent(cells: Cells, data: Data, least: float, n_labels: int) -> Cells:
     return Cells(ptr, cells.column[kept])
 
 
-# -- the trainer ------------------------------------------------------------------------------------------------------
+# -- the trainer -----------------------------------------------------------------------------------
 
 
 class CRFSuiteError(Exception):
@@ -246,31 +291,42 @@ class BaseTrainer:
     _PARAMETER_TYPES = TYPES
     _ALGORITHM_ALIASES = ALIASES
     verbose: bool = True
-    n_jobs: int | None = None  # threads of training (labelwright's own addition); None: one for each core
+    # threads of training (labelwright's own addition); None: one for each core
+    n_jobs: int | None = None
 
     def __new__(cls, *arguments: Any, **options: Any) -> "BaseTrainer":
-        trainer = super().__new__(cls)  # subclasses may have a constructor that does not call this one
+        # subclasses may have a constructor that does not call this one
+        trainer = super().__new__(cls)
         trainer._settings = {}
         trainer._select("lbfgs")
         trainer.clear()
         return trainer
 
-    def __init__(self, algorithm: str | None = None, params: Mapping[str, Any] | None = None, verbose: bool = True):
+    def __init__(
+        self,
+        algorithm: str | None = None,
+        params: Mapping[str, Any] | None = None,
+        verbose: bool = True,
+    ):
         if algorithm is not None:
             self.select(algorithm)
         if params is not None:
             self.set_params(params)
         self.verbose = verbose
 
-    # -- data -----------------------------------------------------------------------------------------------------
+    # -- data --------------------------------------------------------------------------------------
 
-    def append(self, xseq: "Iterable[Any] | ItemSequence", yseq: Iterable[str], group: int = 0) -> None:
+    def append(
+        self, xseq: "Iterable[Any] | ItemSequence", yseq: Iterable[str], group: int = 0
+    ) -> None:
         """Add a sentence and its labels; `group` is the number by which `train` leaves it out."""
         items, labels, group = items_of(xseq), list(yseq), operator.index(group)
         if not set(map(type, labels)) <= {str}:
             labels = [text_of(label) for label in labels]
         if len(items) != len(labels):
-            raise ValueError(f"The numbers of items and labels differ: |x| = {len(items)}, |y| = {len(labels)}")
+            raise ValueError(
+                f"The numbers of items and labels differ: |x| = {len(items)}, |y| = {len(labels)}"
+            )
         try:
             self._data.append(items)
         except CorpusError as error:
@@ -284,7 +340,7 @@ class BaseTrainer:
         self._labels, self._groups = array("i"), array("q")
         self._label_numbers = Numbers()
 
-    # -- parameters -----------------------------------------------------------------------------------------------
+    # -- parameters --------------------------------------------------------------------------------
 
     def select(self, algorithm: str, type: str = "crf1d") -> None:
         """Choose the algorithm; its parameters get their defaults."""
@@ -295,7 +351,9 @@ class BaseTrainer:
 
     def _select(self, algorithm: str) -> None:
         self._algorithm = algorithm
-        self._settings = {name: parameter.default for name, parameter in ALGORITHMS[algorithm].items()}
+        self._settings = {
+            name: parameter.default for name, parameter in ALGORITHMS[algorithm].items()
+        }
 
     def params(self) -> list[str]:
         """The names of the parameters of the algorithm."""
@@ -332,11 +390,11 @@ class BaseTrainer:
             raise ValueError(f"Parameter not found: {name}")
         return ALGORITHMS[self._algorithm][name].help
 
-    # -- training -------------------------------------------------------------------------------------------------
+    # -- training ----------------------------------------------------------------------------------
 
     def train(self, model: str | bytes | os.PathLike[str], holdout: int = -1) -> None:
-        """Train on all sentences but those of the group `holdout`, on which every iteration is evaluated, and write the
-        model; an empty name writes none."""
+        """Train on all sentences but those of the group `holdout`, on which every iteration is
+        evaluated, and write the model; an empty name writes none."""
         path = os.fsdecode(model)
         if path and not Path(path).parent.is_dir():
             raise FileNotFoundError(errno.ENOENT, "No such file or directory", path)
@@ -352,7 +410,10 @@ class BaseTrainer:
         self._before_train()
         for name in [*self._data.names, *self._label_numbers]:
             if "\0" in name or name != name.encode("utf-8", "ignore").decode():
-                raise ValueError(f"{name!r}: an attribute or a label with a character that a model file cannot hold")
+                raise ValueError(
+                    f"{name!r}: an attribute or a label with a character that a model file cannot "
+                    "hold"
+                )
         groups = np.array(self._groups, np.int64)
         held_out, labels = self._part(groups == holdout), list(self._label_numbers)
         log = TrainingLog(self.message, self._algorithm, self._settings, labels, held_out)
@@ -360,7 +421,9 @@ class BaseTrainer:
         X, y = self._part(groups != holdout)
         if any(y):
             try:
-                tagger, n_weights = _trained(self._algorithm, self._settings, log, self.n_jobs, X, y)
+                tagger, n_weights = _trained(
+                    self._algorithm, self._settings, log, self.n_jobs, X, y
+                )
             except LabelwrightError as error:
                 raise CRFSuiteError(-4, str(error)) from error
             reason, chain = uninterrupted(tagger).training_["stopped"], from_crf(tagger)
@@ -377,7 +440,8 @@ class BaseTrainer:
             return Collected(self._data.separator), []
         names, offsets = list(self._label_numbers), self._data.offsets.tolist()
         y = [
-            [names[code] for code in self._labels[offsets[n] : offsets[n + 1]]] for n in np.flatnonzero(chosen).tolist()
+            [names[code] for code in self._labels[offsets[n] : offsets[n + 1]]]
+            for n in np.flatnonzero(chosen).tolist()
         ]
         return (self._data if chosen.all() else self._data.take(chosen)), y
 
@@ -391,7 +455,8 @@ class BaseTrainer:
 
 
 class Trainer(BaseTrainer):
-    """A trainer that keeps its messages and figures (`logparser`) and calls a method for every event."""
+    """A trainer that keeps its messages and figures (`logparser`) and calls a method for every
+    event."""
 
     logparser: TrainLogParser | None = None
 
@@ -403,7 +468,10 @@ class Trainer(BaseTrainer):
         event = None if log is None else log.feed(message)
         if log is None or event is None or not self.verbose:
             return
-        more: dict[str, Any] = {"featgen_progress": log.featgen_percent, "iteration": log.last_iteration}
+        more: dict[str, Any] = {
+            "featgen_progress": log.featgen_percent,
+            "iteration": log.last_iteration,
+        }
         getattr(self, f"on_{event}")(log.last_log, *([more[event]] if event in more else []))
 
     def on_iteration(self, log: str, info: dict[str, Any]) -> None:

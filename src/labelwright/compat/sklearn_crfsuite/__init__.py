@@ -1,4 +1,5 @@
-"""The interface of sklearn-crfsuite on labelwright: CRFsuite's algorithms behind the interface of scikit-learn."""
+"""The interface of sklearn-crfsuite on labelwright: CRFsuite's algorithms behind the interface of
+scikit-learn."""
 
 import os
 import tempfile
@@ -35,18 +36,24 @@ RENAMED = {  # parameters that CRFsuite calls otherwise
     "pa_type": "type",
 }
 OUR_OWN = declared(  # parameters that CRFsuite does not have
-    algorithm=(str | None, None, "lbfgs, l2sgd, ap (averaged perceptron), pa (passive-aggressive) or arow."),
+    algorithm=(
+        str | None,
+        None,
+        "lbfgs, l2sgd, ap (averaged perceptron), pa (passive-aggressive) or arow.",
+    ),
     verbose=(bool, False, "Print a line for each iteration."),
     model_filename=(str | None, None, "Where the model is written, or read from."),
     keep_tempfiles=(bool, False, "Keep the temporary file of a model whose name was asked for."),
     trainer_cls=(type[Trainer] | None, None, "The trainer to use."),
 )
 THEIRS = {name: known for algorithm in ALGORITHMS.values() for name, known in algorithm.items()}
-ORDER = """algorithm min_freq all_possible_states all_possible_transitions c1 c2 max_iterations num_memories
-    epsilon period delta linesearch max_linesearch calibration_eta calibration_rate calibration_samples
-    calibration_candidates calibration_max_trials pa_type c error_sensitive averaging variance gamma
-    verbose model_filename keep_tempfiles trainer_cls"""
-OF_CRFSUITE = {name: THEIRS[RENAMED.get(name, name)] for name in ORDER.split() if name not in OUR_OWN}
+ORDER = """algorithm min_freq all_possible_states all_possible_transitions c1 c2 max_iterations
+    num_memories epsilon period delta linesearch max_linesearch calibration_eta calibration_rate
+    calibration_samples calibration_candidates calibration_max_trials pa_type c error_sensitive
+    averaging variance gamma verbose model_filename keep_tempfiles trainer_cls"""
+OF_CRFSUITE = {
+    name: THEIRS[RENAMED.get(name, name)] for name in ORDER.split() if name not in OUR_OWN
+}
 TABLE = OUR_OWN | declared(
     **{name: (type(known.default) | None, None, known.help) for name, known in OF_CRFSUITE.items()}
 )
@@ -54,16 +61,26 @@ DATA = "__FILE_RESOURCE_DATA__"  # of the contents, in pickles of sklearn-crfsui
 
 
 class LinePerIterationTrainer(Trainer):
-    """Prints one line for each iteration, and at the end a table of the labels of the holdout data."""
+    """Prints one line for each iteration, and at the end a table of the labels of the holdout
+    data."""
 
     def on_iteration(self, log: str, info: dict[str, Any]) -> None:
-        parts = [f"Iter {info['num']:<3}", f"time={info['time']:<5.2f}", f"loss={info['loss']:<8.2f}"]
+        parts = [
+            f"Iter {info['num']:<3}",
+            f"time={info['time']:<5.2f}",
+            f"loss={info['loss']:<8.2f}",
+        ]
         if "active_features" in info:
             parts.append(f"active={info['active_features']:<5}")
         if "avg_precision" in info:
             parts += [f"precision={info['avg_precision']:.3f}", f"recall={info['avg_recall']:.3f}"]
             parts += [f"F1={info['avg_f1']:.3f}"]
-            parts += [f"Acc(item/seq)={info['item_accuracy_float']:.3f} {info['instance_accuracy_float']:.3f}"]
+            parts += [
+                (
+                    f"Acc(item/seq)={info['item_accuracy_float']:.3f} "
+                    f"{info['instance_accuracy_float']:.3f}"
+                )
+            ]
         if "feature_norm" in info:
             parts.append(f"feature_norm={info['feature_norm']:<8.2f}")
         print("  ".join(parts).strip())
@@ -75,7 +92,9 @@ class LinePerIterationTrainer(Trainer):
             heading = f"{'Label':<{width}}  Precision    Recall        F1    Support"
             print("=" * len(heading), heading, sep="\n")
             for label, score in sorted(last["scores"].items()):
-                shares = "  ".join(f"{x or 0:8.3f}" for x in (score.precision, score.recall, score.f1))
+                shares = "  ".join(
+                    f"{x or 0:8.3f}" for x in (score.precision, score.recall, score.f1)
+                )
                 print(f"{label:<{width}}   {shares}  {score.ref:>9}")
             print("-" * len(heading))
         super().on_optimization_end(log)
@@ -84,7 +103,9 @@ class LinePerIterationTrainer(Trainer):
 class FileResource:
     """A model file; `name` is its path, None where there is no model."""
 
-    def __init__(self, filename: str | None = None, keep_tempfiles: bool = False, data: bytes | None = None):
+    def __init__(
+        self, filename: str | None = None, keep_tempfiles: bool = False, data: bytes | None = None
+    ):
         self.filename, self.keep_tempfiles, self.data = filename, keep_tempfiles, data
 
     @property
@@ -122,7 +143,7 @@ class CRF(Estimator):
     keep_tempfiles: bool
     trainer_cls: type[Trainer] | None
 
-    # -- training -------------------------------------------------------------------------------------------------
+    # -- training ----------------------------------------------------------------------------------
 
     def fit(
         self,
@@ -131,7 +152,8 @@ class CRF(Estimator):
         X_dev: Iterable[Any] | None = None,
         y_dev: Iterable[Sequence[str]] | None = None,
     ) -> Self:
-        """Train on sentences X and their labels y; X_dev and y_dev are evaluated after every iteration."""
+        """Train on sentences X and their labels y; X_dev and y_dev are evaluated after every
+        iteration."""
         if (X_dev is None) != (y_dev is None):
             raise ValueError("Pass both X_dev and y_dev to use the holdout data")
         trainer = self._trainer()
@@ -141,7 +163,8 @@ class CRF(Estimator):
             for xseq, yseq in _pairs(X_dev, y_dev):
                 trainer.append(xseq, yseq, 1)
         self._opened = self._parsed = self._file = None
-        with tempfile.TemporaryDirectory() as folder:  # a subclass of Trainer may have a `train` of its own
+        # a subclass of Trainer may have a `train` of its own
+        with tempfile.TemporaryDirectory() as folder:
             path = self.model_filename or str(Path(folder, "model.crfsuite"))
             trainer.train(path, -1 if X_dev is None else 1)
             self._model = Path(path).read_bytes()
@@ -149,15 +172,22 @@ class CRF(Estimator):
         return self
 
     def _trainer(self) -> Trainer:
-        given = {name: value for name, value in self.get_params(deep=False).items() if name not in OUR_OWN}
-        chosen = {RENAMED.get(name, name): value for name, value in given.items() if value is not None}
+        given = {
+            name: value
+            for name, value in self.get_params(deep=False).items()
+            if name not in OUR_OWN
+        }
+        chosen = {
+            RENAMED.get(name, name): value for name, value in given.items() if value is not None
+        }
         made = self.trainer_cls or LinePerIterationTrainer
         return made(algorithm=self.algorithm, params=chosen, verbose=self.verbose)
 
-    # -- answers --------------------------------------------------------------------------------------------------
+    # -- answers -----------------------------------------------------------------------------------
 
     def predict(self, X: Iterable[Any]) -> Any:
-        """The labels of each sentence, as an array of lists (of labels, where all sentences have the same length)."""
+        """The labels of each sentence, as an array of lists (of labels, where all sentences have
+        the same length)."""
         return np.array([self.predict_single(xseq) for xseq in X], dtype=object)
 
     def predict_single(self, xseq: Any) -> list[str]:
@@ -179,7 +209,7 @@ class CRF(Estimator):
             raise ValueError(f"y has {len(gold)} labels, but X has {len(labels)} tokens")
         return sum(bool(a == b) for a, b in zip(gold, labels, strict=True)) / max(1, len(gold))
 
-    # -- the model ------------------------------------------------------------------------------------------------
+    # -- the model ---------------------------------------------------------------------------------
 
     _model: bytes | None = None
     _file: FileResource | None = None
@@ -227,10 +257,14 @@ class CRF(Estimator):
         return None if self.tagger_ is None else self.tagger_.labels()
 
     size_ = _fact(lambda model: int(model.header["size"]), "The size of the model in bytes.")
-    num_attributes_ = _fact(lambda model: int(model.header["num_attrs"]), "How many attributes have a weight.")
+    num_attributes_ = _fact(
+        lambda model: int(model.header["num_attrs"]), "How many attributes have a weight."
+    )
     attributes_ = _fact(lambda model: list(model.attributes), "The attributes that have a weight.")
     state_features_ = _fact(lambda model: model.state_features, "{(attribute, label): weight}.")
-    transition_features_ = _fact(lambda model: model.transitions, "{(label before, label): weight}.")
+    transition_features_ = _fact(
+        lambda model: model.transitions, "{(label before, label): weight}."
+    )
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_opened": None, "_parsed": None, "_file": None}
@@ -240,7 +274,11 @@ class CRF(Estimator):
         state = dict(state)
         file = state.pop("modelfile", None)
         if file is not None:
-            state = {name: value for name, value in state.items() if name not in ("_tagger", "_info_cached")}
+            state = {
+                name: value
+                for name, value in state.items()
+                if name not in ("_tagger", "_info_cached")
+            }
             state["_model"] = file.data
         self.__dict__.update(state)
 
@@ -250,7 +288,9 @@ def _pairs(X: Iterable[Any], y: Iterable[Sequence[str]]) -> Iterator[tuple[Any, 
     nothing = object()
     for xseq, yseq in zip_longest(X, y, fillvalue=nothing):
         if xseq is nothing or yseq is nothing:
-            raise ValueError(f"{'X' if xseq is nothing else 'y'} has fewer sentences than the other")
+            raise ValueError(
+                f"{'X' if xseq is nothing else 'y'} has fewer sentences than the other"
+            )
         yield xseq, yseq  # type: ignore[misc]
 
 

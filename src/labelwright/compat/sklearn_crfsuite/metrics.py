@@ -1,5 +1,5 @@
-"""Scores of labellings: scikit-learn's metrics over all tokens, and the share of sentences without a mistake; both as
-scorers for `cross_val_score`, `GridSearchCV` and their like."""
+"""Scores of labellings: scikit-learn's metrics over all tokens, and the share of sentences without
+a mistake; both as scorers for `cross_val_score`, `GridSearchCV` and their like."""
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
@@ -36,7 +36,8 @@ flat_precision_score = _over_tokens("precision_score", "Precision over tokens.")
 flat_recall_score = _over_tokens("recall_score", "Recall over tokens.")
 flat_f1_score = _over_tokens("f1_score", "F1 over tokens.")
 flat_classification_report = _over_tokens(
-    "classification_report", "scikit-learn's report of precision, recall and F1 by label, over tokens."
+    "classification_report",
+    "scikit-learn's report of precision, recall and F1 by label, over tokens.",
 )
 
 

@@ -1,5 +1,5 @@
-"""The zero-order model that chooses candidate labels, and bounds on what it has cut off, in NumPy: the scores of all
-labels at once."""
+"""The zero-order model that chooses candidate labels, and bounds on what it has cut off, in NumPy:
+the scores of all labels at once."""
 
 from itertools import pairwise
 
@@ -12,7 +12,8 @@ _NUMBERS = 1 << 20  # scores of labels that are made at once, and cells that are
 
 
 def _token_features(features, tokens):
-    """The features of tokens in order: where in `tokens` each one's token is, the feature, and its value."""
+    """The features of tokens in order: where in `tokens` each one's token is, the feature, and its
+    value."""
     keys = features.keys[tokens]  # [n, G]
     n, groups = keys.shape
     begin, end = np.empty((n, groups + 1), np.int64), np.empty((n, groups + 1), np.int64)
@@ -47,9 +48,17 @@ def _rows(features, cell_ptr, cell_column, weights, bias, tokens, dtype):
     """The scores of all labels of tokens [n, L]."""
     token, feature, value = _token_features(features, tokens)
     size = cell_ptr[feature + 1] - cell_ptr[feature]
-    token, cell, value = np.repeat(token, size), ranges(cell_ptr[feature], size), np.repeat(value, size)
+    token, cell, value = (
+        np.repeat(token, size),
+        ranges(cell_ptr[feature], size),
+        np.repeat(value, size),
+    )
     rows = np.tile(bias.astype(dtype), (len(tokens), 1))
-    np.add.at(rows.reshape(-1), token * len(bias) + cell_column[cell], (value * weights[cell]).astype(dtype))
+    np.add.at(
+        rows.reshape(-1),
+        token * len(bias) + cell_column[cell],
+        (value * weights[cell]).astype(dtype),
+    )
     return rows
 
 
@@ -60,7 +69,19 @@ def label_rows(features, cell_ptr, cell_column, weights, bias, t0, t1, rows):
 
 
 def pick_labels(
-    features, cell_ptr, cell_column, weights, bias, tokens, permitted, cutoff, most, row, sizes, labels, scores
+    features,
+    cell_ptr,
+    cell_column,
+    weights,
+    bias,
+    tokens,
+    permitted,
+    cutoff,
+    most,
+    row,
+    sizes,
+    labels,
+    scores,
 ):
     for a, b in _blocks(features, cell_ptr, tokens, len(row)):
         part = tokens[a:b]
@@ -77,11 +98,12 @@ def pick_labels(
         labels[a + token, place], scores[a + token, place] = label, rows[token, label]
 
 
-# -- bounds on the labellings that pruning has cut off, from the scores of all labels ---------------------------------
+# -- bounds on the labellings that pruning has cut off, from the scores of all labels --------------
 
 
 def _spread(x, labels, largest, best, table, bound):
-    """bound[y] = max(bound[y], x[i] + the transition between labels[i] and y), for the transitions of a `table`."""
+    """bound[y] = max(bound[y], x[i] + the transition between labels[i] and y), for the transitions
+    of a `table`."""
     ptr, label, score = table
     some = x + largest > best
     r = labels[some]
@@ -90,7 +112,9 @@ def _spread(x, labels, largest, best, table, bound):
     np.maximum.at(bound, label[k], np.repeat(x[some], sizes) + score[k])
 
 
-def add_bounds(rows, slot_ptr, slot_label, value, arc_place, pair_ptr, table, reach, known, forward, bound):
+def add_bounds(
+    rows, slot_ptr, slot_label, value, arc_place, pair_ptr, table, reach, known, forward, bound
+):
     T, L = rows.shape
     missed = missed_raw = -np.inf
     labels, known_before, more, came = np.empty(0, np.int64), np.empty(0), np.empty(0), np.zeros(L)
@@ -105,9 +129,15 @@ def add_bounds(rows, slot_ptr, slot_label, value, arc_place, pair_ptr, table, re
             _spread(x, before, reach[0, before], best, table, came)
             at = t if forward else t + 1
             w = value[arc_place[pair_ptr[at] : pair_ptr[at + 1]]]
-            w = w.reshape(len(before), len(labels)) if forward else w.reshape(len(labels), len(before)).T
+            w = (
+                w.reshape(len(before), len(labels))
+                if forward
+                else w.reshape(len(labels), len(before)).T
+            )
             left = np.minimum(missed, missed_raw + reach[1, labels])
-            left = np.maximum(left, (more[:, None] + w).max(axis=0, initial=-np.inf)) + rows[t, labels]
+            left = (
+                np.maximum(left, (more[:, None] + w).max(axis=0, initial=-np.inf)) + rows[t, labels]
+            )
         known_before, more = known[here], left
         bound[t] += came
         others = np.ones(L, np.bool_)
@@ -141,7 +171,8 @@ def mass_bound(rows, slot_ptr, slot_label, pairs, place, pair_ptr, all_ptr, all_
 
 
 def _mass_into(old, labels, pairs, all_ptr, all_label, reach, n_labels):
-    """sum_i old(i) exp(w(i, y)) for all labels y, over candidates before them; small ones are bounded."""
+    """sum_i old(i) exp(w(i, y)) for all labels y, over candidates before them; small ones are
+    bounded."""
     total = old.sum()
     large = old > NEGLIGIBLE * total
     r = labels[large]

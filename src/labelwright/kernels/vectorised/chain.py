@@ -1,4 +1,5 @@
-"""Sums over all paths of chains in NumPy: exponentials, rows of arcs, and the messages of one sentence step by step."""
+"""Sums over all paths of chains in NumPy: exponentials, rows of arcs, and the messages of one
+sentence step by step."""
 
 import numpy as np
 
@@ -13,7 +14,8 @@ def _runs(blocks):
 
 
 def _messages(psi, E, blocks):
-    """alpha, beta, into = psi beta / c [T, Q] of one sentence, c [T], and the sums of beta_t [T]."""
+    """alpha, beta, into = psi beta / c [T, Q] of one sentence, c [T], and the sums of beta_t
+    [T]."""
     T, Q = psi.shape
     alpha, beta, into = np.empty((3, *psi.shape), psi.dtype)
     scale, ones = np.empty(T, psi.dtype), np.ones(Q, psi.dtype)
@@ -42,8 +44,8 @@ def _messages(psi, E, blocks):
 
 
 def _products(E, blocks, T):
-    """Functions that multiply a vector over nodes with the arcs E [1|T, A] into token t, from sources to targets and
-    back: f(t, x, out)."""
+    """Functions that multiply a vector over nodes with the arcs E [1|T, A] into token t, from
+    sources to targets and back: f(t, x, out)."""
     parts = [(run, run.matrices(E)) for run in _runs(blocks)]
     if len(blocks.arc_ptr) == 2:
         M = list(parts[0][1][:, 0])
@@ -54,12 +56,16 @@ def _products(E, blocks, T):
     def onwards(t, x, out):
         out[:] = 0
         for run, M in parts:
-            out[run.target] = np.matmul(x[run.nodes].reshape(run.shape[0], 1, -1), M[row[t]]).reshape(-1)
+            out[run.target] = np.matmul(
+                x[run.nodes].reshape(run.shape[0], 1, -1), M[row[t]]
+            ).reshape(-1)
 
     def backwards(t, x, out):
         out[:] = 0
         for run, M in parts:
-            out[run.nodes] = np.matmul(M[row[t]], x[run.target].reshape(run.shape[0], -1, 1)).reshape(-1)
+            out[run.nodes] = np.matmul(
+                M[row[t]], x[run.target].reshape(run.shape[0], -1, 1)
+            ).reshape(-1)
 
     return onwards, backwards
 

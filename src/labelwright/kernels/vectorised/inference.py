@@ -1,11 +1,19 @@
-"""Questions about one lattice in NumPy: a loop over its tokens, and vectors over its nodes and arcs.  With it a CRF
-labels in 1.7 times, and gives probabilities in 2.4 times the time of compiled code (22 states)."""
+"""Questions about one lattice in NumPy: a loop over its tokens, and vectors over its nodes and
+arcs.  With it a CRF labels in 1.7 times, and gives probabilities in 2.4 times the time of compiled
+code (22 states)."""
 
 from itertools import pairwise
 
 import numpy as np
 
-from labelwright.kernels.common import log_sums, plan, row_maxima, softmax_of, subtract_largest, trusted_range
+from labelwright.kernels.common import (
+    log_sums,
+    plan,
+    row_maxima,
+    softmax_of,
+    subtract_largest,
+    trusted_range,
+)
 from labelwright.kernels.vectorised.chain import _messages, _runs, exponentiate64, exponentiate_arcs
 
 _ARCS = 1 << 18  # probabilities of arcs that are computed at once
@@ -13,7 +21,8 @@ _AT_ONCE = 1 << 14  # sums of scores of which the best are chosen at once
 
 
 def _sources_of(blocks, n_nodes):
-    """The sources of every node and the arcs from them [Q, most]; the number of arcs where there are fewer."""
+    """The sources of every node and the arcs from them [Q, most]; the number of arcs where there
+    are fewer."""
     runs = _runs(blocks)
     most = max((run.shape[1] for run in runs), default=1)
     sources = np.zeros((n_nodes, most), np.int64)
@@ -38,7 +47,8 @@ def viterbi(node, arc, blocks, path):
 
 
 def _first_order_path(node, arcs, path):
-    """Fill path [T] with the best path by the scores of nodes [T, Q] and of arcs [1|T, Q, Q]; returns its score."""
+    """Fill path [T] with the best path by the scores of nodes [T, Q] and of arcs [1|T, Q, Q];
+    returns its score."""
     T, Q = node.shape
     delta, reached = np.empty_like(node), np.empty((Q, Q))
     if len(arcs) == 1:
@@ -63,7 +73,8 @@ def _first_order_path(node, arcs, path):
 
 
 def best_paths(node, arc, blocks, offsets, path, scores):
-    """`viterbi` of the sentences offsets[n]:offsets[n+1], all of them at once: fill path [T] and scores [N]."""
+    """`viterbi` of the sentences offsets[n]:offsets[n+1], all of them at once: fill path [T] and
+    scores [N]."""
     order = plan(offsets)
     steps, token, sentence = order.steps.tolist(), order.token + offsets[0], order.order[order.rank]
     scores[:] = 0.0
@@ -87,7 +98,9 @@ def best_paths(node, arc, blocks, offsets, path, scores):
             here = slice(b, b + going)
             to, each = at[here], np.arange(going)
             before = delta[a : a + going] if dense else delta[a + each[:, None], sources[to]]
-            arrived = scores_into[to] if scores_into is not None else arcs[b + each[:, None], into[to]]
+            arrived = (
+                scores_into[to] if scores_into is not None else arcs[b + each[:, None], into[to]]
+            )
             arrived += before
             chosen = arrived.argmax(axis=1)
             at[a : a + going] = np.where(arrived[each, chosen] > -np.inf, sources[to, chosen], 0)
@@ -119,7 +132,8 @@ def _prefix_scores(node, arc, blocks, steps):
 
 
 def _add_best(x, arc, out):
-    """out[n, b, s] = max_r x[n, b, r] + arc[n|1, b, r, s]: for few sentences at once, for many source by source."""
+    """out[n, b, s] = max_r x[n, b, r] + arc[n|1, b, r, s]: for few sentences at once, for many
+    source by source."""
     if out.size * x.shape[2] <= _AT_ONCE:
         np.maximum.reduce(x[..., None] + arc, axis=2, out=out)
         return
@@ -149,10 +163,11 @@ def _scaled_messages(node, arc, blocks, nodes, ahead):
 
 
 def messages(node, arc, blocks, nodes, ahead):
-    """Fill nodes [T, Q] with P(s at t), and ahead [T, Q] with the log of what s at t and all that may follow weigh,
-    less a constant of the token; returns log Z.
+    """Fill nodes [T, Q] with P(s at t), and ahead [T, Q] with the log of what s at t and all that
+    may follow weigh, less a constant of the token; returns log Z.
 
-    In scaled probability space; where that under- or overflows, in log space.  Without any path, nodes are 0."""
+    In scaled probability space; where that under- or overflows, in log space.  Without any path,
+    nodes are 0."""
     log_z = _scaled_messages(node, arc, blocks, nodes, ahead)
     if not np.isnan(log_z):
         return log_z
@@ -183,7 +198,8 @@ def messages(node, arc, blocks, nodes, ahead):
 
 
 def _without_tops(run, arc):
-    """The scores of the arcs of a run [T or 1, blocks, sources, targets], less the largest of each source, and that."""
+    """The scores of the arcs of a run [T or 1, blocks, sources, targets], less the largest of each
+    source, and that."""
     scores = run.matrices(arc)
     tops = row_maxima(scores)
     return scores - tops, tops
@@ -232,7 +248,10 @@ def span_probability(node, arc, blocks, state, nodes, ahead, begin, end, opening
         p, w = nodes[t - 1] if t == begin else v, np.zeros_like(v)
         for run in runs:
             shape = run.shape
-            sources, targets = state[run.nodes].reshape(*shape[:2], 1), state[run.target].reshape(shape[0], 1, -1)
+            sources, targets = (
+                state[run.nodes].reshape(*shape[:2], 1),
+                state[run.target].reshape(shape[0], 1, -1),
+            )
             scores = _without_tops(run, arc[t : t + 1] if len(arc) > 1 else arc)[0][0]
             onward = softmax_of(scores + ahead[t, run.target].reshape(shape[0], 1, -1))
             more = p[run.nodes].reshape(*shape[:2], 1) * onward

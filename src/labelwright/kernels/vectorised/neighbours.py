@@ -1,8 +1,10 @@
-"""Exact search for nearest neighbours in NumPy, for one query after the other: postings, or all rows.
+"""Exact search for nearest neighbours in NumPy, for one query after the other: postings, or all
+rows.
 
-As in the compiled search, sums have some slack, and the rows that pass are measured again in double, term by term in
-the same order, so that both give the same distances bit for bit.  All else (tables, the winner) is the plain Python of
-kernels.neighbours.  Compiled code is 8 to 10 times as fast for one sentence, 23 to 25 times for many."""
+As in the compiled search, sums have some slack, and the rows that pass are measured again in
+double, term by term in the same order, so that both give the same distances bit for bit.  All else
+(tables, the winner) is the plain Python of kernels.neighbours.  Compiled code is 8 to 10 times as
+fast for one sentence, 23 to 25 times for many."""
 
 import numpy as np
 
@@ -10,13 +12,19 @@ from labelwright.kernels.common import ranges
 from labelwright.kernels.neighbours import EPSILON, vote_at
 from labelwright.kernels.values import NUMERIC, OVERLAP, numeric_distances, value_distance
 
-SOME = 64  # rows of postings to look at first, for each neighbour: they bound the k-th nearest distance
+# rows of postings to look at first, for each neighbour: they bound the k-th nearest distance
+SOME = 64
 
 
 def search_postings(postings, first, weight, query, k, tiny, scratch):
     at = first[:-1] + query
-    begin, size = postings.ptr[at], np.where((query >= 0) & (weight > 0.0), postings.ptr[at + 1] - postings.ptr[at], 0)
-    order = np.argsort(np.divide(size, weight, out=np.full(len(size), np.inf), where=weight > 0.0), kind="stable")
+    begin, size = (
+        postings.ptr[at],
+        np.where((query >= 0) & (weight > 0.0), postings.ptr[at + 1] - postings.ptr[at], 0),
+    )
+    order = np.argsort(
+        np.divide(size, weight, out=np.full(len(size), np.inf), where=weight > 0.0), kind="stable"
+    )
     passed, total = np.cumsum(weight[order]), np.cumsum(size[order])
     slack = 1e-7 * (8 + len(query))
     done, enough = 0, min(int(np.searchsorted(total, SOME * k)) + 1, len(query))
@@ -81,7 +89,9 @@ def _measure(d, trie, query, numbers, number, n, scratch):
             total += np.where(codes == query[i], 0.0, weight)
         else:
             distinct, place = np.unique(codes, return_inverse=True)
-            apart = [weight * value_distance(d, i, query[i], 0.0, code) for code in distinct.tolist()]
+            apart = [
+                weight * value_distance(d, i, query[i], 0.0, code) for code in distinct.tolist()
+            ]
             total += np.array(apart)[place]
     order = np.argsort(total, kind="stable")
     scratch.row[:n], scratch.distance[:n] = rows[order], total[order]
@@ -94,9 +104,12 @@ def _vote(groups, scratch, n, farthest, voting, n_votes):
     nearest, M, n_votes, begin = distance[0], len(groups.ptr) - 1, 0, 0
 
     def counted(rows):
-        """The classes of the instances of these rows, in order, and how many instances each class has [C]."""
+        """The classes of the instances of these rows, in order, and how many instances each class
+        has [C]."""
         entries = ranges(groups.ptr[rows], groups.ptr[rows + 1] - groups.ptr[rows])
-        return groups.classes[entries], np.bincount(groups.classes[entries], groups.count[entries], C)
+        return groups.classes[entries], np.bincount(
+            groups.classes[entries], groups.count[entries], C
+        )
 
     while begin < n:
         here = distance[begin]
@@ -105,7 +118,10 @@ def _vote(groups, scratch, n, farthest, voting, n_votes):
         same = rows[begin:end]
         present, count = counted(same[same < M])
         if same[-1] == M:  # all instances less those of the rows before
-            present, count = np.append(present, np.arange(C)), count + groups.frequency - counted(rows[: end - 1])[1]
+            present, count = (
+                np.append(present, np.arange(C)),
+                count + groups.frequency - counted(rows[: end - 1])[1],
+            )
         gain = vote * count
         for c in dict.fromkeys(present.tolist()):
             if gain[c] > 0.0:
@@ -117,11 +133,12 @@ def _vote(groups, scratch, n, farthest, voting, n_votes):
     return n_votes
 
 
-# -- IGTree ------------------------------------------------------------------------------------------------------------
+# -- IGTree ----------------------------------------------------------------------------------------
 
 
 def descend(code, child, queries, reached, levels):
-    """Write the last node that each query [Q, F] reaches, and how many columns remain below it, level by level."""
+    """Write the last node that each query [Q, F] reaches, and how many columns remain below it,
+    level by level."""
     Q, F = queries.shape
     width = int(max(code.max(initial=0), queries.max(initial=0))) + 1
     parent = np.repeat(np.arange(len(code)), np.diff(child))

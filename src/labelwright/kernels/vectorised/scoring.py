@@ -1,7 +1,8 @@
 """From weights to rows of scores and back in NumPy: the sums over features that training needs.
 
-Sums over the entries of each owner are `np.add.reduceat` over gathered rows, a part at a time that stays in the cache.
-Rows are read as complex numbers: half as many additions, which cost the same each (2.5 times as fast on ARM)."""
+Sums over the entries of each owner are `np.add.reduceat` over gathered rows, a part at a time that
+stays in the cache. Rows are read as complex numbers: half as many additions, which cost the same
+each (2.5 times as fast on ARM)."""
 
 from itertools import pairwise
 
@@ -39,7 +40,8 @@ def score_tokens(weights, cell_ptr, cell_column, keys, table, ptr, feature, valu
 
 
 def _add_features(weights, cell_ptr, cell_column, ptr, feature, value, begin, end, rows):
-    """rows[k - begin, :] += the weight rows of owner k's features, for begin <= k < end, a part of them at a time."""
+    """rows[k - begin, :] += the weight rows of owner k's features, for begin <= k < end, a part of
+    them at a time."""
     first, last = int(ptr[begin]), int(ptr[end])
     if first == last:
         return
@@ -54,11 +56,14 @@ def _add_features(weights, cell_ptr, cell_column, ptr, feature, value, begin, en
             amount = amount * np.repeat(value[first + a : first + b], sizes[a:b])
         low, high = int(row[a]), int(row[b - 1]) + width
         place = cell_column[cells] + np.repeat(row[a:b] - low, sizes[a:b])
-        rows.reshape(-1)[low:high] += np.bincount(place, amount, high - low).astype(rows.dtype, copy=False)
+        rows.reshape(-1)[low:high] += np.bincount(place, amount, high - low).astype(
+            rows.dtype, copy=False
+        )
 
 
 def _sums(rows, owner, ptr, value):
-    """The sums [n, W] of value * rows[owner[i]] over ptr[k] <= i < ptr[k+1]; none of the n ranges may be empty."""
+    """The sums [n, W] of value * rows[owner[i]] over ptr[k] <= i < ptr[k+1]; none of the n ranges
+    may be empty."""
     n, width = len(ptr) - 1, rows.shape[1]
     out = np.empty((n, width), rows.dtype)
     for a, b in _parts(ptr, max(1, _NUMBERS // width)):
@@ -90,7 +95,8 @@ def _reduced(rows, starts):
 
 
 def _add_rows(table, lists, a, b, rows):
-    """rows[k - a] += the rows of the table that owner k has (learn.rows.RowLists), for a <= k < b."""
+    """rows[k - a] += the rows of the table that owner k has (learn.rows.RowLists), for a <= k <
+    b."""
     ptr = lists.ptr[a : b + 1]
     some = np.flatnonzero(ptr[1:] > ptr[:-1])
     if len(some):
@@ -102,7 +108,8 @@ def _add_rows(table, lists, a, b, rows):
 
 
 def _add_cells(weights, cells, a, b, rows):
-    """rows[k - a, column] += the weights of owner k, cell by cell (learn.rows.CellLists), for a <= k < b."""
+    """rows[k - a, column] += the weights of owner k, cell by cell (learn.rows.CellLists), for a <=
+    k < b."""
     ptr = cells.ptr[a : b + 1]
     here = slice(int(ptr[0]), int(ptr[-1]))
     if here.start == here.stop:
@@ -198,7 +205,7 @@ def value_gradient(weights, cells, slot_of_cell, dense, lists, slot_of_row, t0, 
         gradient += np.bincount(slot[known], amount, len(gradient))
 
 
-# -- passes over long vectors that an optimiser needs -----------------------------------------------------------------
+# -- passes over long vectors that an optimiser needs ----------------------------------------------
 
 
 def dots(basis, rows, begin, end, out):

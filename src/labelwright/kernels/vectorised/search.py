@@ -1,5 +1,6 @@
-"""The inner loops of exact decoding in NumPy: an expansion makes the prefixes of all labels at once; the search itself
-is the plain Python of kernels.search.  Compiled code is 17 times as fast (44 states, 16 words)."""
+"""The inner loops of exact decoding in NumPy: an expansion makes the prefixes of all labels at
+once; the search itself is the plain Python of kernels.search.  Compiled code is 17 times as fast
+(44 states, 16 words)."""
 
 from math import inf
 
@@ -25,9 +26,14 @@ def prepare_arcs(scores, blocks, arcs):
     top[used] = high[used]
     E[used] = np.where(high[used, None] > -inf, np.exp(scores[used] - high[used, None]), 0.0)
     for b, M in enumerate(_matrices(E, blocks)):
-        ET[:, blocks.arc_ptr[b] : blocks.arc_ptr[b + 1]] = M.transpose(0, 2, 1).reshape(len(scores), -1)
+        ET[:, blocks.arc_ptr[b] : blocks.arc_ptr[b + 1]] = M.transpose(0, 2, 1).reshape(
+            len(scores), -1
+        )
         targets = slice(*blocks.target[b : b + 2])
-        arcs.least[:, targets], arcs.most[:, targets] = M.min(axis=1, initial=1.0), M.max(axis=1, initial=0.0)
+        arcs.least[:, targets], arcs.most[:, targets] = (
+            M.min(axis=1, initial=1.0),
+            M.max(axis=1, initial=0.0),
+        )
     return float(np.maximum(high - low, 0)[used].max(initial=0.0))
 
 
@@ -43,14 +49,20 @@ def prepare(node, arcs, widest, blocks, cut, psi, top, beta, log_beta):
 def bounds(psi, top, arcs, blocks, cut, beta, log_beta):
     (T, Q), ET, arc_top = psi.shape, arcs.ET, arcs.top
     by_token = len(ET) > 1
-    parts = []  # of each block: sources, targets, where labels begin among these, matrices [T or 1, targets, sources]
+    # of each block: sources, targets, where labels begin among these, matrices [T or 1, targets,
+    # sources]
+    parts = []
     for b, _ in enumerate(_matrices(ET, blocks)):
         sources = blocks.source[blocks.source_ptr[b] : blocks.source_ptr[b + 1]]
         targets = slice(int(blocks.target[b]), int(blocks.target[b + 1]))
-        M = ET[:, blocks.arc_ptr[b] : blocks.arc_ptr[b + 1]].reshape(len(ET), -1, max(1, len(sources)))
+        M = ET[:, blocks.arc_ptr[b] : blocks.arc_ptr[b + 1]].reshape(
+            len(ET), -1, max(1, len(sources))
+        )
         if M.size:
             opens = cut[b][:-1][np.diff(cut[b]) > 0] - targets.start
-            parts.append((slice(None) if len(sources) == Q and len(cut) == 1 else sources, targets, opens, M))
+            parts.append(
+                (slice(None) if len(sources) == Q and len(cut) == 1 else sources, targets, opens, M)
+            )
     most = np.ones(T)
     beta[:] = 0.0
     beta[T - 1] = 1.0

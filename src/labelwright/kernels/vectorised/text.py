@@ -1,4 +1,5 @@
-"""The byte scanner in NumPy: all lines and fields of a text are found at once, and values interned by a dict."""
+"""The byte scanner in NumPy: all lines and fields of a text are found at once, and values interned
+by a dict."""
 
 from typing import NamedTuple
 
@@ -25,8 +26,11 @@ class _Kinds(NamedTuple):
     document: np.ndarray  # -DOCSTART- or # newdoc
 
 
-def scan_lines(text, tabs, conllu, edited, codes, starts, ends, places, slots, entries, distinct, state):
-    """Scan all lines; `entries` has a place for each value of the text.  The hashes of values are left out."""
+def scan_lines(
+    text, tabs, conllu, edited, codes, starts, ends, places, slots, entries, distinct, state
+):
+    """Scan all lines; `entries` has a place for each value of the text.  The hashes of values are
+    left out."""
     raw = text.tobytes()
     lines = _lines(text, int(state[0]), raw)
     kinds = _kinds_in_conllu(text, lines) if conllu else _kinds_in_columns(text, lines)
@@ -38,7 +42,10 @@ def scan_lines(text, tabs, conllu, edited, codes, starts, ends, places, slots, e
     if len(wrong):
         stop = int(wrong[0])
         fail, got = int(lines.begin[stop]), int(n_fields[stop])
-        lines, kinds = _Lines(*(part[:stop] for part in lines)), _Kinds(*(part[:stop] for part in kinds))
+        lines, kinds = (
+            _Lines(*(part[:stop] for part in lines)),
+            _Kinds(*(part[:stop] for part in kinds)),
+        )
         first = first[:stop]
     own = first[kinds.token]
     n_sentences, n_marks, n_documents = _places(lines, kinds, *places)
@@ -49,7 +56,11 @@ def scan_lines(text, tabs, conllu, edited, codes, starts, ends, places, slots, e
         distinct[column] = len(fresh)
         part = entries[v : v + len(fresh)]
         part[:, kernels.START], part[:, kernels.SIZE] = begin[fresh], (end - begin)[fresh]
-        part[:, kernels.COLUMN], part[:, kernels.CODE], part[:, kernels.KEY] = column, np.arange(len(fresh)), 0
+        part[:, kernels.COLUMN], part[:, kernels.CODE], part[:, kernels.KEY] = (
+            column,
+            np.arange(len(fresh)),
+            0,
+        )
         v += len(fresh)
         if column == edited:
             starts[: len(own)], ends[: len(own)] = begin, end
@@ -66,7 +77,9 @@ def _lines(text, begin, raw):
     begins, newline = begins[:n], ends[:n]
     ends = newline - ((newline > begins) & (text[newline - 1] == kernels.RETURN))
     last = text[ends - 1]
-    for i in np.flatnonzero((ends > begins) & ((last == kernels.SPACE) | (last == kernels.TAB))).tolist():
+    for i in np.flatnonzero(
+        (ends > begins) & ((last == kernels.SPACE) | (last == kernels.TAB))
+    ).tolist():
         ends[i] = begins[i] + len(raw[begins[i] : ends[i]].rstrip(b" \t"))
     return _Lines(begins, ends, newline)
 
@@ -93,10 +106,14 @@ def _kinds_in_conllu(text, lines):
     blank = lines.end == lines.begin
     comment = np.zeros(len(blank), np.bool_)
     comment[~blank] = text[lines.begin[~blank]] == kernels.HASH
-    tab, sign = np.flatnonzero(text == kernels.TAB), np.flatnonzero((text == kernels.MINUS) | (text == kernels.DOT))
+    tab, sign = (
+        np.flatnonzero(text == kernels.TAB),
+        np.flatnonzero((text == kernels.MINUS) | (text == kernels.DOT)),
+    )
     next_tab = np.append(tab, len(text))[np.searchsorted(tab, lines.begin)]
     behind = np.minimum(next_tab, lines.end)
-    whole = np.searchsorted(sign, behind) == np.searchsorted(sign, lines.begin)  # neither 1-2 nor 8.1
+    # neither 1-2 nor 8.1
+    whole = np.searchsorted(sign, behind) == np.searchsorted(sign, lines.begin)
     documents = _begins(text, lines, comment, kernels.NEWDOC)
     return _Kinds(blank, ~blank & ~comment & whole, np.zeros_like(blank), documents)
 
@@ -115,10 +132,12 @@ def _begins(text, lines, candidates, prefix):
 
 
 def _places(lines, kinds, offsets, marks, documents):
-    """Fill offsets, the ends of marks and the first sentences of documents; return how many there are of each."""
+    """Fill offsets, the ends of marks and the first sentences of documents; return how many there
+    are of each."""
     tokens = np.cumsum(kinds.token)  # up to each line
     at = np.flatnonzero(kinds.blank & (tokens > 0))
-    at = at[np.diff(tokens[at], prepend=0) > 0]  # the first blank line after some tokens ends a sentence
+    # the first blank line after some tokens ends a sentence
+    at = at[np.diff(tokens[at], prepend=0) > 0]
     ends = tokens[at]
     total = int(tokens[-1]) if len(tokens) else 0
     if total > (ends[-1] if len(ends) else 0):
@@ -130,7 +149,8 @@ def _places(lines, kinds, offsets, marks, documents):
 
 
 def _intern(raw, begin, end, codes):
-    """Fill the codes of values raw[begin:end] in order of appearance; return where each was first seen."""
+    """Fill the codes of values raw[begin:end] in order of appearance; return where each was first
+    seen."""
     values = [raw[a:b] for a, b in zip(begin.tolist(), end.tolist(), strict=True)]
     number = {value: n for n, value in enumerate(dict.fromkeys(values))}
     codes[: len(values)] = np.fromiter(map(number.__getitem__, values), np.int32, len(values))
