@@ -80,7 +80,10 @@ def fields_of(kind: type[Any]) -> set[str]:
 
 
 def _commented(kind: type[Any]) -> list[str]:
-    return re.findall(r"^    (\w+): .*#: \S", inspect.getsource(kind), re.M)
+    source = inspect.getsource(kind)
+    beside = re.findall(r"^    (\w+): .*#: \S", source, re.M)
+    above = re.findall(r"^    #: \S.*\n(?:    #: .*\n)*    (\w+): ", source, re.M)
+    return beside + above
 
 
 def members_of(kind: type[Any]) -> Iterator[tuple[str, Any]]:

@@ -2,6 +2,7 @@
 dies."""
 
 import os
+import socket
 import subprocess
 import sys
 import warnings
@@ -11,8 +12,8 @@ import pytest
 from failing_disk import broken, failing_disk, killed, no_space
 
 from labelwright import CRF, modelfile, storage
-from labelwright.errors import ModelFileError
-from labelwright.storage import replace_file, replacing
+from labelwright.errors import ModelFileError, reason_of
+from labelwright.storage import open_regular, replace_file, replacing
 
 fcntl = pytest.importorskip("fcntl")
 X, Y = [["the", "dog", "barks"], ["a", "bird", "sings"]] * 3, [["D", "N", "V"], ["D", "N", "V"]] * 3
@@ -64,6 +65,30 @@ def test_whichever_call_fails_the_old_or_the_new_file_is_whole(place, how):
                     write(place)
         assert written(place) == ("new" if renamed else "old"), name
         assert os.listdir(place.parent) == ["m"], name
+
+
+def test_only_regular_files_are_opened_and_nothing_is_waited_for(place, tmp_path, monkeypatch):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    named = socket.socket(socket.AF_UNIX)
+    monkeypatch.chdir(tmp_path)  # the address of a socket is short
+    named.bind("socket")
+    for path, reason in (
+        (pipe, "is a pipe, expected a file"),
+        ("socket", "is a socket, expected a file"),
+        ("/dev/zero", "is a device, expected a file"),
+        (tmp_path, "is a folder, expected a file"),
+    ):
+        with pytest.raises(OSError) as error:  # noqa: PT011  the reason is what matters
+            open_regular(path)
+        assert reason_of(error.value) == reason
+    named.close()
+    with open_regular(place) as file:
+        assert file.read() == place.read_bytes()
+    regular = os.stat(place)
+    monkeypatch.setattr(os, "stat", lambda path: regular)  # a pipe takes its place after this
+    with pytest.raises(OSError, match="is a pipe"):
+        open_regular(pipe)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")

@@ -46,8 +46,22 @@ def reason_of(error: Exception) -> str:
         return f"line {number} is not UTF-8; convert the file first"
     if isinstance(error, ValueError) and not isinstance(error, OSError):
         return f"no path ({str(error).splitlines()[0]})"
+    if lacks_memory(error):
+        return "not enough memory"
     reason: str = getattr(error, "strerror", None) or str(error)
     return _REASONS.get(getattr(error, "errno", None) or 0, reason[:1].lower() + reason[1:])
+
+
+def lacks_memory(error: BaseException | None) -> bool:
+    """Whether memory was lacking, also where a module could not be imported for want of it."""
+    while error is not None:
+        if isinstance(error, MemoryError) or getattr(error, "errno", None) == errno.ENOMEM:
+            return True
+        # what the loader of shared libraries says
+        if isinstance(error, ImportError) and "failed to map segment" in str(error):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 def unreadable(kind: type[LabelwrightError], name: object, error: Exception) -> LabelwrightError:
@@ -57,6 +71,8 @@ def unreadable(kind: type[LabelwrightError], name: object, error: Exception) -> 
 
 def unforeseen(name: object, error: Exception, advice: str) -> ModelFileError:
     """One line for whatever a made file can cause that no check has foreseen."""
+    if lacks_memory(error):
+        return ModelFileError(f"{name}: not enough memory to read it ({type(error).__name__})")
     what = " ".join(f"{type(error).__name__}: {error}".split())
     return ModelFileError(f"{name}: the file does not fit together ({what:.80}); {advice}")
 

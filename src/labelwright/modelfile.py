@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from labelwright.errors import ModelFileError, unreadable
 from labelwright.hub import PREFIX, downloaded
-from labelwright.storage import replace_file
+from labelwright.storage import open_regular, replace_file
 
 Array = NDArray[Any]
 FORMAT, COMPACT = 1, 2  # raised when an older labelwright could misread a file
@@ -230,10 +230,14 @@ def content_of(source: Any) -> bytes:
     if isinstance(source, str) and source.startswith(PREFIX):
         source = name = downloaded(source)
     try:
-        content = source.read() if hasattr(source, "read") else _path_of(source, name).read_bytes()
+        if hasattr(source, "read"):
+            content = source.read()
+        else:
+            with open_regular(_path_of(source, name)) as file:
+                content = file.read()
     except UnicodeDecodeError:
         content = ""
-    except OSError as error:
+    except (OSError, MemoryError) as error:
         raise unreadable(ModelFileError, name, error) from error
     if not isinstance(content, bytes):
         raise ModelFileError(
@@ -259,13 +263,11 @@ def store(target: Any, content: bytes) -> None:
 
 
 def _path_of(file: Any, name: str) -> Path:
-    """A path that can be a file: no device such as /dev/zero, which has no end."""
+    """A path that a file can have."""
     if not isinstance(file, str | os.PathLike):
         raise ModelFileError(f"expected a path or a binary file, got {type(file).__name__}")
     if "\0" in name or any("\ud800" <= character <= "\udbff" for character in name):
         raise ModelFileError(f"{name!r:.80}: no path can hold this character; name another file")
-    if Path(name).is_char_device():
-        raise ModelFileError(f"{name}: is a device, expected a model file")
     return Path(name)
 
 

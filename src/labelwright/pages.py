@@ -194,10 +194,8 @@ def chart(
         return round(LEFT + (WIDTH - LEFT - ABOVE) * (value - x0) / (x1 - x0), 1)  # type: ignore[operator]
 
     def up(value: float) -> float:
-        return round(
-            HEIGHT - BELOW - (HEIGHT - BELOW - ABOVE) * (min(max(value, y0), y1) - y0) / (y1 - y0),
-            1,
-        )  # type: ignore[type-var, operator]
+        share = (min(max(value, y0), y1) - y0) / (y1 - y0)  # type: ignore[type-var, operator]
+        return round(HEIGHT - BELOW - (HEIGHT - BELOW - ABOVE) * share, 1)
 
     drawn = []
     for value, shown in _ticks(x0, x1):  # type: ignore[arg-type]

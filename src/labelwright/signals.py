@@ -148,3 +148,12 @@ def forget_output() -> None:
     exit."""
     with suppress(OSError, ValueError):
         _send_nowhere(sys.stdout.fileno())
+
+
+def forget_messages() -> None:
+    """Send messages that standard error does not take nowhere: Python would exit with 120."""
+    try:
+        sys.stderr.flush()
+    except (OSError, ValueError):
+        with suppress(OSError, ValueError):
+            _send_nowhere(sys.stderr.fileno())

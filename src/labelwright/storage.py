@@ -1,6 +1,7 @@
-"""Files that appear whole or not at all."""
+"""Files that appear whole or not at all, and files that can be read without waiting."""
 
 import errno
+import io
 import os
 import re
 import secrets
@@ -9,7 +10,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Literal
 
 try:
     import fcntl
@@ -20,6 +21,39 @@ except ImportError:  # Windows, where a file that is open cannot be removed anyw
 LONGEST = 100
 # of folders that cannot be synced
 NO_SYNC = {errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EBADF}
+# what a path can name beside regular files and folders
+SPECIAL = {
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+
+
+def open_regular(path: str | os.PathLike[str], mode: Literal["rb", "r+b"] = "rb") -> io.FileIO:
+    """Open a regular file, unbuffered.  Everything else is refused at once: opening a pipe can wait
+    for ever, and a device may have no end."""
+    _check_regular(os.stat(path))  # opening a device can already have an effect
+    file = io.FileIO(path, mode, opener=_open_without_waiting)
+    try:
+        _check_regular(os.fstat(file.fileno()))  # the path may name something else by now
+    except OSError:
+        file.close()
+        raise
+    return file
+
+
+def _open_without_waiting(path: str, flags: int) -> int:
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+
+
+def _check_regular(state: os.stat_result) -> None:
+    if stat.S_ISREG(state.st_mode):
+        return
+    if stat.S_ISDIR(state.st_mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+    kind = SPECIAL.get(stat.S_IFMT(state.st_mode), "a special file")
+    raise OSError(None, f"is {kind}, expected a file")
 
 
 def replace_file(path: Path, content: bytes) -> None:
@@ -37,9 +71,8 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
     returns."""
     if path.is_dir():
         raise IsADirectoryError(None, "it is a folder, name a file in it")
-    if path.exists() and not stat.S_ISREG(path.stat().st_mode):
-        # a rename would put a file where a device was
-        raise OSError(None, "it is not a regular file")
+    if path.exists():
+        _check_regular(path.stat())  # a rename would put a file where a device was
     if not path.parent.is_dir():
         raise FileNotFoundError(None, f"the folder {path.parent} does not exist")
     remove_abandoned(path)

@@ -153,6 +153,26 @@ def test_a_full_disk_under_the_output(data: Path) -> None:
     one_line(err.decode(), "no space left on device")
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["train", "{data}/test.txt", "-o", "{out}", "--iterations", "2", "--min-count", "99"], 0),
+        (["tag", "{data}/crf", "nowhere"], 2),
+    ],
+)
+def test_messages_on_a_full_disk_change_no_exit_status(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], code: int
+) -> None:
+    monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
+    out = tmp_path / "model"
+    with open("/dev/full", "wb") as full:
+        given = [each.format(data=data, out=out) for each in arguments]
+        child = subprocess.run([*COMMAND, *given], stderr=full, stdout=subprocess.PIPE, check=False)
+    assert (child.returncode, child.stdout) == (code, b"")
+    assert out.exists() == (code == 0)
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="needs sh")
 @pytest.mark.parametrize(

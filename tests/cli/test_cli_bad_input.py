@@ -1,13 +1,18 @@
 """What the command line refuses: one plain line, exit code 2, and nothing lost."""
 
+import errno
 import json
 import os
+import sys
 import threading
 from pathlib import Path
+from types import ModuleType
 from unittest import mock
 
 import pytest
 from command import one_line, refused
+
+from labelwright.__main__ import main as start
 
 # -- what goes wrong -------------------------------------------------------------------------------
 
@@ -99,6 +104,39 @@ def test_unexpected_errors_are_one_line_too(
         found, _, err = run("train", data / "train.txt", "-o", tmp_path / "m")
         assert found == wanted
         one_line(err, part)
+
+
+@pytest.mark.parametrize(
+    ("error", "part"),
+    [
+        (OSError(errno.ENOMEM, "Cannot allocate memory"), "not enough memory; raise --min-count"),
+        (ImportError("m.so: failed to map segment from shared object"), "not enough memory"),
+        (RuntimeError("can't start new thread"), "cannot start a thread; allow more memory"),
+    ],
+)
+def test_limits_of_memory_are_one_line(
+    run, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, part: str
+) -> None:
+    monkeypatch.setattr("labelwright.taggers.crf.CRF.fit", mock.Mock(side_effect=error))
+    code, _, err = run("train", data / "train.txt", "-o", tmp_path / "m")
+    assert code == 2
+    one_line(err, part)
+
+
+def test_a_model_for_which_there_is_no_memory(run, data: Path, monkeypatch) -> None:
+    monkeypatch.setattr("labelwright.taggers.crf.CRF.unpack", mock.Mock(side_effect=MemoryError))
+    refused(run("tag", data / "crf", data / "words.txt"), "crf: not enough memory to read it")
+
+
+@pytest.mark.parametrize(
+    "error", [MemoryError(), ImportError("m.so: failed to map segment from shared object")]
+)
+def test_memory_that_is_lacking_at_the_start(capsys, monkeypatch, error: Exception) -> None:
+    commands = ModuleType("labelwright.cli")
+    commands.__getattr__ = mock.Mock(side_effect=error)
+    monkeypatch.setitem(sys.modules, "labelwright.cli", commands)
+    assert start() == 2
+    one_line(capsys.readouterr().err, "not enough memory to start; raise the limit")
 
 
 def test_min_count_that_leaves_hardly_a_feature(run, data, tmp_path) -> None:

@@ -399,6 +399,23 @@ def test_bad_annotations(run, tmp_path: Path) -> None:
     one_line(err, "1 annotation left out;", "a.jsonl:2: the annotation 0:2")
 
 
+@pytest.mark.parametrize("span", [[0, 9], [0, 10**20], [-3, 2], [5, 2], [0, 0]])
+def test_tasks_of_label_studio_have_places_in_their_text(run, span, tmp_path: Path) -> None:
+    good = {"text": "Ada ran", "label": [[0, 3, "PER"]]}
+    bad = {"text": "Bo ran", "label": [[0, 2, "PER"], [*span, "LOC"]]}
+    (tmp_path / "a.jsonl").write_text(json_lines([good, bad]))
+    convert = "convert", tmp_path / "a.jsonl", tmp_path / "tasks.json"
+    place = f"a.jsonl:2: the annotation {span[0]}:{span[1]} (LOC)"
+    refused(run(*convert), place, "the text of 6 characters; correct it", "--skip-bad-spans")
+    assert not (tmp_path / "tasks.json").exists()
+    code, _, err = run(*convert, "--skip-bad-spans", "-q")
+    assert code == 0
+    one_line(err, "1 annotation left out;", place)
+    with pytest.warns(UserWarning, match="left out"):
+        texts = labelwright.read_doccano(tmp_path / "a.jsonl", skip_bad_spans=True)
+    assert labelwright.read_label_studio(tmp_path / "tasks.json").y == texts.y
+
+
 def test_one_text_in_python() -> None:
     corpus = labelwright.read_doccano(io.BytesIO(b'{"text": "Ada ran", "label": [[0, 3, "PER"]]}'))
     assert labelwright.CRF(n_jobs=1, max_iter=20).fit(corpus).predict(corpus) == [["B-PER", "O"]]

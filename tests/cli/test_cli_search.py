@@ -1,10 +1,15 @@
 """labelwright train --search with settings to try."""
 
+import signal
+
 import pytest
+from killed_runs import without_times
 
 import labelwright
+from labelwright import modelfile
 from labelwright.cli import main
 from labelwright.corpus import builtin_corpus, write_columns
+from labelwright.search.trials import TrialFile
 
 FAST = ["--columns", "word,pos,chunk", "--threads", "1", "--iterations", "3"]
 
@@ -37,6 +42,30 @@ def test_a_search_by_development_data(folder, tmp_path, capsys):
     assert {"l2": model.l2, "min_count": model.min_count} == model.training_["search"]["best"]
     assert model.training_["best_dev"] > 0
     assert not (tmp_path / "m.search").exists()
+
+
+def test_an_interrupted_search_goes_on_to_other_settings(folder, tmp_path, monkeypatch, capsys):
+    """The checkpoint of a run with the best settings so far is none of the run to resume."""
+    options = ["--search", "l2=50,0.1", "--checkpoint-every", "0", "-q", *FAST]
+    assert train(folder, "-o", tmp_path / "whole", *options) == 0
+    add = TrialFile.add
+
+    def interrupted(self, trial):
+        add(self, trial)
+        signal.raise_signal(signal.SIGINT)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(TrialFile, "add", interrupted)
+        assert train(folder, "-o", tmp_path / "m", *options) == 130
+    assert labelwright.load(tmp_path / "m").l2 == 50
+    assert "holds the model so far; the same command resumes" in capsys.readouterr().err
+    assert train(folder, "-o", tmp_path / "m", *options, "--resume") == 0
+    ours, theirs = (modelfile.read(tmp_path / name) for name in ("m", "whole"))
+    assert without_times(ours[1]) == without_times(theirs[1])
+    assert {k: v.tobytes() for k, v in ours[0].items()} == {
+        k: v.tobytes() for k, v in theirs[0].items()
+    }
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["m", "whole"]
 
 
 def test_every_tagger_can_be_searched(folder, tmp_path, capsys):

@@ -76,9 +76,11 @@ def test_texts_without_annotations():
         ([4, 16, "X"], r"the annotation 4:16 \(X\) overlaps another one"),
         ([20, 99, "X"], "lies outside the text of 23 characters"),
         ([-1, 3, "X"], "lies outside the text"),
-        ([5, 3, "X"], "lies outside the text"),
+        ([-9, -7, "X"], "lies outside the text"),
+        ([17, 10**20, "X"], "lies outside the text of 23 characters"),
+        ([5, 3, "X"], "ends before it begins in the text of 23 characters"),
         ([3, 4, "X"], "holds no token"),
-        ([3, 3, "X"], "holds no token"),
+        ([3, 3, "X"], "marks nothing of the text of 23 characters"),
         ([17, 22, ""], "has no type"),
     ],
 )
@@ -92,6 +94,42 @@ def test_bad_annotations(span, problem):
         UserWarning, match="^<stream>: 1 annotation left out; <stream>:1: the annotation"
     ):
         assert doccano(item, skip_bad_spans=True).y == [["B-PER", "I-PER", "O", "O", "O"]]
+
+
+@pytest.mark.parametrize("place", [[5, 99], [-1, 3], [5, 3], [3, 3]])
+def test_what_is_unknown_lies_in_the_text(place):
+    item = {"text": TEXT, "label": [[0, 12, "PER"]], "unknown": [[13, 16], place]}
+    with pytest.raises(CorpusError, match=r"<stream>:1: unknown: .*the text of 23 .*skip-bad"):
+        doccano(item)
+    with pytest.warns(UserWarning, match="1 annotation left out; <stream>:1: unknown"):
+        known = doccano(item, skip_bad_spans=True).y
+    assert known == doccano(item | {"unknown": [[13, 16]]}).y
+
+
+@pytest.mark.parametrize("line", ["PER 0 99", "PER 3 0", "PER 0 0", "PER 0 1;3 2"])
+def test_places_of_brat_lie_in_the_text(line, tmp_path):
+    (tmp_path / "a.txt").write_text(TEXT, encoding="utf-8")
+    (tmp_path / "a.ann").write_text(f"T1\t{line}\tAda\n", encoding="utf-8")
+    with pytest.raises(CorpusError, match=r"a\.ann: the annotation .*text of 23 .*skip-bad"):
+        read_brat(tmp_path)
+    with pytest.warns(UserWarning, match="1 annotation left out"):
+        assert read_brat(tmp_path, skip_bad_spans=True).y == [["O"] * 5]
+
+
+def test_a_part_of_brat_may_be_an_empty_line(tmp_path):
+    (tmp_path / "a.txt").write_text("Ada\n\nLovelace", encoding="utf-8")
+    (tmp_path / "a.ann").write_text("T1\tPER 0 3;4 4;5 13\tAda  Lovelace\n", encoding="utf-8")
+    assert read_brat(tmp_path).y == [["B-PER", "I-PER"]]
+
+
+@pytest.mark.parametrize("end", [99, 10**20])
+@pytest.mark.parametrize("more", ["", " \U0001f600"])  # a browser counts this as two
+def test_places_of_label_studio_lie_in_the_text(end, more):
+    tasks = [task(TEXT + more, (0, end, "Ada", "PER"))]
+    with pytest.raises(CorpusError, match=rf"task 1 \(id 7\): the annotation 0:{end} .*outside"):
+        studio(tasks)
+    with pytest.warns(UserWarning, match="1 annotation left out"):
+        assert studio(tasks, skip_bad_spans=True).label == "label"
 
 
 @pytest.mark.parametrize(

@@ -228,6 +228,22 @@ def test_text_without_tokens_has_a_limit(text, before, tmp_path, monkeypatch):
             assert sum(map(len, stream_columns(Pipe(text)))) == len(before) // 5
 
 
+def test_hardly_more_is_read_than_may_be_held(tmp_path, monkeypatch):
+    monkeypatch.setattr(limits, "MOST_HELD", 1 << 20)
+    path, sizes = tmp_path / "a.txt.gz", []
+    path.write_bytes(gzip.compress(b"a" * (1 << 23)))
+    read = file_formats.ByteStream.read
+
+    def counted(stream, size):
+        sizes.append(size)
+        return read(stream, size)
+
+    monkeypatch.setattr(file_formats.ByteStream, "read", counted)
+    with pytest.raises(CorpusError, match="fewer than two whole lines of text within 1M"):
+        list(pieces_of(str(path), "text", size=3000))
+    assert sum(sizes) == (1 << 20) + 1
+
+
 @pytest.mark.skipif(not os.path.exists("/dev/zero"), reason="has no such device")
 def test_devices_have_no_end_and_are_refused(monkeypatch):
     monkeypatch.setattr(limits, "MOST_HELD", 1 << 21)
@@ -235,7 +251,9 @@ def test_devices_have_no_end_and_are_refused(monkeypatch):
         CorpusError, match=r"^/dev/zero: more than 2M; if that is right, raise the limit"
     ):
         read_jsonl("/dev/zero")
-    with pytest.raises(ModelFileError, match=r"^/dev/zero: is a device, expected a model file$"):
+    with pytest.raises(
+        ModelFileError, match=r"^/dev/zero: cannot read: is a device, expected a file$"
+    ):
         labelwright.load("/dev/zero")
     with pytest.raises(TemplateError, match=r"^/dev/zero: cannot read: file too large$"):
         labelwright.CRF(template="/dev/zero").fit([["a"]], [["X"]])

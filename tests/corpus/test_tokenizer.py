@@ -1,6 +1,7 @@
 """Text as sentences of tokens, with their places."""
 
 import re
+import time
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from labelwright.corpus import Corpus
-from labelwright.corpus.tokenizer import Tokenizer, shown_by, tokenizer_of
+from labelwright.corpus.tokenizer import NAMES, Tokenizer, shown_by, tokenizer_of
 from labelwright.errors import OptionError
 
 WORDS = Tokenizer()
@@ -153,6 +154,13 @@ def test_long_runs_take_linear_time():
     assert len(tokens("a." * 20_000 + "@")) > 0
     assert len(tokens("1," * 20_000)) == 2
     assert len(WORDS("." * 20_000 + ")" * 20_000)) == 1
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_spaces_are_passed_over_at_once(name):
+    begun = time.process_time()
+    assert Tokenizer(name=name).tokens("\n \u00a0" * 100_000) == []
+    assert time.process_time() - begun < 0.4  # no thread of a service runs meanwhile
 
 
 def test_characters_and_patterns():

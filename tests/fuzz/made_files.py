@@ -152,7 +152,8 @@ def questions(model, name, X, y):
         asked["sequence_log_probabilities"] = lambda: log_probabilities(model, X, y)
     if hasattr(model, "uncalibrated"):
         asked["uncalibrated"] = lambda: model.uncalibrated().predict(X)
-    for method in ("describe", "_sizes", "reads", "signature", "__repr__", "__getstate__"):
+    plain = ("describe", "_sizes", "_summary", "reads", "signature", "__repr__", "__getstate__")
+    for method in plain:
         if hasattr(model, method):
             asked[method] = getattr(model, method)
     asked["knows"] = lambda: model.knows(["the", "\x00"]) if hasattr(model, "knows") else None

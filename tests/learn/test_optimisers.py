@@ -51,6 +51,7 @@ def scipy_optimum(problem, l1, l2):
 @pytest.mark.parametrize("template", [STATES, ARCS])
 @pytest.mark.parametrize("l2", [0.1, 1.0, 10.0])
 def test_lbfgs_finds_scipys_optimum(template, l2):
+    l2 = float(np.float32(l2))  # as penalties of variables are stored
     problem = Problem(*words(40, seed=1), template)
     monitor = Monitor(1000, 1e-12)
     workers = Workers(1)

@@ -77,6 +77,17 @@ def test_penalties_are_those_of_weights():
     np.testing.assert_allclose(variables.l2, 0.5 * variables.scale**2, rtol=1e-6)
 
 
+@pytest.mark.parametrize("penalties", [(1e100, 1e100, 1e100), (0.1, 1e-300, 1.0), (0.1, 0.0, 1e80)])
+def test_large_penalties_have_scales_that_float32_holds(penalties):
+    problem, variables = shared("states", *penalties)
+    for vector in variables[:3]:
+        assert np.isfinite(vector).all()
+    assert variables.scale.min() > np.finfo(np.float32).tiny
+    weights = np.random.default_rng(5).normal(size=problem.parameters.n_weights)
+    z = variables.of(weights.astype(np.float32))
+    np.testing.assert_allclose(variables.weights(z), weights, rtol=1e-3, atol=1e-5)
+
+
 def test_variables_of_several_models_stand_in_a_row():
     parts = [shared("states")[1], plain(7, 0.0, 2.0), shared("one state for some")[1]]
     rng = np.random.default_rng(4)

@@ -1,10 +1,15 @@
 """Labelling in the browser: the file, whom a sentence is lent to, what is learnt, the requests, the
 command."""
 
+import gzip
 import json
 import os
+import pickle
 import random
 import signal
+import subprocess
+import sys
+import threading
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -153,6 +158,69 @@ def test_what_cannot_be_written_is_not_acknowledged(tmp_path, monkeypatch):
     file.close()
 
 
+@pytest.mark.parametrize("is_replaced", [False, True])
+def test_an_edit_of_the_same_size_is_noticed(tmp_path, is_replaced):
+    path = tmp_path / "a.jsonl"
+    file = LabelledFile(str(path))
+    for text in (ADA, THEY):
+        file.write(text, NAME)
+    if is_replaced:
+        file.write(ADA, PARTLY)
+    before, times = path.read_bytes(), path.stat()
+    edited = before.replace(b"PER", b"LOC", 1)
+    path.write_bytes(edited)
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+    for text, answer in ((NOBODY, NAME), (THEY, PARTLY), (THEY, None)):
+        with pytest.raises(OptionError.__base__, match="changed by another program") as error:
+            file.write(text, answer)
+        assert error.value.status == 409
+    assert path.read_bytes() == edited
+    path.write_bytes(before)  # the edit is undone
+    os.utime(path)
+    file.write(NOBODY, NAME)
+    assert [each["text"] for each in lines_of(path)] == [ADA, THEY, NOBODY]
+    file.close()
+
+
+@pytest.mark.parametrize("content", ['{"text": "A', '{"text": "A", "label": []}\n' * 2])
+def test_a_file_that_cannot_be_mended_is_refused_in_one_line(tmp_path, monkeypatch, content):
+    path = tmp_path / "a.jsonl"
+    path.write_text(content)
+
+    def full(_):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(os, "fsync", full)
+        with pytest.raises(OptionError) as error:
+            LabelledFile(str(path))
+    assert str(error.value) == f"{path}: cannot be written: no space left on device"
+    assert path.read_text() == content
+    LabelledFile(str(path)).close()
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="has no named pipes")
+def test_only_a_regular_file_takes_answers(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "one").symlink_to("two")
+    (tmp_path / "two").symlink_to("one")
+    for path, reason in (
+        (tmp_path / "pipe", "is a pipe, expected a file"),
+        ("/dev/zero", "is a device, expected a file"),
+        (tmp_path / "one", "too many levels of symbolic links"),
+    ):
+        with pytest.raises(OptionError) as error:
+            LabelledFile(str(path))
+        assert str(error.value) == f"{path}: {reason}"
+    (tmp_path / "link").symlink_to("a.jsonl")
+    file = LabelledFile(str(tmp_path / "link"))
+    for answer in (NAME, PARTLY):
+        file.write(THEY, answer)
+    file.close()
+    assert (tmp_path / "link").is_symlink()
+    assert len(lines_of(tmp_path / "a.jsonl")) == 1
+
+
 @pytest.mark.parametrize(
     ("content", "line"),
     [
@@ -164,6 +232,10 @@ def test_what_cannot_be_written_is_not_acknowledged(tmp_path, monkeypatch):
         (
             '{"text": "a", "label": [], "unknown": [[0]]}\n',
             ":1: unknown: expected [start, end], got [0]",
+        ),
+        (
+            '{"text": "a", "label": [[0, 2, "PER"]]}\n',
+            ":1: the annotation 0:2 (PER) lies outside the text of 1 character; correct it, or",
         ),
         ('{"tokens": ["a"], "labels": ["O"]}\n', ":1: text: expected a text, got nothing"),
         ("nonsense\n", ":1: not JSON"),
@@ -491,6 +563,35 @@ def test_a_model_that_cannot_be_written_is_said_and_learning_goes_on(tmp_path):
     )
 
 
+@pytest.mark.skipif(os.name == "nt", reason="needs symbolic links")
+def test_a_learnt_model_is_written_through_a_link(tmp_path):
+    link = tmp_path / "link.crf"
+    link.symlink_to("a.crf")
+    work = Learner(Task([ADA], None, Tokenizer(), str(link)))
+    work.answers = {0: NAME}
+    list(work.reports())
+    assert link.is_symlink()
+    assert load(tmp_path / "a.crf").predict([["Ada"]]) == [["B-PER"]]
+
+
+def test_learning_ends_in_silence_when_the_service_is_killed():
+    task = pickle.dumps(Task([ADA, THEY], None, Tokenizer(), None))
+    answers = pickle.dumps({0: NAME})
+    of_another_shape = pickle.dumps({0: Answer([[0, 3]], [])})  # an error is to be told
+    sent = (task[:9], task[:-9], task, task + answers[:-9], task + answers, task + of_another_shape)
+    command = [sys.executable, "-c", "from labelwright.serve.learner import work; work()"]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    processes = [subprocess.Popen(command, **pipes) for _ in sent]
+    for process, content in zip(processes, sent, strict=True):
+        process.stdout.close()
+        process.stdin.write(content)
+        process.stdin.close()
+    for process in processes:
+        with process.stderr:
+            assert process.stderr.read() == b""
+        assert process.wait(60) == 0
+
+
 def test_a_learnt_model_splits_texts_as_they_were_split_here(tmp_path):
     tokenizer = Tokenizer(characters=True, sentences="lines")
     path = str(tmp_path / "a.crf")
@@ -519,6 +620,13 @@ def test_sentences_are_split_and_each_is_there_once():
     assert sentences_in(["She ran. He ran.\n\nShe ran."], Tokenizer()) == ["She ran.", "He ran."]
 
 
+def test_tokens_that_no_model_takes_are_refused_before_anything_is_labelled():
+    long = "a" * 70_000
+    with pytest.raises(CorpusError, match=r"^a.txt: a value of 70,000 characters, expected at"):
+        sentences_in([f"Ada ran. {long} ran."], Tokenizer(), "a.txt")
+    assert sentences_in([long], Tokenizer(characters=True)) == [long]
+
+
 # -- the command -----------------------------------------------------------------------------------
 
 
@@ -540,6 +648,35 @@ def test_models_that_cannot_go_on_learning_are_refused(tmp_path, run):
         )
         assert (code, line in error, error.count("\n")) == (2, True, 1), error
     assert not (tmp_path / "a").exists()
+
+
+def test_inputs_that_are_refused(tmp_path, run):
+    texts, out, bomb = tmp_path / "t.txt", tmp_path / "a.jsonl", tmp_path / "b.txt.gz"
+    texts.write_text("Ada ran.\n")
+    bomb.write_bytes(gzip.compress(b"Ada ran.\n" * 10_000))
+    for arguments, line in (
+        ([texts, "-o", "-"], "-o: -: expected the name of a file"),
+        ([texts, "-o", "/dev/zero"], "/dev/zero: is a device, expected a file"),
+        ([bomb, "-o", out, "--max-input", "10K"], f"{bomb}: decompressed, more than 10K; "),
+    ):
+        code, _, error = run("annotate", *arguments)
+        assert (code, line in error, error.count("\n")) == (2, True, 1), error
+    assert not out.exists()
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="has no named pipes")
+@pytest.mark.parametrize(
+    "content", [ADA, json.dumps({"text": ADA}), json.dumps([{"data": {"text": ADA}}])]
+)
+def test_texts_of_each_format_come_through_a_pipe(tmp_path, content):
+    from labelwright.cli.annotate import _texts
+
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    writer = threading.Thread(target=path.write_text, args=[content], daemon=True)
+    writer.start()
+    assert _texts(str(path)) == [ADA]
+    writer.join()
 
 
 def test_a_model_of_the_hub_is_read_from_its_cache(tmp_path, monkeypatch):

@@ -10,6 +10,8 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
+import time
 import urllib.request
 
 import pytest
@@ -31,6 +33,7 @@ from labelwright.serve.batching import Limits, Worker
 from labelwright.serve.bodies import Asked, Options
 from labelwright.serve.models import Models, Served
 from labelwright.serve.monitoring import Counts
+from labelwright.serve.replies import Question
 
 TEXT = "The old man saw Mary. She ran to London!"
 SENTENCE_KEYS = [
@@ -221,6 +224,10 @@ REFUSED = [
     ({"text": "a", "model": "two"}, 400, "text: the model reads 2 columns"),
     ({"text": "a", "model": "nix"}, 404, "model: no model 'nix', expected one of names, lat, two"),
     ({"text": "a " * 201}, 413, "201 tokens, expected at most 200; send fewer at a time"),
+    ({"tokens": [["a"] * 200, []]}, 413, "201 tokens and empty sentences, expected at most 200"),
+    ({"texts": [""] * 201}, 413, "201 tokens and empty sentences, expected at most 200"),
+    # before anything looks at each token
+    ({"tokens": [[0] * 201]}, 413, "201 tokens, expected at most 200; send fewer at a time"),
     ({"text": "a" * 20_001}, 413, "the body is larger than 20,000 bytes; send less at a time"),
 ]
 
@@ -254,7 +261,11 @@ def test_further_refusals(client):
         404,
         {"error": "not found"},
     )
-    assert client.get("/tag").status_code == 405
+    assert (client.get("/tag").status_code, client.get("/tag").headers["allow"]) == (405, "POST")
+    assert (
+        asked(client, "/explain", 400, tokens=[], token=0)["error"]
+        == "sentence: expected none, since there are no sentences, got 0"
+    )
     assert client.get("/static/../app.py").status_code == 404
     assert client.get("/docs").status_code == 404
 
@@ -263,7 +274,7 @@ def test_mistakes_of_ours_show_nothing(folder, monkeypatch):
     def fails(*_):
         raise RuntimeError("/secret/path")
 
-    monkeypatch.setattr(batching, "tagged", fails)
+    monkeypatch.setattr(batching, "sentence_fact", fails)
     app = make_app(Models([str(folder / "names.crf")]))
     with TestClient(app, raise_server_exceptions=False) as client:
         response = client.post("/tag", json={"text": "a"})
@@ -342,6 +353,53 @@ def test_time_and_the_number_of_waiting_requests_are_limited(folder, monkeypatch
     with pytest.raises(LabelwrightError, match="too many requests are waiting") as full:
         asyncio.run(worker.answer(asks, Options()))
     assert (late.value.status, full.value.status) == (503, 503)
+
+
+def test_a_job_whose_time_is_over_is_stopped(folder, monkeypatch):
+    served, asked_about = Served("names", str(folder / "names.crf"), 1), []
+    ask = Question.ask
+
+    def slow(question, sentences, seconds):
+        asked_about.append(len(sentences))
+        time.sleep(0.1)
+        return ask(question, sentences, seconds)
+
+    monkeypatch.setattr(Question, "ask", slow)
+    monkeypatch.setattr(batching, "AT_ONCE", 4)
+    questions = [(Asked(None, [["a", "b"], []] * 100), Options())]
+    worker = Worker(served, Limits(timeout=0.35), Counts())
+    (late,) = answered(worker, questions)
+    assert (late.status, set(asked_about)) == (503, {3})  # an empty sentence counts as a token
+    assert len(asked_about) < 10
+    (good,) = answered(Worker(served, Limits(), Counts()), [(Asked(["She ran."], None), Options())])
+    assert good[0]["labels"]
+
+
+def test_sentences_that_are_asked_about_in_pieces(folder, monkeypatch):
+    served, words = Served("names", str(folder / "names.crf"), 1), ["The", "man", "saw", "Mary"]
+    questions = [(Asked(None, [words[:n] for n in (1, 4, 0, 2)]), Options())] * 2
+    whole = answered(Worker(served, Limits(), Counts()), questions)
+    monkeypatch.setattr(batching, "AT_ONCE", 3)
+    counts = Counts()
+    assert answered(Worker(served, Limits(), counts), questions) == whole
+    assert counts.values["batches"] > 2
+    monkeypatch.setattr(batching, "AT_ONCE_SLOWLY", 1)
+    impossible = [(Asked(None, [words, words[3:]]), Options(rules=('at_least(2, "NP")',)))]
+    (error,) = answered(Worker(served, Limits(), Counts()), impossible)
+    assert str(error).startswith("sentence 1: no labelling satisfies")
+
+
+def test_the_answer_is_written_in_the_thread_of_the_model(folder):
+    served, threads = Served("names", str(folder / "names.crf"), 1), []
+
+    def shape(fact):
+        threads.append(threading.current_thread().name)
+        return fact["labels"]
+
+    question = Asked(None, [["She", "ran"], ["Mary"]]), Options(), None, shape
+    (answer,) = answered(Worker(served, Limits(), Counts()), [question])
+    assert list(map(len, answer)) == [2, 1]
+    assert threads == ["labelwright-names"] * 2
 
 
 # -- models, health, metrics -----------------------------------------------------------------------
@@ -425,6 +483,31 @@ def test_a_changed_file_is_served_and_a_broken_one_is_not(folder, tmp_path, capl
         assert asked(client, **asks)["sentences"][0]["labels"] == ["X", "Y"]
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="has no named pipes")
+def test_what_is_no_file_in_place_of_a_model_stops_no_reloading(folder, tmp_path):
+    path = tmp_path / "model.crf"
+    path.write_bytes((folder / "names.crf").read_bytes())
+    served = Served("names", str(path), 1)
+
+    def put(make):
+        path.unlink(missing_ok=True)
+        make(path)
+        watching = threading.Thread(target=served.refresh, daemon=True)
+        watching.start()
+        watching.join(20)
+        assert not watching.is_alive()
+        return served.problem
+
+    assert put(os.mkfifo) == "the new file: cannot read: is a pipe, expected a file"
+    assert "is a device, expected a file" in put(lambda link: link.symlink_to("/dev/zero"))
+    assert "too many levels of symbolic links" in put(lambda link: link.symlink_to(link))
+    assert put(lambda file: CRF(max_iter=1, n_jobs=1).fit([["a"]], [["X"]]).save(file)) is None
+    assert served.tagger.predict([["a"]]) == [["X"]]
+    assert put(lambda file: file.write_bytes(b"")).startswith("the new file: the file is empty")
+    path.unlink()
+    assert "is a folder, expected a file" in put(lambda file: file.mkdir())
+
+
 def test_files_are_watched_in_the_background(folder, tmp_path):
     path = tmp_path / "model.crf"
     path.write_bytes((folder / "names.crf").read_bytes())
@@ -477,6 +560,8 @@ def test_the_page_and_the_document(client):
     assert {"model", "text", "texts", "tokens", "nbest", "marginals", "spans", "states"} <= schema[
         "properties"
     ].keys()
+    _, columns = schema["properties"]["tokens"]["anyOf"][0]["items"]["items"]["anyOf"]
+    assert columns["minItems"] == 1
     answer = document["paths"]["/tag"]["post"]["responses"]["200"]["content"]["application/json"][
         "schema"
     ]

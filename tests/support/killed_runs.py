@@ -58,6 +58,9 @@ TAGGERS = {
     "cascade-segments": ["--recipe", "segments.toml"],
     "cascade-perceptrons": ["--recipe", "perceptrons.toml", *DEV],
     "cascade-latent": ["--recipe", "latent.toml"],
+    "search": ["--template", "tags", "--iterations", "5", "--search", "l2=0.1,1 min-count=1,2"],
+    "search-latent-perceptron": ["--recipe", "searched-perceptron.toml", *DEV],
+    "search-cascade": ["--recipe", "searched-cascade.toml"],
 }  # fmt: skip
 RECIPES = {
     "joint": 'model = "cascade"\nmax_iter = 6\n{pos}max_iter = 6\n{chunk}max_iter = 6\n',
@@ -75,6 +78,14 @@ RECIPES = {
     "latent": 'model = "cascade"\nmax_iter = 4\n{pos}model = "latent-crf"\nn_latent = 2\n'
               'n_restarts = 2\nmax_iter = 4\n'
     '{chunk}model = "latent-crf"\nn_latent = 2\nmax_iter = 4\n',
+    "searched-perceptron": (
+        'model = "latent-perceptron"\ntemplate = "{folder}/layer"\nmax_iter = 4\n'
+        '[search]\nn_latent = [1, 2]\nmargin = [0.0, 1.0]\n'
+    ),
+    "searched-cascade": (
+        'model = "cascade"\npassing = "marginal"\n{pos}max_iter = 3\n{chunk}max_iter = 3\n'
+        '[search]\n"pos.l2" = [0.1, 1.0]\n"chunk.l2" = [0.1, 1.0]\n'
+    ),
 }  # fmt: skip
 LAST = 0.98  # of the time of an uninterrupted run: signals come before
 
@@ -92,13 +103,22 @@ class Outcome:
     mistakes: list[str] = field(default_factory=list)
 
 
+def without_times(fields):
+    """The header of a model file without the times that training took."""
+    if isinstance(fields, list):
+        return [without_times(each) for each in fields]
+    if not isinstance(fields, dict):
+        return fields
+    return {name: without_times(each) for name, each in fields.items() if name != "seconds"}
+
+
 class Killing:
     """Kills the training of taggers in a folder of its own, by a seed."""
 
     def __init__(self, folder, seed, n_sentences=24):
         self.folder, self.random = Path(folder), random.Random(seed)
         self.outcome = Outcome()
-        # tensors of the uninterrupted run, its seconds and its system calls, by tagger
+        # what the uninterrupted run writes, its seconds and its system calls, by tagger
         self.known = {}
         corpus = builtin_corpus(n_sentences + 8, random_state=3, columns=["word", "pos", "chunk"])
         write_columns(corpus.take(slice(0, n_sentences)), self.folder / "train.txt")
@@ -112,7 +132,7 @@ class Killing:
             for name, file in templates.items()
         }
         for name, recipe in RECIPES.items():
-            (self.folder / f"{name}.toml").write_text(recipe.format(**layers))
+            (self.folder / f"{name}.toml").write_text(recipe.format(folder=self.folder, **layers))
 
     def arguments(self, tagger, resume=False):
         named = {"tags", "layer", "dev.txt"} | {f"{name}.toml" for name in RECIPES}
@@ -137,8 +157,8 @@ class Killing:
         ]
 
     def uninterrupted(self, tagger):
-        """The tensors of an undisturbed run, how long it takes, and how many system calls of saving
-        it makes."""
+        """What an undisturbed run writes, how long it takes, and how many system calls of saving it
+        makes."""
         if tagger not in self.known:
             disk = failing_disk.FailingDisk(0, None)
             with failing_disk.installed(disk):
@@ -148,15 +168,14 @@ class Killing:
             begun = time.monotonic()
             assert main(self.arguments(tagger)) == 0
             seconds = time.monotonic() - begun
-            self.known[tagger] = self.tensors(), seconds, len(disk.calls)
+            self.known[tagger] = self.content(), seconds, len(disk.calls)
             (self.folder / "model").unlink()
         return self.known[tagger]
 
-    def tensors(self):
-        return {
-            name: array.tobytes()
-            for name, array in modelfile.read(self.folder / "model")[0].items()
-        }
+    def content(self):
+        """The model that a run has written, but for the seconds that it took."""
+        tensors, header = modelfile.read(self.folder / "model")
+        return {name: array.tobytes() for name, array in tensors.items()}, without_times(header)
 
     def child(self, tagger, resume, call=0, sent=None):
         """Start a run; at its system call number `call` it sends itself a signal."""
@@ -230,7 +249,7 @@ class Killing:
 
     def run(self, tagger, kills):
         """Kill a tagger so many times, let it finish, and compare; how many kills were in time."""
-        tensors, *_ = self.uninterrupted(tagger)
+        content, *_ = self.uninterrupted(tagger)
         hits, resume = 0, False
         for _ in range(kills):
             hit = self.kill(tagger, resume)
@@ -244,8 +263,9 @@ class Killing:
                 f"{tagger}: exit status {status} of the last run: "
                 f"{(self.folder / 'log').read_text()[-300:]}"
             )
-        elif self.tensors() != tensors:
-            self.mistake(f"{tagger}: other weights than the uninterrupted run")
+        elif self.content() != content:
+            which = "weights" if self.content()[0] != content[0] else "facts of training"
+            self.mistake(f"{tagger}: other {which} than the uninterrupted run")
         left = [path.name for path in self.folder.iterdir() if "model." in path.name]
         if left and status == 0:
             self.mistake(f"{tagger}: left {', '.join(left)}")

@@ -52,6 +52,53 @@ def test_a_whole_number_is_a_penalty_of_any_size(settings):
     assert np.isfinite(made("CRF", l2=10**300, **settings).fit(X, Y).weights_).all()
 
 
+def answers(**settings):
+    """Labels and marginals of a latent CRF."""
+    model = labelwright.LatentCRF(random_state=0, n_jobs=1, **settings).fit(X, Y)
+    marginals = [[list(p.values()) for p in row] for row in model.predict_marginals(X)]
+    return model, model.predict(X), np.array(marginals)
+
+
+@pytest.mark.parametrize("l2", [0.5, 1e-100])
+@pytest.mark.parametrize(
+    "l2_latent", [1e20, 1e38, 1e80, 1e100, 1e300, 10**300], ids="{:.0e}".format
+)
+def test_states_that_may_not_deviate_share_everything(l2, l2_latent):
+    _, labels, marginals = answers(l2=l2, l2_latent=l2_latent)
+    _, expected, near = answers(l2=l2, l2_latent=1e8)
+    assert labels == expected == Y
+    np.testing.assert_allclose(marginals, near, atol=1e-5)
+
+
+@pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.parametrize("share", [True, False])
+@pytest.mark.parametrize("l2", [1e12, 1e38, 1e100, 10**300], ids="{:.0e}".format)
+def test_weights_under_a_large_penalty_are_near_zero(order, share, l2):
+    model, labels, marginals = answers(order=order, share=share, l2=l2)
+    assert list(map(len, labels)) == [2, 2, 2]
+    assert 0 < np.abs(model.weights_).max() < 1e-11
+    np.testing.assert_allclose(marginals, 1 / 3, atol=1e-9)
+
+
+@pytest.mark.parametrize("l1", [1e12, 1e20, 1e100, 10**300], ids="{:.0e}".format)
+def test_weights_under_a_large_l1_penalty_are_zero(l1):
+    model, labels, _ = answers(l1=l1)
+    assert list(map(len, labels)) == [2, 2, 2]
+    assert not model.weights_.any()
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+@pytest.mark.parametrize("averaging", ["none", "avg"])
+def test_sgd_with_large_penalties(averaging):
+    how = {"optimizer": "sgd", "averaging": averaging}
+    model, labels, _ = answers(l2_latent=1e100, **how)
+    assert labels == Y
+    assert model.training_["loss"] < 3
+    model, labels, marginals = answers(l2=1e100, **how)
+    assert list(map(len, labels)) == [2, 2, 2]
+    np.testing.assert_allclose(marginals, 1 / 3, atol=1e-4)
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [

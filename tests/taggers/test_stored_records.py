@@ -5,7 +5,7 @@ import pytest
 
 from labelwright.errors import ModelFileError
 from labelwright.modelfile import HeaderReader
-from labelwright.taggers.packing import FITTED, read_record
+from labelwright.taggers.training_record import FITTED, read_record
 
 FULL = {
     "sentences": 3,

@@ -151,14 +151,11 @@ class Batch:
             return record._replace(confidence=None if log_p is None else float(np.exp(log_p)))
         gap = record.gap
         if self.ruled and gap:
-            known = (
-                log_p is not None and record.log_probability is not None and self.calibrated is None
-            )
-            gap = (
-                min(1.0, gap * float(np.exp(min(log_p - record.log_probability, 700.0))))
-                if known
-                else None
-            )  # type: ignore[operator]
+            before = record.log_probability
+            if log_p is None or before is None or self.calibrated is not None:
+                gap = None
+            else:
+                gap = min(1.0, gap * float(np.exp(min(log_p - before, 700.0))))
         return record._replace(log_probability=log_p, gap=gap)
 
     def under(self, rules: Any, words: Any = None) -> "Batch":

@@ -18,7 +18,7 @@ import click
 from labelwright import __version__, signals
 from labelwright.cli.options import CONTEXT, Command, in_options
 from labelwright.engine.choice import is_own_process
-from labelwright.errors import LabelwrightError, reason_of
+from labelwright.errors import LabelwrightError, lacks_memory, reason_of
 from labelwright.wording import did_you_mean, printable
 
 # Each command is `NAME_command` of its module, which is imported when the command is asked for: a
@@ -112,6 +112,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return _run(given)
     except KeyboardInterrupt:  # a signal at the very end
         return _fail(signals.what_happened(), signals.exit_status())
+    finally:
+        signals.forget_messages()
 
 
 def _run(given: list[str]) -> int:
@@ -138,7 +140,8 @@ def _run(given: list[str]) -> int:
 
 
 def _show_warning(message: Warning | str, category: type[Warning], *_: Any) -> None:
-    sys.stderr.write(f"labelwright: {printable(str(message).removeprefix('labelwright: '))}\n")
+    with suppress(OSError):  # a warning that nobody can read ends nothing
+        sys.stderr.write(f"labelwright: {printable(str(message).removeprefix('labelwright: '))}\n")
 
 
 def _explained(error: Exception, flags: Mapping[str, str]) -> tuple[str, int]:
@@ -149,19 +152,21 @@ def _explained(error: Exception, flags: Mapping[str, str]) -> tuple[str, int]:
         context = getattr(error, "ctx", None)
         see = f" (see {context.command_path} --help)" if context is not None else ""
         return error.format_message().rstrip(".") + see, 2
-    if isinstance(error, OSError):
-        return (
-            f"{error.filename or '<stdout>: cannot write'}: "
-            f"{reason_of(error) or type(error).__name__}",
-            2,
-        )
-    if isinstance(error, MemoryError):
+    if lacks_memory(error):
         fewer = "raise --min-count, or use fewer sentences, latent states or a smaller template"
         return (
             "not enough memory; "
             f"{fewer if '--min-count' in flags.values() else 'give less input at a time'}",
             2,
         )
+    if isinstance(error, OSError):
+        return (
+            f"{error.filename or '<stdout>: cannot write'}: "
+            f"{reason_of(error) or type(error).__name__}",
+            2,
+        )
+    if str(error) == "can't start new thread":
+        return "cannot start a thread; allow more memory or processes (ulimit -v, ulimit -u)", 2
     what = f"{type(error).__name__}: {error}"
     return f"unexpected error, a mistake of ours: {what} (LABELWRIGHT_DEBUG=1 shows where)", 1
 

@@ -41,6 +41,7 @@ MODEL = "Model"
         Texts(),
     ),
     *usual.SPLITTING,
+    usual.MAX_INPUT,
     option(
         "--model MODEL", "A model to begin with, trained on words.", MODEL, shown="none: from zero"
     ),
@@ -70,7 +71,8 @@ def annotate_command(o: Any) -> None:
 
     if o.output is None:
         raise OptionError("-o: missing; name the file for your answers, as in -o answers.jsonl")
-    if o.output.lower().endswith(tuple(CODECS)) or not os.path.basename(o.output):
+    is_named = o.output != "-" and os.path.basename(o.output)
+    if o.output.lower().endswith(tuple(CODECS)) or not is_named:
         raise OptionError(
             f"-o: {o.output}: expected the name of a file that is not compressed, as in "
             "answers.jsonl"
@@ -91,7 +93,7 @@ def annotate_command(o: Any) -> None:
     if o.model is not None:
         base, tokenizer = _base(o.model)
     tokenizer = tokenizer_given(tokenizer, o) or tokenizer
-    sentences = sentences_in([text for path in o.texts for text in _texts(path)], tokenizer)
+    sentences = [each for path in o.texts for each in sentences_in(_texts(path), tokenizer, path)]
     if not sentences:
         raise CorpusError(f"{', '.join(o.texts)}: no sentences, expected text")
     types = [checked_type(name) for name in split_names(o.labels)]
@@ -139,14 +141,18 @@ def _base(path: str) -> tuple[bytes, Any]:
 
 def _texts(path: str) -> list[str]:
     """The texts of a file, which is plain text unless it holds JSON or annotations of BRAT."""
-    from labelwright.corpus.file_formats import TEXTS, opened, texts_of
+    from labelwright.corpus.file_formats import TEXTS, format_of, opened, texts_of
     from labelwright.corpus.token_records import first_object
 
     file = opened(path, None if os.path.isdir(path) else "text")
     data = file.getvalue()
-    if file.format == "text" and (first_object(data) is not None or data.lstrip()[:1] == b"["):
-        told = opened(path)
-        file = file if told.format in ("columns", "crfsuite") else told
+    first = first_object(data)
+    if file.format == "text" and (first is not None or data.lstrip()[:1] == b"["):
+        found = format_of(file.name, data)  # the file may be a pipe, which is read only once
+        if found not in ("columns", "crfsuite"):
+            file.format = found
+        elif first is not None and "text" in first:
+            file.format = "doccano"
     if file.format not in TEXTS:
         raise CorpusError(
             f"{file.name}: holds {file.format}, expected text: plain, or JSON with `text`"

@@ -13,7 +13,7 @@ from labelwright.cli.files import (
     split_names,
 )
 from labelwright.cli.options import LABELLED, MAX_INPUT, SCHEME_NAMES, argument, command, option
-from labelwright.cli.show import say
+from labelwright.cli.show import say, warn
 from labelwright.errors import CorpusError, OptionError
 from labelwright.wording import counted
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from labelwright.corpus.file_formats import OpenFile
     from labelwright.corpus.table import Corpus
 
-SAID_OF_TEXTS = ("format", "max_input", "quiet")
+SAID_OF_TEXTS = ("format", "skip_bad_spans", "max_input", "quiet")
 NOT_WRITTEN = (".jsonl", ".ndjson", ".parquet")  # formats that are only read
 
 
@@ -108,7 +108,7 @@ def convert_command(o: Any) -> None:
 
 def _convert_texts(o: Any, file: "OpenFile") -> None:
     """Write annotated texts as tasks of Label Studio."""
-    from labelwright.corpus.annotations import label_studio_file
+    from labelwright.corpus.annotations import label_studio_file, notes_on, sound
     from labelwright.corpus.compressed import write_bytes
     from labelwright.corpus.file_formats import TEXTS, texts_of
 
@@ -122,7 +122,13 @@ def _convert_texts(o: Any, file: "OpenFile") -> None:
         raise OptionError(
             f"{wrong}: tasks of Label Studio (.json) are made of annotated texts as they are"
         )
-    texts = texts_of(file)
+    texts, skipped = [], list[str]()
+    for item in texts_of(file):
+        kept, left_out = sound(item, o.skip_bad_spans)
+        texts.append(kept)
+        skipped += left_out
+    for note in notes_on(skipped):
+        warn(note)
     write_bytes(o.target, label_studio_file(texts))
     if not o.quiet:
         say(f"{o.target}: {counted(len(texts), 'task')}")

@@ -32,6 +32,7 @@ from labelwright.cli.show import (
 )
 from labelwright.errors import OptionError
 from labelwright.settings import Texts
+from labelwright.taggers.training_record import TrainingRecord
 from labelwright.wording import align, counted, percent
 
 Facts = dict[str, Any]
@@ -252,22 +253,22 @@ def _weights(facts: Facts) -> list[Row]:
 
 
 def _of_layer(layer: Facts, how: str, turn: str) -> Iterator[Row]:
-    training = layer["training"]
+    training, record = layer["training"], TrainingRecord.of(layer["training"])
     yield "model", layer["signature"]
     yield _labels(layer)
     yield from _weights(layer)
-    if "iterations" not in training:
-        yield "training", f"{training['seconds']:.1f} s"
+    if record.iterations is None:
+        for seconds in record.time():
+            yield "training", seconds
         return
     end = f", {percent(training.get('convergence', {}).get('separable') or 0.0)} separable"
     if layer["probabilistic"]:
-        end = "" if training["loss"] is None else f", loss {training['loss']:,.1f}"
-    took = (
-        f", {training['seconds']:.1f} s; {training['stopped']}"
-        if "stopped" in training
-        else " of partial_fit"
-    )
-    yield how, f"{counted(training['iterations'], turn)}{end}{took}"
+        end = "" if record.loss is None else f", loss {record.loss:,.1f}"
+    run = f"{counted(record.iterations, turn)}{end}"
+    if record.stopped is None:
+        yield how, f"{run} of partial_fit"
+    else:
+        yield how, f"{', '.join([run, *record.time()])}; {record.stopped}"
     if "calibration" in training:
         yield "calibration", calibration_text(training["calibration"])
 
@@ -279,22 +280,23 @@ def _of_training(facts: Facts, turn: str) -> Iterator[Row]:
         facts.get("scheme"),
         facts.get("probabilistic", True),
     )
-    if "imported_from" in training:
-        yield "imported from", str(training["imported_from"])
+    record = TrainingRecord.of(training)
+    if record.imported_from is not None:
+        yield "imported from", record.imported_from
     # else no file's word for it
     read = next(iter(training["layers"].values())) if "layers" in facts else training
-    if "sentences" in read:  # lattices have no tokens
-        yield (
-            "trained on",
-            ", ".join(counted(read[n], n[:-1]) for n in ("sentences", "tokens") if n in read),
-        )
-    length = [counted(training["iterations"], turn)] if "iterations" in training and turn else []
-    if length and "stopped" not in training and "imported_from" not in training:
+    data = TrainingRecord.of(read).counts(sentences="sentence", tokens="token")
+    if data:  # lattices have no tokens
+        yield "trained on", ", ".join(data)
+    length = record.counts(iterations=turn) if turn else []
+    if length and record.stopped is None and record.imported_from is None:
         yield "training", f"{length[0]} of partial_fit"
-    elif "labelwright" in training:
-        stopped = f"; {training['stopped']}" if length else ""
-        yield "training", f"{', '.join([*length, format(training['seconds'], '.1f')])} s{stopped}"
-        yield "version", f"labelwright {training['labelwright']}"
+    elif record.labelwright is not None:
+        stopped = f"; {record.stopped}" if length and record.stopped is not None else ""
+        took = ", ".join([*length, *record.time()])
+        if took:
+            yield "training", f"{took}{stopped}"
+        yield "version", f"labelwright {record.labelwright}"
     yield from _of_search(training, scheme, turn)
     if not probabilistic:
         yield from _of_passes(facts)
@@ -377,7 +379,8 @@ def _of_passes(facts: Facts) -> Iterator[Row]:
     if convergence is None:
         return
     # read in all passes
-    shares, sentences = percent(convergence["separable"]), training["sentences"] * len(made)
+    sentences = (TrainingRecord.of(training).sentences or 0) * len(made)
+    shares = percent(convergence["separable"])
     strictly = ""
     if "strictly_separable" in convergence and "n_latent" in parameters:
         strictly = (
@@ -389,7 +392,7 @@ def _of_passes(facts: Facts) -> Iterator[Row]:
     if bound is not None:
         trivial = (
             f"; trivial: all passes read {counted(sentences, 'sentence')}"
-            if bound >= sentences
+            if bound >= sentences > 0
             else ""
         )
         theorem = f"by theorem {convergence['theorem']} of Sun et al. (2009)"

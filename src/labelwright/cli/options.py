@@ -121,7 +121,9 @@ LABEL_NAMES = option(
     "--label-names NAMES", "Names of labels that are numbers in JSON or Parquet.", DATA
 )
 SKIP_BAD_SPANS = option(
-    "--skip-bad-spans", "Leave out annotations of texts that cut a token or overlap.", DATA
+    "--skip-bad-spans",
+    "Leave out annotations of texts that cut a token, overlap or lie outside.",
+    DATA,
 )
 LABELLED = [COLUMNS, LABEL, FORMAT, LABEL_NAMES, SKIP_BAD_SPANS]  # how a labelled file is read
 SPLITTING = [  # how texts are split

@@ -63,7 +63,7 @@ def serve_command(o: Any) -> None:
 
     It needs FastAPI and uvicorn: pip install 'labelwright[serve]'.
     """
-    from labelwright.serve.app import make_app, require_extra, run
+    from labelwright.serve.app import HOSTS, make_app, require_extra, run
     from labelwright.serve.batching import Limits
     from labelwright.serve.models import Models
 
@@ -73,10 +73,16 @@ def serve_command(o: Any) -> None:
         raise OptionError(f"--token: expected letters and digits of ASCII, in --token or {TOKEN}")
     limits = Limits(o.max_tokens, o.max_bytes, o.timeout)
     models = Models(o.models, o.n_jobs)
-    logger = logging.getLogger("labelwright.serve")
-    logger.setLevel(logging.INFO)
-    logger.addHandler(_Lines())
-    if token is None and not _is_loopback(o.host):
+    logging.getLogger("labelwright.serve").setLevel(logging.INFO)
+    for name in ("labelwright.serve", "uvicorn.error", "asyncio"):
+        logging.getLogger(name).addHandler(_Lines())
+    # warnings about requests that are no HTTP: anybody could fill the log
+    logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
+    # who knows the token is no page of others
+    hosts = None
+    if token is None and _is_loopback(o.host):
+        hosts = list(dict.fromkeys([*HOSTS, o.host.lower()]))
+    elif token is None:
         warn(
             f"--host {o.host}: anybody who reaches this address can ask; set {TOKEN}, or leave "
             "--host out"
@@ -86,7 +92,7 @@ def serve_command(o: Any) -> None:
         say(f"serving {', '.join(models.by_name)} at {address} (Ctrl-C stops)")
 
     try:
-        run(make_app(models, limits, token), o.host, o.port, limits, ready)
+        run(make_app(models, limits, token, hosts=hosts), o.host, o.port, limits, ready)
     except KeyboardInterrupt:  # uvicorn passes the signal on once everything is answered
         say("labelwright: stopped")
 
@@ -102,6 +108,7 @@ class _Lines(logging.Handler):
     """What the service has to say, as lines of this command."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        say(f"labelwright: {record.getMessage()}")
+        line, error = record.getMessage().partition("\n")[0], (record.exc_info or (None, None))[1]
+        say(f"labelwright: {line}{'' if error is None else f' ({error!r:.200})'}")
         if record.exc_info and os.environ.get("LABELWRIGHT_DEBUG"):
             say(logging.Formatter().formatException(record.exc_info))

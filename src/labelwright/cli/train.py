@@ -247,7 +247,11 @@ def _run(source: str, asked: Request, checkpoint: Path | None, spread: Any, clie
         curve = reports.curve_of(model, data, dev, asked, weights)
         if spread is None:
             reports.say_beforehand(model, data, asked)
-        _fit(model, spread or data, dev, start, checkpoint, asked, weights, client)
+        # An interrupted search goes on another time, perhaps to other settings: no run of the best
+        # so far is to be resumed then.
+        cut_short = record.get("search", {}).get("stopped") == "interrupted"
+        place = None if cut_short else checkpoint
+        _fit(model, spread or data, dev, start, place, asked, weights, client)
     if spread is not None:
         told = workers.Aside(asked.get("skip_bad")).add(spread.bad)
         warn(None if asked.get("quiet") else told)

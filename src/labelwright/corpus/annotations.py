@@ -65,13 +65,15 @@ class Annotated(NamedTuple):
 
     @property
     def notes(self) -> list[str]:
-        """What is to be said about the annotations."""
-        told = (("left out", self.skipped), ("widened to whole tokens", self.widened))
-        return [
-            f"{counted(len(lines), 'annotation')} {what}; {lines[0]}"
-            for what, lines in told
-            if lines
-        ]
+        return notes_on(self.skipped, self.widened)
+
+
+def notes_on(skipped: Sequence[str], widened: Sequence[str] = ()) -> list[str]:
+    """What is to be said about annotations that were left out, and those that were widened."""
+    told = (("left out", skipped), ("widened to whole tokens", widened))
+    return [
+        f"{counted(len(lines), 'annotation')} {what}; {lines[0]}" for what, lines in told if lines
+    ]
 
 
 def read_doccano(
@@ -140,13 +142,14 @@ def corpus_of(
     labelled = any(text.annotations is not None for text in texts)
     places, text_of, labels = list[list[Place]](), list[int](), list[list[str]]()
     skipped, widened = list[str](), list[str]()
-    for number, item in enumerate(texts):
+    for number, given in enumerate(texts):
+        item, outside = sound(given, skip_bad_spans)
         sentences = tokenizer(item.text)
         if labelled:
             spans, left_out, wider = _fitted(
                 item, list(itertools.chain.from_iterable(sentences)), skip_bad_spans
             )
-            skipped += left_out
+            skipped += left_out + outside
             widened += wider
             sentences = _uncut(sentences, spans)
             known = labels_of(spans, sum(map(len, sentences)))
@@ -161,6 +164,44 @@ def corpus_of(
     split = SplitTexts([item.text for item in texts], places, text_of)
     corpus = Corpus.from_sequences(split.words, labels or None, source=source).split_by(tokenizer)
     return Annotated(corpus, split, skipped, widened)
+
+
+def sound(item: AnnotatedText, skip_bad_spans: bool) -> tuple[AnnotatedText, list[str]]:
+    """A text without what marks no place in it, and what is wrong with that: an error, unless it is
+    to be left out.  Whatever reads annotations asks this."""
+    if item.annotations is None:
+        return item, []
+    annotations, unknown, wrong = list[Annotation](), list[Place](), list[str]()
+    length = len(item.text)
+    for annotation in item.annotations:
+        problem = _misplaced(annotation.start, annotation.end, length)
+        if problem is None and not annotation.type:
+            problem = "has no type"
+        if problem is None:
+            annotations.append(annotation)
+        else:
+            wrong.append(f"{item.place}: the {annotation} {problem}")
+    for start, end in item.unknown:
+        problem = _misplaced(start, end, length)
+        if problem is None:
+            unknown.append((start, end))
+        else:
+            wrong.append(f"{item.place}: unknown: {problem}, got [{start}, {end}]")
+    if wrong and not skip_bad_spans:
+        raise CorpusError(f"{wrong[0]}; {SKIP}")
+    return item._replace(annotations=annotations, unknown=unknown), wrong
+
+
+def _misplaced(start: int, end: int, length: int) -> str | None:
+    """Why this is no place in a text of so many characters."""
+    text = f"the text of {counted(length, 'character')}"
+    if start < 0 or end > length:
+        return f"lies outside {text}"
+    if end < start:
+        return f"ends before it begins in {text}"
+    if end == start:
+        return f"marks nothing of {text}"
+    return None
 
 
 def _uncut(sentences: list[list[Place]], spans: Sequence[Span]) -> list[list[Place]]:
@@ -203,7 +244,7 @@ def _fitted(
     for annotation in sorted(item.annotations, key=lambda each: (each.start, -each.end)):
         place = f"{item.place}: the {annotation}"
         first, end, problem, cut = _fit(
-            annotation, len(item.text), stretches, tokens, spans[-1].end if spans else 0
+            annotation, stretches, tokens, spans[-1].end if spans else 0
         )
         cuts = ""
         if cut is not None:
@@ -225,7 +266,7 @@ def _fitted(
 
 
 def _fit(
-    annotation: Annotation, length: int, stretches: list[Place], tokens: list[Place], last: int
+    annotation: Annotation, stretches: list[Place], tokens: list[Place], last: int
 ) -> tuple[int, int, str | None, Place | None]:
     """The tokens first..end that an annotation touches without the spaces at its ends, what is
     wrong with it, and the first token that it cuts.  Stretches have no spaces; tokens before `last`
@@ -235,14 +276,10 @@ def _fit(
         """The first of places in their order that a..b touches, and the one behind the last."""
         return bisect_right(places, a, key=itemgetter(1)), bisect_left(places, b, key=itemgetter(0))
 
-    a, b, kind = annotation
-    if not 0 <= a <= b <= length:
-        return 0, 0, f"lies outside the text of {length} characters", None
+    a, b, _ = annotation
     first, end = touched(stretches)
     a, b = (max(a, stretches[first][0]), min(b, stretches[end - 1][1])) if first < end else (a, a)
     first, end = touched(tokens)
-    if a < b and not kind:
-        return 0, 0, "has no type", None
     if a >= b or first >= end:
         return 0, 0, "holds no token", None
     cut = (
@@ -537,8 +574,11 @@ def _standoff(lines: str, file: Path) -> Iterator[Annotation]:
                 raise CorpusError(
                     f"{file}:{number}: expected `T1<tab>TYPE START END<tab>TEXT`, got {line!r:.60}"
                 )
-            offsets = [int(offset) for offset in re.findall(r"\d+", match[2])]
-            yield Annotation(min(offsets), max(offsets), match[1])
+            parts = [tuple(map(int, part.split())) for part in match[2].split(";")]
+            starts, ends = zip(*parts, strict=True)
+            whole = min(starts), max(ends)
+            start, end = next(((a, b) for a, b in parts if a > b), whole)
+            yield Annotation(start, end, match[1])
 
 
 def brat_lines(entities: Iterable[Entity], first: int = 1) -> str:

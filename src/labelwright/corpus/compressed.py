@@ -182,7 +182,11 @@ def _opened_for_writing(path: Path, more: bool) -> Iterator[BinaryIO]:
     direct = more or (path.exists() and not path.is_dir() and not path.is_file())
     codec = CODECS.get(path.suffix)
     mode = "ab" if more else "wb"
-    opened = open(path, mode) if direct else replacing(Path(os.path.realpath(path)))  # noqa: SIM115
+    opened: Any
+    if direct:
+        opened = open(path, mode)  # noqa: SIM115
+    else:
+        opened = replacing(Path(os.path.realpath(path)))
     with opened as file, nullcontext(file) if codec is None else codec.writer(file) as target:
         yield target
 

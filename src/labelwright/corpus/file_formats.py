@@ -30,7 +30,7 @@ from labelwright.corpus.columns import (
     read_conllu,
 )
 from labelwright.corpus.compressed import CODECS, ByteStream, decoded, name_of, read_bytes
-from labelwright.corpus.limits import LONGEST_LINE, check_size, line_too_long
+from labelwright.corpus.limits import LONGEST_LINE, check_size, limit_of, line_too_long
 from labelwright.corpus.offsets import offsets_from
 from labelwright.corpus.table import Column, Corpus
 from labelwright.corpus.token_records import BOM, first_object, parse_json_lines, parsed
@@ -350,6 +350,8 @@ def pieces_of(
 def _head(stream: ByteStream, size: int, format: str | None, named: bool) -> bytes:
     """How a file begins: with two whole lines at least, since the first may only say what labels
     are called."""
+    most = limit_of(held=True)
+    assert most is not None
     text = fresh = stream.read(size)
     while fresh and _TWO_LINES.match(text) is None:
         check_size(
@@ -363,7 +365,8 @@ def _head(stream: ByteStream, size: int, format: str | None, named: bool) -> byt
                 and FORMATS[format or format_of(stream.name, text, named)].lines is not None
             ):
                 raise line_too_long(f"{stream.name}:{text.count(NEWLINE) + 1}")
-        fresh = stream.read(len(text))
+        # as much again, but hardly more than may be held
+        fresh = stream.read(min(len(text), most + 1 - len(text)))
         text += fresh
     return text
 

@@ -35,9 +35,8 @@ def spans_of(labels: Sequence[str], scheme: str | None = None) -> list[Span]:
     labels : one for each token
     scheme : such as iob2; None: any mixture
 
-    >>> spans_of(["B-NP", "I-NP", "O", "I-PP"])
-    [Span(start=0, end=2, type='NP', probability=None), Span(start=3, end=4, type='PP',
-    probability=None)]
+    >>> [(span.start, span.end, span.type) for span in spans_of(["B-NP", "I-NP", "O", "I-PP"])]
+    [(0, 2, 'NP'), (3, 4, 'PP')]
     >>> spans_of(["B-NP", "I-NP", "O", "I-PP"], scheme="iob2")
     [Span(start=0, end=2, type='NP', probability=None)]
     """

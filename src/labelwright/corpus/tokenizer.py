@@ -73,7 +73,7 @@ class Tokenizer(NamedTuple):
             return list(_own(self.pattern).places(text))
         addresses = "@" in text or "://" in text or "www." in text
         rule = self.rule(UNSPACED.search(text) is not None, addresses)
-        places = [match.span() for match in rule.finditer(text)]
+        places = [match.span() for match in _without_spaces(rule).finditer(text)]
         return places if text.isascii() else with_marks(text, places, self.characters)
 
     def rule(self, unspaced: bool = True, addresses: bool = True) -> re.Pattern[str]:
@@ -155,6 +155,12 @@ _REPEATED = r"\.{2,}|-{2,}|[!?]{2,}|={2,}|\*{2,}|_{2,}"
 _CLITIC = r"(?i:s|re|ve|ll|d|m)(?!\w)"  # after an apostrophe, in English
 # French, Italian
 _ELISION = r"(?<!\w)(?i:[cdjlmnst]|(?:jus|lors|puis)?qu|[dns]?ell|d?all|un)['\u2019](?=[^\W\d_]{2})"
+
+
+@lru_cache(maxsize=8)
+def _without_spaces(rule: re.Pattern[str]) -> re.Pattern[str]:
+    """The same rule, which passes over spaces at once: no token begins with one."""
+    return re.compile(rf"(?=\S)(?:{rule.pattern})", rule.flags)
 
 
 @lru_cache(maxsize=4)

@@ -10,7 +10,7 @@ from labelwright.engine.choice import require_compiled
 from labelwright.features.incidence import Incidence
 from labelwright.kernels import sgd as kernels
 from labelwright.learn.monitor import Monitor
-from labelwright.learn.variables import of_model
+from labelwright.learn.variables import bounded, of_model
 from labelwright.scoring.assembly import Assembly
 from labelwright.scoring.parameters import Cells, Parameters
 from labelwright.structures.states import StateSpace
@@ -39,7 +39,7 @@ class SGD:
         require_compiled("training by optimizer='sgd'")
         self.offsets, self.gold, self.parameters = offsets, gold, parameters
         self.n = len(offsets) - 1
-        self.decay, self.seed = l2 / self.n, random_state
+        self.decay, self.seed = bounded(l2) / self.n, random_state
         self.variables = of_model(parameters, space, 0.0, l2, l2_latent)
         self.build, self.graph = Assembly(space, parameters), space.graph
         forbidden = self.build.plain(np.zeros(parameters.n_weights))  # 0, or minus infinity
@@ -139,7 +139,7 @@ def _sharing(
         several = np.bincount(group)[group] > 1
         if l2_latent is None or not several.any():
             group, several = group[:0], several[:0]
-        ratio = 1.0 if not l2_latent else float(l2) / float(l2_latent)
+        ratio = 1.0 if not l2_latent else bounded(l2) / bounded(l2_latent)
         shared.append(
             kernels.Sharing(group, np.where(several, ratio, 0.0), int(group.max(initial=-1)) + 1)
         )

@@ -10,6 +10,9 @@ and 0.25 are as good, 0.35 is worse than none.)
 
 Weights of a group share u, each has its deviation v, and the penalties of the two differ: so latent
 states of one label learn from each other.  A weight without a group is v alone.
+
+Scales of variables with a very large penalty are smaller, so that float32 holds all numbers: the
+optimum is the same, weights near 0.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,6 +29,10 @@ from labelwright.structures.states import StateSpace
 Array = NDArray[Any]
 POWER = 0.2
 TINY = 1e-12  # where there is no penalty, u is the mean
+# The largest penalties; under larger ones, weights are 0 to all their digits, as under these.
+# A gradient has at least the size of the L1 penalty, and its square must be finite in float32.
+MOST, MOST_L1 = 1e30, 1e15
+FIRM = 1e4  # the largest L2 penalty of a variable
 REACHES = REACH | {"transitions": 1, "triples": 2}
 NO_GROUPS = np.empty(0, np.int32)
 
@@ -78,15 +85,32 @@ class Variables(NamedTuple):
         return np.bincount(self.group, of_weights)[: self.n_groups].astype(of_weights.dtype)
 
 
+def bounded(penalty: float, most: float = MOST) -> float:
+    """A penalty as a number that float32 can hold."""
+    return min(float(penalty), most)  # whole numbers may be large
+
+
 def stiffness(l2: float, l2_latent: float) -> float:
     """The deviations that their penalty permits, beside what they deviate from."""
-    return min(1.0, (float(l2) / float(l2_latent)) ** 0.5) if l2 > 0 else 1.0
+    of_u, of_v = bounded(l2), bounded(l2_latent)
+    if of_u == 0 or of_v == 0:
+        return 1.0
+    root: float = max(of_u / of_v, 1 / MOST) ** 0.5
+    return min(1.0, root)
 
 
 def plain(n_weights: int, l1: float, l2: float) -> Variables:
     """The weights themselves."""
-    ones = np.ones(n_weights, np.float32)
-    return Variables(ones, np.float32(l1) * ones, np.float32(l2) * ones, NO_GROUPS)
+    return _of_scale(np.ones(n_weights), l1, np.full(n_weights, bounded(l2)), NO_GROUPS)
+
+
+def _of_scale(scale: Array, l1: float, l2: Array, group: Array) -> Variables:
+    """The variables with these scales, or smaller ones; l2 are penalties of what they are scaled
+    to."""
+    scale = scale * np.sqrt(FIRM / np.maximum(l2 * scale**2, FIRM))
+    vectors = scale, bounded(l1, MOST_L1) * scale, l2 * scale**2
+    scale, lasso, ridge = (vector.astype(np.float32) for vector in vectors)
+    return Variables(scale, lasso, ridge, group)
 
 
 def of_model(
@@ -103,23 +127,17 @@ def of_model(
     have the scale 1; they may be counted already: how many tokens have each feature [F]."""
     scale = _scale(parameters, incidences, n_tokens)
     group = NO_GROUPS
-    # whole numbers may be large
-    ridge, l1, l2 = np.full(len(scale), float(l2)), float(l1), float(l2)
+    ridge = np.full(len(scale), bounded(l2))
     if l2_latent is not None:
         group, n_groups = _groups(parameters, space)
         shared = group < n_groups
         of_groups = np.empty(n_groups)
         of_groups[group[shared]] = scale[shared]
-        ridge[shared] = float(l2_latent)
+        ridge[shared] = bounded(l2_latent)
         scale[shared] *= stiffness(l2, l2_latent)
-        scale, ridge = (
-            np.concatenate([scale, of_groups]),
-            np.concatenate([ridge, np.full(n_groups, l2)]),
-        )
-    scale, lasso, ridge = (
-        vector.astype(np.float32) for vector in (scale, l1 * scale, ridge * scale**2)
-    )
-    return Variables(scale, lasso, ridge, group)
+        scale = np.concatenate([scale, of_groups])
+        ridge = np.concatenate([ridge, np.full(n_groups, bounded(l2))])
+    return _of_scale(scale, l1, ridge, group)
 
 
 def joined(parts: Sequence[Variables]) -> Variables:

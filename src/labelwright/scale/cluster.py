@@ -17,11 +17,12 @@ import secrets
 import signal
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import CancelledError
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import CancelledError, Future
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from importlib.util import find_spec
+from threading import Thread
 from typing import Any, TypeVar
 
 import numpy as np
@@ -37,6 +38,7 @@ LOCAL = "local:"  # with a number of workers in place of the address of a schedu
 # of the pieces for each thread of the cluster, so that those of a lost worker can go to two others
 SHARES = 2
 ATTEMPTS = 5  # of work for which all copies of something were lost
+CONNECTING = 10.0  # seconds to find a scheduler
 PATIENCE = 60.0  # seconds without any worker
 BROADCAST = 300.0  # seconds for a value to reach all workers
 # what Dask raises where a connection to a worker or to the scheduler has ended
@@ -51,51 +53,86 @@ def connected(address: str) -> Iterator[Any]:
     """
     if find_spec("distributed") is None:
         raise OptionError("--dask: Dask is missing; pip install 'labelwright[scale]'")
+    with _silent(), ExitStack() as opened:
+        if address.startswith(LOCAL):
+            yield _client_of_processes(address.removeprefix(LOCAL), opened)
+        else:
+            yield opened.enter_context(_client_of_scheduler(address))
+
+
+def _client_of_scheduler(address: str) -> Any:
+    """A client, made by a thread: Dask waits for ever where another program listens."""
+    from distributed import Client
+
+    made = Future[Any]()
+
+    def make() -> None:
+        try:
+            made.set_result(Client(address, timeout=CONNECTING))  # type: ignore[no-untyped-call]
+        except Exception as error:
+            made.set_exception(error)
+
+    Thread(target=make, daemon=True).start()
+    try:
+        return made.result(timeout=2 * CONNECTING)
+    except TimeoutError as error:
+        why = _line(error) if made.done() else "what listens there does not answer as Dask does"
+    except (OSError, ValueError, TypeError) as error:
+        why = _line(error)
+    raise ClusterError(f"--dask: no scheduler at {address} ({why}); start one, or use local:N")
+
+
+def _client_of_processes(number: str, opened: ExitStack) -> Any:
+    """The client of so many new worker processes on this machine."""
     from distributed import Client, LocalCluster
 
-    if not address.startswith(LOCAL):
-        try:
-            client = Client(address, timeout=10)  # type: ignore[no-untyped-call]
-        except (OSError, ValueError) as error:
-            why = f"no scheduler at {address} ({_line(error)}); start one, or use local:N"
-            raise ClusterError(f"--dask: {why}") from None
-        with client:
-            yield client
-        return
-    number = address.removeprefix(LOCAL)
     if not number.isdigit() or not int(number):
         raise OptionError(
             "--dask: expected tcp://HOST:PORT, or local:N with a number of processes, got "
-            f"{address!r}"
+            f"{LOCAL + number!r}"
         )
-    with (
-        LocalCluster(  # type: ignore[no-untyped-call]
+    try:
+        cluster = LocalCluster(  # type: ignore[no-untyped-call]
             n_workers=int(number),
             threads_per_worker=1,
             host="127.0.0.1",
             dashboard_address="127.0.0.1:0",
             memory_limit=0,
-            silence_logs=logging.ERROR,
-        ) as cluster,
-        Client(cluster) as client,  # type: ignore[no-untyped-call]
-    ):
-        client.register_plugin(_without_signals())
-        yield client
+            preload=[__name__],
+            silence_logs=logging.CRITICAL,
+        )
+        opened.enter_context(cluster)
+        client = opened.enter_context(Client(cluster))  # type: ignore[no-untyped-call]
+    except (OSError, RuntimeError) as error:
+        raise ClusterError(
+            f"--dask: the processes of local:{number} did not start ({_line(error)}); try again, "
+            "or ask for fewer"
+        ) from None
+    return client
 
 
-def _without_signals() -> Any:
-    """A plugin of workers on this machine: Ctrl-C and errors are for the command alone, which still
-    needs them."""
-    from distributed import WorkerPlugin
+def dask_setup(worker: Any) -> None:
+    """What Dask calls in each worker process on this machine: Ctrl-C and errors are for the command
+    alone, which still needs the workers."""
+    logging.getLogger("distributed.worker").setLevel(logging.CRITICAL)
+    for name in ("SIGINT", "SIGHUP"):
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), signal.SIG_IGN)
 
-    class WithoutSignals(WorkerPlugin):
-        def setup(self, worker: Any) -> None:
-            logging.getLogger("distributed.worker").setLevel(logging.CRITICAL)
-            for name in ("SIGINT", "SIGHUP"):
-                if hasattr(signal, name):
-                    signal.signal(getattr(signal, name), signal.SIG_IGN)
 
-    return WithoutSignals()
+@contextmanager
+def _silent() -> Iterator[None]:
+    """Dask and asyncio log nothing meanwhile: what goes wrong is one line of the command."""
+    from distributed.utils import silence_logging_cmgr
+
+    of_asyncio = logging.getLogger("asyncio")
+    level = of_asyncio.level
+    of_asyncio.setLevel(logging.CRITICAL)
+    try:
+        with silence_logging_cmgr(logging.CRITICAL):
+            yield
+    finally:
+        of_asyncio.setLevel(level)
 
 
 class Shared:
@@ -127,6 +164,7 @@ class Cluster:
 
     def __init__(self, client: Any, told: Told | None = None):
         self.client, self.told = client, told
+        self.address = address_of(client)
         # of shares, by the number of pieces and of shares
         self._places: dict[tuple[int, int], list[str]] = {}
         self._checked: set[str] = set()  # workers
@@ -134,20 +172,21 @@ class Cluster:
 
     def workers(self) -> dict[str, int]:
         """The threads of every worker that is there; waits a while for the first."""
-        with explained(self.client):
+        with explained(self.client, self.address):
             if not (found := self.client.nthreads()):
                 try:
                     self.client.wait_for_workers(1, timeout=PATIENCE)
                 except TimeoutError:
                     raise ClusterError(
-                        f"dask: no worker is left at {address_of(self.client)}; start some"
+                        f"dask: no worker is left at {self.address}; start some"
                     ) from None
                 found = self.client.nthreads()
-            self._check_versions([worker for worker in found if worker not in self._checked])
+            self._check_versions(found)
             return dict(sorted(found.items()))
 
-    def _check_versions(self, new: list[str]) -> None:
+    def _check_versions(self, workers: Iterable[str]) -> None:
         """Refuse workers with another labelwright, or none: they would make other models."""
+        new = [worker for worker in workers if worker not in self._checked]
         versions = self.client.run(_version, workers=new, on_error="return") if new else {}
         for worker, version in versions.items():
             if version == __version__:
@@ -169,8 +208,8 @@ class Cluster:
         )
 
     def _reduced(self, work: Any, combine: Any, n: int, shared: Sequence[Shared], what: str) -> Any:
+        share_of, places = self._dealt(n)  # before values go to workers that may be refused
         given, blocks = [value.on(self.client) for value in shared], list[Any]()
-        share_of, places = self._dealt(n)
 
         def submit(begin: int, function: Any, *arguments: Any) -> Any:
             place = [places[share_of[begin]]]
@@ -181,7 +220,8 @@ class Cluster:
         def block(begin: int, size: int) -> Any:
             if share_of[begin] != share_of[min(begin + size, n) - 1]:
                 return None
-            blocks.append(submit(begin, _block, work, combine, begin, size, n, *given))
+            piece = __version__, work, combine, begin, size, n
+            blocks.append(submit(begin, _block, *piece, *given))
             return blocks[-1]
 
         root = _along_tree(
@@ -218,15 +258,15 @@ class Cluster:
         to."""
         import dask
 
-        with suppress(*LOSSES):
-            if keep:
+        with self._cleaning_up() as there:
+            if there and keep:
                 self.client.amm.stop()
-            elif dask.config.get("distributed.scheduler.active-memory-manager.start"):
+            elif there and dask.config.get("distributed.scheduler.active-memory-manager.start"):
                 self.client.amm.start()
 
     def clients(self) -> list[str]:
         """The names of all clients that the scheduler has."""
-        with explained(self.client):
+        with explained(self.client, self.address):
             return list(
                 self.client.run_on_scheduler(lambda dask_scheduler: [*dask_scheduler.clients])
             )
@@ -234,9 +274,20 @@ class Cluster:
     def everywhere(self, function: Callable[..., Any], *arguments: Any) -> None:
         """Call a function on every worker that is there; what cannot be reached has nothing to
         do."""
-        with suppress(*LOSSES):
-            if self.client.status == "running":
+        with self._cleaning_up() as there:
+            if there:
                 self.client.run(function, *arguments, on_error="ignore")
+
+    @contextmanager
+    def _cleaning_up(self) -> Iterator[bool]:
+        """Whether the scheduler is there; what is gone has nothing to clean up."""
+        try:
+            yield is_open(self.client)
+        except LOSSES:
+            pass
+        except Exception:
+            if is_open(self.client):
+                raise
 
     def each(
         self, function: Callable[..., R], items: Sequence[Any], *shared: Shared, what: str = ""
@@ -247,9 +298,9 @@ class Cluster:
 
         def submitted(item: Any) -> Any:
             given = [value.on(self.client) for value in shared]
-            return self.client.submit(_done, function, item, *given, pure=False)
+            return self.client.submit(_done, __version__, function, item, *given, pure=False)
 
-        futures = [submitted(item) for item in items]
+        futures = self._in_spite_of_losses(shared, lambda: [*map(submitted, items)])
         for future in futures:
             future.add_done_callback(report)
 
@@ -259,7 +310,9 @@ class Cluster:
                 futures[number:] = [
                     submitted(item) if each.cancelled() else each for item, each in left
                 ]
-            return futures[number].result()  # type: ignore[no-any-return]
+            done: R = futures[number].result()
+            self._check_versions(self.client.nthreads())  # of workers that joined meanwhile
+            return done
 
         for number in range(len(items)):
             yield self._in_spite_of_losses(shared, partial(result, number))
@@ -269,13 +322,15 @@ class Cluster:
         again."""
         lost: BaseException | None = None
         for _ in range(ATTEMPTS):
-            with explained(self.client):
+            with explained(self.client, self.address):
                 try:
                     return attempt()
-                except LOSSES as error:  # all copies of something were on workers that are gone
-                    if isinstance(error, LabelwrightError):
+                except Exception as error:
+                    if isinstance(error, LabelwrightError) or not isinstance(error, LOSSES):
+                        # perhaps of a worker with another labelwright, which joined meanwhile
+                        self._check_versions(self.client.nthreads())
                         raise
-                    lost = error
+                    lost = error  # all copies of something were on workers that are gone
                     self.workers()
                     for value in shared:
                         value.future = None
@@ -285,11 +340,15 @@ class Cluster:
 
 
 @contextmanager
-def explained(client: Any) -> Iterator[None]:
-    """Errors of Dask in one line."""
+def explained(client: Any, address: str = "") -> Iterator[None]:
+    """Errors of Dask in one line.
+
+    address : that of the scheduler; by default the one that the client has now
+    """
     from distributed.comm.core import CommClosedError
     from distributed.scheduler import KilledWorker
 
+    address = address or address_of(client)
     try:
         yield
     except KilledWorker as error:
@@ -298,19 +357,25 @@ def explained(client: Any) -> Iterator[None]:
             "lack of memory"
         )
         raise ClusterError(f"dask: {why}; give them more, or make partitions smaller") from None
-    except LOSSES as error:
-        if isinstance(error, LabelwrightError):
-            raise
-        if client.status == "running" and not isinstance(error, CommClosedError | CancelledError):
+    except LabelwrightError:
+        raise
+    except Exception as error:
+        # a client that has been closed raises whatever its missing parts raise
+        if is_open(client) and not isinstance(error, CommClosedError | CancelledError):
             raise  # of the command itself
         raise ClusterError(
-            f"dask: the scheduler at {address_of(client)} is gone ({_line(error)})"
+            f"dask: the scheduler at {address} is gone ({_line(error)}); start it again"
         ) from None
 
 
+def is_open(client: Any) -> bool:
+    """Whether a client is connected to its scheduler."""
+    return bool(client.status == "running")
+
+
 def address_of(client: Any) -> str:
-    """The address of its scheduler."""
-    return str(client.scheduler.address)
+    """The address of its scheduler, which a client forgets when it is closed."""
+    return "an unknown address" if client.scheduler is None else str(client.scheduler.address)
 
 
 class _Report:
@@ -331,8 +396,10 @@ def _version() -> str:
     return __version__
 
 
-def _done(work: Callable[..., R], *arguments: Any) -> R:
-    """A piece of work, whose own errors are no losses."""
+def _done(version: str, work: Callable[..., R], *arguments: Any) -> R:
+    """A piece of work, whose own errors are no losses, for a command of this version."""
+    if version != __version__:
+        raise ClusterError(f"dask: expected workers with labelwright {version}, got {__version__}")
     try:
         return work(*arguments)
     except OSError as error:
@@ -357,10 +424,12 @@ def _along_tree(begin: int, size: int, n: int, leaf: Any, combine: Any) -> Any:
     return combine(begin, left, _along_tree(begin + half, half, n, leaf, combine))
 
 
-def _block(work: Any, combine: Any, begin: int, size: int, n: int, *shared: Any) -> Any:
+def _block(
+    version: str, work: Any, combine: Any, begin: int, size: int, n: int, *shared: Any
+) -> Any:
     """The results of a block, combined along the tree."""
 
     def piece(number: int, size: int) -> Any:
-        return _done(work, number, *shared) if size == 1 else None
+        return _done(version, work, number, *shared) if size == 1 else None
 
     return _along_tree(begin, size, n, piece, lambda _, *two: combine(*two))

@@ -1,13 +1,16 @@
 """The service itself: routes, who may ask, errors of one line, start and graceful end."""
 
+import asyncio
 import base64
 import binascii
 import hmac
 import importlib.util
 import json
+import logging
+import re
 import socket
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
+from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from threading import Event, Thread
@@ -20,6 +23,7 @@ from labelwright.errors import LabelwrightError, OptionError, reason_of
 from labelwright.serve import bodies, label_studio
 from labelwright.serve.batching import Limits, Worker
 from labelwright.serve.bodies import Options, RequestError
+from labelwright.serve.connections import KEY, Listener, connections
 from labelwright.serve.models import Models
 from labelwright.serve.monitoring import Metrics
 
@@ -30,8 +34,12 @@ STATIC = Path(__file__).parent / "static"
 EXTRA = "needs FastAPI and uvicorn; install them with: pip install 'labelwright[serve]'"
 LOOK_AGAIN = 1.0  # seconds between two looks at the model files
 MISTAKE = "unexpected error, a mistake of ours"
+DEADLINE = "labelwright.deadline"  # of a request, in its scope: a time of the loop
+HOSTS = "127.0.0.1", "localhost", "::1"  # that lead to a service of this machine
+HOST = re.compile(r"(\[[^\]]*\]|[^:]*)(?::\d*)?")  # with a port
 JSON = (b"content-type", b"application/json")
 COMPACT = (",", ":")  # separators of JSON
+BODY = frozenset([b"content-length", b"transfer-encoding"])  # headers of requests that have one
 NO_CACHE = {"cache-control": "no-cache"}  # a new version of the page is seen at once
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -45,12 +53,20 @@ def require_extra() -> None:
 
 
 class Gate:
-    """What every request passes: the token, the length that it announces, and the metrics."""
+    """What every request passes: its host, the token, the length that it announces, the time that
+    it takes, and the metrics."""
 
     def __init__(
-        self, app: Any, token: str | None, limits: Limits, metrics: Metrics, paths: frozenset[str]
+        self,
+        app: Any,
+        token: str | None,
+        hosts: Sequence[str] | None,
+        limits: Limits,
+        metrics: Metrics,
+        paths: frozenset[str],
     ):
         self.app, self.limits, self.metrics, self.paths = app, limits, metrics, paths
+        self.hosts = hosts
         self.token = None if token is None else token.encode()
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
@@ -58,20 +74,51 @@ class Gate:
             await self.app(scope, receive, send)
             return
         begun, status, path = time.perf_counter(), 500, scope["path"]
+        headers = dict(scope["headers"])
+        connection = scope.get("state", {}).get(KEY)  # None under another server than ours
+        first_byte = asyncio.get_running_loop().time() if connection is None else connection.begun
+        deadline = scope[DEADLINE] = first_byte + self.limits.timeout
+        is_whole = False
+
+        def taken() -> None:
+            nonlocal is_whole
+            is_whole = True
+            if connection is not None:
+                connection.taken()
+
+        async def received() -> Message:
+            if is_whole:
+                return await receive()
+            try:
+                async with asyncio.timeout_at(deadline):
+                    message = await receive()
+            except TimeoutError:
+                raise RequestError(408, _too_slow(self.limits)) from None
+            if message["type"] == "http.disconnect":
+                raise RequestError(400, "the client left before its request was whole")
+            if not message.get("more_body", False):
+                taken()
+            return message
 
         async def noted(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
+                if status == 408:  # the rest of the request is not read
+                    message["headers"] = [*message["headers"], (b"connection", b"close")]
             await send(message)
 
         try:
-            refusal = self._refusal(path, dict(scope["headers"]))
-            if refusal is None:
-                await self.app(scope, receive, noted)
-            else:
+            refusal = self._refusal(path, headers)
+            if refusal is not None:
                 await _refused(noted, *refusal)
+                return
+            if not headers.keys() & BODY:
+                taken()
+            await self.app(scope, received, noted)
         finally:
+            if connection is not None:
+                connection.answered()
             shown = (
                 path
                 if path in self.paths
@@ -82,6 +129,10 @@ class Gate:
             self.metrics.add(shown, status, time.perf_counter() - begun)
 
     def _refusal(self, path: str, headers: dict[bytes, bytes]) -> tuple[int, str] | None:
+        host = headers.get(b"host", b"").decode("latin-1")
+        if self.hosts is not None and not self._knows_host(host):
+            wrong = f"the header Host is {host!r:.60}, expected {', '.join(self.hosts)}"
+            return 400, f"{wrong}; ask at one of these; serve with a token takes any"
         is_free = path in ("/", "/health") or path.startswith("/static/")
         if (
             self.token is not None
@@ -93,6 +144,12 @@ class Gate:
         if not length.isdigit() or int(length) > self.limits.max_bytes:
             return 413, _too_large(self.limits)
         return None
+
+    def _knows_host(self, header: str) -> bool:
+        """Whether a browser was led here by a name of this machine: pages of others have names of
+        their own, which may lead here, too (DNS rebinding)."""
+        match = HOST.fullmatch(header)
+        return match is not None and match[1].strip("[]").lower() in (self.hosts or ())
 
     def _knows_token(self, header: bytes) -> bool:
         """Whether a header has the token: Bearer TOKEN, or as the password of Basic, which Label
@@ -109,7 +166,7 @@ class Gate:
 
 
 async def _refused(send: Send, status: int, line: str) -> None:
-    content = dumped({"error": line}, separators=COMPACT)
+    content = compact({"error": line})
     headers = [JSON, (b"content-length", str(len(content)).encode())]
     headers += [(b"www-authenticate", b"Bearer")] if status == 401 else []
     await send({"type": "http.response.start", "status": status, "headers": headers})
@@ -120,6 +177,15 @@ def _too_large(limits: Limits) -> str:
     return f"the body is larger than {limits.max_bytes:,} bytes; send less at a time"
 
 
+def _too_slow(limits: Limits) -> str:
+    return f"the request was not whole within {limits.timeout:g} seconds; send it faster"
+
+
+def compact(facts: Any) -> bytes:
+    """Facts as JSON without spaces."""
+    return dumped(facts, separators=COMPACT)
+
+
 def json_tools(
     limits: Limits,
 ) -> tuple[Callable[..., "Response"], Callable[["Request"], Awaitable[Any]]]:
@@ -127,7 +193,7 @@ def json_tools(
     from starlette.responses import Response
 
     def answer(facts: Any, status: int = 200) -> Response:
-        return Response(dumped(facts, separators=COMPACT), status, media_type="application/json")
+        return Response(compact(facts), status, media_type="application/json")
 
     async def body_of(request: "Request") -> Any:
         """The JSON of a body; one that grows too large is not read to its end."""
@@ -149,8 +215,11 @@ def make_app(
     limits: Limits | None = None,
     token: str | None = None,
     look_again: float = LOOK_AGAIN,
+    hosts: Sequence[str] | None = None,
 ) -> "FastAPI":
-    """The service of some models."""
+    """The service of some models.
+
+    hosts : refuse requests whose header Host names another one"""
     require_extra()
     from fastapi import FastAPI, Request, Response
     from starlette.routing import Route
@@ -191,7 +260,7 @@ def make_app(
 
     # -- labels ------------------------------------------------------------------------------------
 
-    refused = (400, 401, 404, 413, 503)
+    refused = (400, 401, 404, 408, 413, 503)
 
     @app.post(
         "/tag",
@@ -200,11 +269,13 @@ def make_app(
     )
     async def tag(request: Request) -> Response:
         """Label texts, or sentences of tokens."""
-        name, asked, options = bodies.tag_request(await body_of(request))
+        name, asked, options = bodies.tag_request(await body_of(request), limits.max_tokens)
         served = models.get(name)
-        return answer(
-            {"model": served.name, "sentences": await workers[served.name].answer(asked, options)}
-        )
+        deadline = request.scope[DEADLINE]
+        sentences = await workers[served.name].answer(asked, options, deadline, compact)
+        head = compact({"model": served.name}).removesuffix(b"}")
+        content = b'%b,"sentences":[%b]}' % (head, b",".join(sentences))
+        return Response(content, media_type="application/json")
 
     @app.post(
         "/explain",
@@ -213,9 +284,11 @@ def make_app(
     )
     async def explain(request: Request) -> Response:
         """Why a token has its label: the facts of `labelwright explain --json`."""
-        name, asked, about = bodies.explain_request(await body_of(request))
+        name, asked, about = bodies.explain_request(await body_of(request), limits.max_tokens)
         served = models.get(name)
-        return answer({"model": served.name} | await workers[served.name].answer(asked, about))
+        deadline = request.scope[DEADLINE]
+        facts = await workers[served.name].answer(asked, about, deadline)
+        return answer({"model": served.name} | facts)
 
     @app.get("/models", responses=bodies.answers(bodies.MODELS, 401))
     async def listed() -> Response:
@@ -250,7 +323,8 @@ def make_app(
     async def predict(request: Request) -> Response:
         interface, texts = label_studio.tasks_in(await body_of(request))
         served = models.get(None)
-        sentences = await workers[served.name].answer(bodies.Asked(texts, None), Options())
+        asked, deadline = bodies.Asked(texts, None), request.scope[DEADLINE]
+        sentences = await workers[served.name].answer(asked, Options(), deadline)
         results = label_studio.predictions(texts, sentences, interface, served.version)
         return answer({"results": results, "model_version": served.version})
 
@@ -261,11 +335,16 @@ def make_app(
         for path, handler in (("/tag", tag), ("/explain", explain))
     ]
     app.router.routes[:0] = direct
-    return finished(app, "index.html", limits, metrics, token)
+    return finished(app, "index.html", limits, metrics, token, hosts)
 
 
 def finished(
-    app: "FastAPI", page: str, limits: Limits, metrics: Metrics, token: str | None = None
+    app: "FastAPI",
+    page: str,
+    limits: Limits,
+    metrics: Metrics,
+    token: str | None = None,
+    hosts: Sequence[str] | None = None,
 ) -> "FastAPI":
     """An application with its page, errors of one line, and the gate that every request passes."""
     from fastapi import Request, Response
@@ -287,17 +366,17 @@ def finished(
 
     @app.exception_handler(HTTPException)
     async def no_route(_: Request, error: Exception) -> Response:
-        return answer(
-            {"error": str(getattr(error, "detail", MISTAKE)).lower()},
-            getattr(error, "status_code", 500),
-        )
+        line = str(getattr(error, "detail", MISTAKE)).lower()
+        response = answer({"error": line}, getattr(error, "status_code", 500))
+        response.headers.update(getattr(error, "headers", None) or {})  # such as Allow
+        return response
 
     @app.exception_handler(Exception)
     async def mistake(_: Request, error: Exception) -> Response:
         return answer({"error": MISTAKE}, 500)
 
     paths = frozenset(str(getattr(route, "path", "")) for route in app.routes)
-    app.add_middleware(Gate, token=token, limits=limits, metrics=metrics, paths=paths)
+    app.add_middleware(Gate, token=token, hosts=hosts, limits=limits, metrics=metrics, paths=paths)
     return app
 
 
@@ -313,14 +392,50 @@ def run(app: "FastAPI", host: str, port: int, limits: Limits, ready: Callable[[s
         why = reason_of(error) if isinstance(error, OSError) else "no such port"
         raise OptionError(f"--host {host} --port {port}: cannot listen there: {why}") from None
     shown = f"[{host}]" if family == socket.AF_INET6 else host
-    config = uvicorn.Config(
-        app,
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        lifespan="on",
-        timeout_graceful_shutdown=max(1, int(limits.timeout)),
-    )
-    with listening:
-        ready(f"http://{shown}:{listening.getsockname()[1]}")
-        uvicorn.Server(config).run(sockets=[listening])
+    failures = kept_failures(app)
+    with Listener(listening) as listener:
+        config = uvicorn.Config(
+            app,
+            http=connections(limits.timeout, listener.most),
+            ws="none",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            lifespan="on",
+            timeout_graceful_shutdown=max(1, int(limits.timeout)),
+        )
+        server = uvicorn.Server(config)
+        log = logging.getLogger("uvicorn.error")
+
+        def has_started(_: logging.LogRecord) -> bool:
+            return server.started  # what fails at the start is raised below
+
+        log.addFilter(has_started)
+        ready(f"http://{shown}:{listener.getsockname()[1]}")
+        try:
+            server.run(sockets=[listener])
+        except SystemExit:
+            if not failures:
+                raise
+        finally:
+            log.removeFilter(has_started)
+    if failures:
+        raise failures[0]
+
+
+def kept_failures(app: "FastAPI") -> list[Exception]:
+    """The errors of the start and the end of an application, of which a server only shows
+    tracebacks."""
+    failures, lifespan = list[Exception](), app.router.lifespan_context
+
+    @asynccontextmanager
+    async def kept(given: Any) -> AsyncIterator[Any]:
+        try:
+            async with lifespan(given) as state:
+                yield state
+        except Exception as error:
+            failures.append(error)
+            raise
+
+    app.router.lifespan_context = kept
+    return failures

@@ -6,7 +6,7 @@ load batches grow by themselves, and without load no request waits for another."
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from queue import Empty, SimpleQueue
 from threading import Thread
@@ -17,19 +17,24 @@ from labelwright.serve.bodies import Asked, Explained, Options, RequestError
 from labelwright.serve.models import Served
 from labelwright.serve.monitoring import Counts
 from labelwright.serve.replies import (
+    Facts,
     Question,
     Source,
     explained,
     read,
+    sentence_fact,
     sureness,
-    tagged,
     unseen_tokens,
 )
+from labelwright.taggers.arguments import counted_from
 
 LOG = logging.getLogger("labelwright.serve")
 MOST_WAITING = 1024  # requests; further ones are refused
 MOST_TOGETHER = 64  # requests of a batch: the first answers do not wait for many others
 ENOUGH = 100_000  # characters of a batch
+AT_ONCE = 2048  # tokens that the model is asked about at once; then it is seen who still waits
+AT_ONCE_SLOWLY = 256  # with options that take long
+Place = tuple[int, int]  # the number of a request, and of one of its sentences
 
 
 class Limits(NamedTuple):
@@ -46,6 +51,17 @@ class Job(NamedTuple):
     asked: Asked
     about: Options | Explained
     future: "asyncio.Future[Any]"
+    deadline: float  # a time of the loop
+    shape: Callable[[Facts], Any] | None  # makes the answer about a sentence of the facts
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nobody waits for the answer any more."""
+        return self.future.done()
+
+    @property
+    def seconds_left(self) -> float:
+        return self.deadline - self.future.get_loop().time()
 
 
 class Worker:
@@ -64,14 +80,25 @@ class Worker:
         self._waiting.put(None)
         self._thread.join(self.limits.timeout)
 
-    async def answer(self, asked: Asked, about: Options | Explained) -> Any:
-        """What the model answers, in turn."""
+    async def answer(
+        self,
+        asked: Asked,
+        about: Options | Explained,
+        deadline: float | None = None,
+        shape: Callable[[Facts], Any] | None = None,
+    ) -> Any:
+        """What the model answers, in turn.
+
+        deadline : until when, a time of the loop; the time-out from now where it is None
+        shape : called with the facts about each sentence, in the thread of the model"""
         if self._waiting.qsize() >= MOST_WAITING:
             raise RequestError(503, "too many requests are waiting; try again later")
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Any] = loop.create_future()
-        self._waiting.put(Job(asked, about, future))
-        refusal = loop.call_later(self.limits.timeout, self._refuse, future)
+        if deadline is None:
+            deadline = loop.time() + self.limits.timeout
+        self._waiting.put(Job(asked, about, future, deadline, shape))
+        refusal = loop.call_at(deadline, self._refuse, future)
         try:
             return await future
         finally:
@@ -86,7 +113,7 @@ class Worker:
         more = True
         while more:
             jobs, more = self._taken()
-            jobs = [job for job in jobs if not job.future.done()]  # who has gone needs no answer
+            jobs = [job for job in jobs if not job.is_over]
             if jobs:
                 self._answer(jobs)
 
@@ -128,16 +155,49 @@ class Worker:
         about = jobs[0].about
         if isinstance(about, Explained):
             return [explained(model, sources[0], about)]
-        question = Question(model, about, self.limits.timeout)
-        sentences = [words for source in sources for words in source.words]
-        answers = question.ask(sentences) if sentences else {question.output: []}
-        parts, first = [], 0
-        for source in sources:
-            parts.append(tagged(question, source, answers, first))
-            first += len(source.words)
+        question = Question(model, about)
+        listed: list[list[Any]] = [[] for _ in jobs]
+        for piece in _pieces(sources, AT_ONCE_SLOWLY if question.is_slow else AT_ONCE):
+            waiting = [place for place in piece if not jobs[place[0]].is_over]
+            if waiting:
+                self._ask(question, jobs, sources, waiting, listed)
+        return listed
+
+    def _ask(
+        self,
+        question: Question,
+        jobs: Sequence[Job],
+        sources: Sequence[Source],
+        places: Sequence[Place],
+        listed: list[list[Any]],
+    ) -> None:
+        """Ask about the sentences at these places, and list what the answers become."""
+        sentences = [sources[j].words[n] for j, n in places]
+        seconds = max(jobs[j].seconds_left for j, _ in places)
+        try:
+            answers = question.ask(sentences, seconds)
+        except LabelwrightError as error:  # of several requests, each is asked by itself then
+            raise counted_from(places[0][1], error) from None
+        for row, (j, n) in enumerate(places):
+            fact = sentence_fact(question, sources[j], n, answers, row)
+            shape = jobs[j].shape
+            listed[j].append(fact if shape is None else shape(fact))
         sure = [sureness(answer.decoding) for answer in answers[question.output]]
-        self.counts.add(sentences, sure, unseen_tokens(model, sentences))
-        return parts
+        self.counts.add(sentences, sure, unseen_tokens(question.model, sentences))
+
+
+def _pieces(sources: Sequence[Source], most: int) -> Iterator[list[Place]]:
+    """All sentences in order, about so many tokens at once; an empty one counts as one."""
+    piece, size = list[Place](), 0
+    for number, source in enumerate(sources):
+        for n, words in enumerate(source.words):
+            piece.append((number, n))
+            size += max(1, len(words))
+            if size >= most:
+                yield piece
+                piece, size = [], 0
+    if piece:
+        yield piece
 
 
 def _deliver(jobs: Sequence[Job], answers: Sequence[Any]) -> None:

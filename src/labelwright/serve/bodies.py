@@ -1,19 +1,20 @@
 """What requests may say: one table of fields gives the checks and the OpenAPI document."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from labelwright.errors import LabelwrightError, OptionError
 from labelwright.wording import did_you_mean
 
-# a part of JSON Schema: type, items, anyOf, minimum, maximum, maxItems, maxLength, description
+# a part of JSON Schema: type, items, anyOf, minimum, maximum, minItems, maxItems, maxLength,
+# description
 Schema = dict[str, Any]
 MOST_BEST = 100  # labellings of a sentence
 MOST_RULES = 50
 BOOLEAN: Schema = {"type": "boolean"}
 TEXT: Schema = {"type": "string"}
 WHOLE: Schema = {"type": "integer", "minimum": 0}
-TOKEN: Schema = {"anyOf": [TEXT, {"type": "array", "items": TEXT}]}
+TOKEN: Schema = {"anyOf": [TEXT, {"type": "array", "items": TEXT, "minItems": 1}]}
 EXPECTED = {
     "string": "a text",
     "boolean": "true or false",
@@ -107,8 +108,26 @@ class Explained(NamedTuple):
     token: int
 
 
-def tag_request(body: Any) -> tuple[str | None, Asked, Options]:
+def check_size(sizes: Sequence[int], most: int) -> None:
+    """Refuse sentences of more tokens than `most`; an empty one counts as one token."""
+    tokens, n = sum(sizes), sum(max(1, size) for size in sizes)
+    if n > most:
+        what = "tokens" if n == tokens else "tokens and empty sentences"
+        raise RequestError(413, f"{n:,} {what}, expected at most {most:,}; send fewer at a time")
+
+
+def _check_lists(body: Any, most: int) -> None:
+    """Refuse what is too large for certain, before anything looks at each token."""
+    for name in ("texts", "tokens"):
+        sentences = body.get(name) if isinstance(body, dict) else None
+        if isinstance(sentences, list):
+            sizes = [len(s) if isinstance(s, list) else bool(s) for s in sentences]
+            check_size(sizes, most)
+
+
+def tag_request(body: Any, max_tokens: int) -> tuple[str | None, Asked, Options]:
     """The model, the sentences and the options of a request for labels."""
+    _check_lists(body, max_tokens)
     given = checked(body, TAG)
     options = {name: given[name] for name in Options._fields if name in given}
     if "rules" in options:
@@ -116,8 +135,9 @@ def tag_request(body: Any) -> tuple[str | None, Asked, Options]:
     return given.get("model"), sentences_of(given, TAG), Options(**options)
 
 
-def explain_request(body: Any) -> tuple[str | None, Asked, Explained]:
+def explain_request(body: Any, max_tokens: int) -> tuple[str | None, Asked, Explained]:
     """The model, the sentences and the token of a request for an explanation."""
+    _check_lists(body, max_tokens)
     given = checked(body, EXPLAIN)
     if "token" not in given:
         raise OptionError("token: missing; give the number of a token, from 0")
@@ -277,6 +297,7 @@ REFUSALS = {
     400: "The request is wrong.",
     401: "The token is missing or wrong.",
     404: "There is no such model.",
+    408: "The request did not come whole in time.",
     413: "The request is too large.",
     503: "Too many requests wait, or it took too long.",
 }

@@ -15,11 +15,11 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
-from labelwright.corpus.annotations import AnnotatedText, doccano_texts
+from labelwright.corpus.annotations import AnnotatedText, doccano_texts, sound
 from labelwright.corpus.token_records import JsonLines, dumped, parse_json_lines
 from labelwright.errors import CorpusError, OptionError, reason_of
 from labelwright.serve.bodies import RequestError
-from labelwright.storage import replace_file, replacing
+from labelwright.storage import open_regular, replace_file, replacing
 from labelwright.wording import counted
 
 try:
@@ -55,6 +55,15 @@ def answer_in(read: AnnotatedText) -> Answer:
     )
 
 
+def _line_of(fields: dict[str, Any], answer: Answer) -> bytes:
+    """The line of the file for an answer, with other fields that it has."""
+    record = {name: value for name, value in fields.items() if name != "unknown"}
+    record["label"] = answer.label
+    if answer.unknown:
+        record["unknown"] = answer.unknown
+    return dumped(record)
+
+
 class LabelledFile:
     """The answers of a file by the text of their sentence; the file is ours until `close`."""
 
@@ -63,7 +72,7 @@ class LabelledFile:
         self.shown = path
         self.notes: list[str] = []
         try:
-            if not self.path.exists():
+            if not os.path.lexists(self.path):
                 replace_file(self.path, b"")
             self._file = self._locked()
             content = self._file.read()
@@ -71,6 +80,9 @@ class LabelledFile:
             raise OptionError(f"{path}: {reason_of(error)}") from None
         try:
             self._read(content)
+        except OSError as error:
+            self.close()
+            raise OptionError(f"{path}: cannot be written: {reason_of(error)}") from None
         except BaseException:
             self.close()
             raise
@@ -84,6 +96,10 @@ class LabelledFile:
             raise CorpusError(
                 f"{missing}: no label, expected answers of labelwright annotate; name another file"
             )
+        for read in texts:
+            problems = sound(read, skip_bad_spans=True)[1]
+            if problems:
+                raise CorpusError(f"{problems[0]}; correct it, or name another file")
         last = {read.text: n for n, read in enumerate(texts)}
         if twice := len(texts) - len(last):
             dropped = counted(twice, "line")
@@ -94,14 +110,15 @@ class LabelledFile:
         self._place = {text: place for place, text in enumerate(sorted(last, key=last.__getitem__))}
         self.answers = {text: answer_in(texts[last[text]]) for text in self._place}
         self._size = len(content)
+        self._hash = hashlib.blake2b(content)
         if twice or kept != content:
-            self._replace()
+            self._replace(self._lines)
 
     def _locked(self) -> BinaryIO:
         """The open file, which no other process has; one that has been replaced meanwhile is opened
         anew."""
         while True:
-            file = open(self.path, "r+b", buffering=0)  # noqa: SIM115
+            file = open_regular(self.path, "r+b")
             if fcntl is None:
                 return file
             try:
@@ -124,6 +141,14 @@ class LabelledFile:
         with suppress(OSError):
             return os.path.samestat(os.stat(self.path), os.fstat(file.fileno()))
         return False
+
+    def _is_unchanged(self) -> bool:
+        """Whether the file of the path is ours and has the content that was read or written last.
+        Times of change do not tell: two changes within a few milliseconds can have the same."""
+        if not self._is_there(self._file) or os.fstat(self._file.fileno()).st_size != self._size:
+            return False
+        with open_regular(self.path) as file:  # ours may be open for writing only
+            return hashlib.file_digest(file, "blake2b").digest() == self._hash.digest()
 
     def _whole_lines(self, content: bytes) -> bytes:
         """The file without a last line that was not written to its end; such a line was never
@@ -149,10 +174,7 @@ class LabelledFile:
     def write(self, text: str, answer: Answer | None) -> None:
         """Put the answer for a sentence on the disk; None takes it back."""
         try:
-            if (
-                not self._is_there(self._file)
-                or os.fstat(self._file.fileno()).st_size != self._size
-            ):
+            if not self._is_unchanged():
                 line = "the file was changed by another program; start labelwright annotate again"
                 raise RequestError(409, f"{self.shown}: {line}")
             self._write(text, answer)
@@ -166,31 +188,24 @@ class LabelledFile:
             self.answers[text] = answer
 
     def _write(self, text: str, answer: Answer | None) -> None:
-        place, lines, places = self._place.get(text), list(self._lines), dict(self._place)
-        if answer is not None:
-            # with fields of other programs
-            record = {"text": text} if place is None else json.loads(lines[place])
-            record.pop("unknown", None)
-            record |= {"label": answer.label} | (
-                {"unknown": answer.unknown} if answer.unknown else {}
-            )
-            line = dumped(record)
-            if place is None:
-                self._append(line + b"\n")
-                self._place[text] = len(self._lines)
-                self._lines.append(line)
-                return
-            lines[place] = line
-        else:
-            assert place is not None
+        place = self._place.get(text)
+        if place is None:
+            assert answer is not None
+            line = _line_of({"text": text}, answer)
+            self._append(line + b"\n")
+            self._place[text] = len(self._lines)
+            self._lines.append(line)
+            return
+        lines = list(self._lines)
+        places = dict(self._place)
+        if answer is None:
             del lines[place], places[text]
             places = {each: n - (n > place) for each, n in places.items()}
-        before_lines, self._lines = self._lines, lines
-        try:
-            self._replace()
-        except OSError:
-            self._lines = before_lines
-            raise
+        else:
+            fields = json.loads(lines[place])  # also those of other programs
+            lines[place] = _line_of(fields, answer)
+        self._replace(lines)
+        self._lines = lines
         self._place = places
 
     def _append(self, line: bytes) -> None:
@@ -205,15 +220,16 @@ class LabelledFile:
                 self._file.truncate(self._size)
             raise
         self._size += len(line)
+        self._hash.update(line)
 
-    def _replace(self) -> None:
-        """Write all lines; the lock passes to the new file before it takes the place of the old
-        one."""
-        content = b"".join(line + b"\n" for line in self._lines)
+    def _replace(self, lines: list[bytes]) -> None:
+        """Write these lines alone; the lock passes to the new file before it takes the place of the
+        old one."""
+        content = b"".join(line + b"\n" for line in lines)
         if fcntl is None:
             self._file.close()
             replace_file(self.path, content)
-            self._file = open(self.path, "r+b", buffering=0)  # noqa: SIM115
+            self._file = open_regular(self.path, "r+b")
         else:
             with ExitStack() as on_error:
                 with replacing(self.path) as file:
@@ -225,6 +241,7 @@ class LabelledFile:
             self._file.close()
             self._file = fresh
         self._size = len(content)
+        self._hash = hashlib.blake2b(content)
 
     def close(self) -> None:
         self._file.close()

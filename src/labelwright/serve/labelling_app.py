@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from labelwright import __version__
 from labelwright.engine.choice import start_loading
-from labelwright.serve.app import finished, json_tools, require_extra
+from labelwright.serve.app import HOSTS, finished, json_tools, require_extra
 from labelwright.serve.batching import Limits
 from labelwright.serve.bodies import BOOLEAN, TEXT, RequestError, Schema, checked
 from labelwright.serve.labelled_file import Answer
@@ -16,7 +16,6 @@ from labelwright.serve.monitoring import Metrics
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
-HOSTS = ["127.0.0.1", "localhost"]
 LISTS: Schema = {"type": "array", "items": {}}  # read as lines of the file are
 NEXT: dict[str, Schema] = {"page": TEXT, "skip": TEXT, "look": BOOLEAN}
 ANSWER: dict[str, Schema] = {"id": TEXT, "base": TEXT, "label": LISTS, "unknown": LISTS}
@@ -29,7 +28,6 @@ def make_labelling_app(labelling: Labelling) -> "FastAPI":
     require_extra()
     from fastapi import FastAPI, Request, Response
     from starlette.concurrency import run_in_threadpool
-    from starlette.middleware.trustedhost import TrustedHostMiddleware
 
     limits = Limits()
     answer, body_of = json_tools(limits)
@@ -93,7 +91,5 @@ def make_labelling_app(labelling: Labelling) -> "FastAPI":
         """One sentence."""
         return await asked(request, ONE, lambda given: labelling.sentence(given.get("id", "")))
 
-    app = finished(app, "annotate.html", limits, Metrics([]))
     # no other name may lead a browser here
-    app.add_middleware(TrustedHostMiddleware, allowed_hosts=HOSTS)
-    return app
+    return finished(app, "annotate.html", limits, Metrics([]), hosts=HOSTS)

@@ -28,6 +28,7 @@ import numpy as np
 from labelwright.active.ranking import rank
 from labelwright.active.suspicious import Doubt, judged
 from labelwright.corpus.annotations import AnnotatedText, corpus_of
+from labelwright.corpus.limits import LONGEST_VALUE, too_long
 from labelwright.corpus.partial_labels import is_partial, left_open
 from labelwright.corpus.spans import labels_of, spans_of
 from labelwright.corpus.tokenizer import Tokenizer
@@ -53,6 +54,7 @@ DRAWS = 200  # of the bootstrap
 NOT_JUDGED = ()  # no complete answer has a span
 POINT = 0.01  # of F1
 NICENESS = 10
+ENDED = (EOFError, OSError, pickle.UnpicklingError)  # of reading what a process that is gone wrote
 
 
 class Task(NamedTuple):
@@ -117,7 +119,7 @@ class Learner:
         yield (learnt := self.learn())
         try:
             if self.task.save is not None:
-                replace_file(Path(self.task.save), learnt.model)
+                replace_file(Path(os.path.realpath(self.task.save)), learnt.model)
         except OSError as error:
             yield f"--save: {self.task.save}: cannot be written: {reason_of(error)}"
 
@@ -256,7 +258,7 @@ def doubt_facts(doubt: Doubt, tag: str, number: int, begin: int) -> dict[str, An
 
 
 def work() -> None:
-    """Learn whenever answers come, until there are none to come; in between, cross-validate."""
+    """Learn for the service that has started this process, until it ends."""
     warnings.simplefilter("ignore")
     if hasattr(os, "nice"):
         os.nice(NICENESS)
@@ -267,11 +269,20 @@ def work() -> None:
         pickle.dump(report, out)
         out.flush()
 
+    try:
+        _learn(tell)
+    except BrokenPipeError:  # the service is gone
+        os._exit(0)  # at a usual end Python aborts if the other thread is about to read
+
+
+def _learn(tell: Callable[[Report], None]) -> None:
+    """Learn whenever answers come, until there are none to come; in between, cross-validate."""
     waiting: SimpleQueue[dict[int, Answer | None] | None] = SimpleQueue()
     try:
-        learner = Learner(pickle.load(sys.stdin.buffer))  # noqa: S301  from the service that has started this process
-    except EOFError:  # the service was killed
+        task: Task = pickle.load(sys.stdin.buffer)  # noqa: S301  from the service
+    except ENDED:  # which was killed meanwhile
         return
+    learner = Learner(task)
     Thread(target=_listen, args=(waiting,), daemon=True).start()
     judging: Iterator[Judged | None] | None = None
     is_new, more = learner.base is not None, True
@@ -297,8 +308,8 @@ def work() -> None:
                 judging = None
                 if isinstance(judgement, Judged):
                     tell(judgement)
-        except BrokenPipeError:  # the service is gone
-            return
+        except BrokenPipeError:
+            raise
         except Exception as error:
             is_new, judging = False, None
             tell(
@@ -312,7 +323,7 @@ def _listen(waiting: "SimpleQueue[dict[int, Answer | None] | None]") -> None:
     try:
         while True:
             waiting.put(pickle.load(sys.stdin.buffer))  # noqa: S301
-    except (EOFError, OSError, pickle.UnpicklingError):  # the service has ended
+    except ENDED:  # the service is gone
         waiting.put(None)
 
 
@@ -358,7 +369,7 @@ class LearningProcess:
         try:
             while True:
                 heard(pickle.load(self._process.stdout))  # noqa: S301
-        except (EOFError, OSError, pickle.UnpicklingError):
+        except ENDED:
             code = self._process.wait()
             if code and not self._is_killed:
                 heard(
@@ -379,10 +390,14 @@ class LearningProcess:
         return not self._is_killed
 
 
-def sentences_in(texts: Sequence[str], tokenizer: Tokenizer) -> list[str]:
-    """The distinct sentences of texts, in their order, as they are written."""
+def sentences_in(texts: Sequence[str], tokenizer: Tokenizer, name: str = "texts") -> list[str]:
+    """The distinct sentences of texts, in their order, as they are written.  A token that no model
+    takes is refused: errors call the texts `name`."""
     sentences = dict[str, None]()
     for text in texts:
         for places in tokenizer(text):
+            longest = max(b - a for a, b in places)
+            if longest > LONGEST_VALUE:
+                raise too_long(name, longest)
             sentences[text[places[0][0] : places[-1][1]]] = None
     return list(sentences)

@@ -57,8 +57,6 @@ class Served:
         # before the file is read: what is written meanwhile is read at the next turn
         self.stamp = stamp
         try:
-            if stamp is None:
-                raise ModelFileError(f"{self.path}: cannot read: no such file")
             self.tagger, self.loaded = self._load(), time.time()
             self.problem = None
             LOG.info("%s: the file has changed; the new model is served", self.name)

@@ -9,7 +9,7 @@ from labelwright.corpus.tokenizer import joined_text
 from labelwright.decode.record import Decoding
 from labelwright.errors import OptionError
 from labelwright.inspection.explanation import sentence_facts
-from labelwright.serve.bodies import Asked, Explained, Options, RequestError
+from labelwright.serve.bodies import Asked, Explained, Options, check_size
 from labelwright.taggers.arguments import rule_sentences, split_for
 from labelwright.taggers.base import NBEST, PROBABILITY
 
@@ -29,10 +29,6 @@ class Source(NamedTuple):
     texts: list[str] | None = None
     places: list[list[tuple[int, int]]] | None = None  # [N][T]  where each token stands in its text
     text_of: list[int] | None = None  # [N]
-
-    @property
-    def n_tokens(self) -> int:
-        return sum(map(len, self.words))
 
 
 class Answer(NamedTuple):
@@ -56,11 +52,7 @@ def read(model: Any, asked: Asked, max_tokens: int) -> Source:
     else:
         columns = max(1, len(model.reads().columns))
         source = Source([_columns(row, columns, n) for n, row in enumerate(asked.tokens or ())])
-    if source.n_tokens > max_tokens:
-        raise RequestError(
-            413,
-            f"{source.n_tokens:,} tokens, expected at most {max_tokens:,}; send fewer at a time",
-        )
+    check_size(list(map(len, source.words)), max_tokens)
     return source
 
 
@@ -94,7 +86,7 @@ def state_names(tagger: Any) -> list[str]:
 class Question:
     """What is asked about every sentence; what a model has no answer to is refused before."""
 
-    def __init__(self, model: Any, options: Options, seconds: float):
+    def __init__(self, model: Any, options: Options):
         from labelwright.constraints import read_rule
 
         self.model, self.options = model, options
@@ -105,10 +97,8 @@ class Question:
             self.decoders[name] = tagger._checked_decoder(options.decoder)
         if self.decoders[self.output] == ORACLE:
             raise OptionError("decoder: the oracle needs the true labels; name another decoder")
-        self.limits: dict[str, Any] = {}
         if self.rules:
             top._check_rules(self.decoders[self.output])
-            self.limits["time_limit"] = seconds
         if options.marginals and not top._is_sure:
             raise OptionError(
                 f"marginals: {top._lacks(PROBABILITY)}; calibrate it, or ask for nbest"
@@ -119,33 +109,40 @@ class Question:
             raise OptionError("states: not together with rules")
         self.states = state_names(top) if options.states else []
 
-    def ask(self, sentences: list[list[Any]]) -> dict[str, list[Answer]]:
-        """The answers about all sentences, which are scored once, by output."""
+    @property
+    def is_slow(self) -> bool:
+        """Whether a token may take much longer than usual."""
+        return bool(self.rules or self.options.nbest or self.options.decoder)
+
+    def ask(self, sentences: list[list[Any]], seconds: float) -> dict[str, list[Answer]]:
+        """The answers about all sentences, which are scored once, by output.
+
+        seconds : that the solver of rules may take for a sentence"""
+        limits: dict[str, Any] = {"time_limit": max(0.0, seconds)} if self.rules else {}
         words = rule_sentences(sentences) if self.rules else None
 
         def question(name: str, tagger: Any, batch: "Batch") -> list[Answer]:
             if name != self.output:
                 records = batch.decode(self.decoders[name])
                 return [Answer(record, [], [], [], []) for record in records]
-            return self._answers(batch.under(self.rules, words) if self.rules else batch)
+            ruled = batch.under(self.rules, words) if self.rules else batch
+            return self._answers(ruled, limits)
 
         answers: dict[str, list[Answer]] = self.model._ask_outputs(sentences, question)
         return answers
 
-    def _answers(self, batch: "Batch") -> list[Answer]:
+    def _answers(self, batch: "Batch", limits: dict[str, Any]) -> list[Answer]:
         o, nothing = self.options, [[]] * len(batch)  # type: tuple[Options, list[Any]]
-        records = batch.decode(self.decoders[self.output], **self.limits)
+        records = batch.decode(self.decoders[self.output], **limits)
         spans = batch.sure.spans([record.labels for record in records]) if o.spans else nothing
         nbest = _nbest(batch, o.nbest, o.spans) if o.nbest is not None else nothing
         marginals = batch.sure.marginals() if o.marginals else nothing
         states: list[Any] = nothing
         if self.states:
-            rows: list[Any] = [
-                [] if s is None else s.state_marginals().tolist() for s in batch.sure
-            ]  # type: ignore[union-attr]
-            states = [
-                [dict(zip(self.states, row, strict=True)) for row in sentence] for sentence in rows
-            ]
+            states = []
+            for s in batch.sure:
+                rows = [] if s is None else s.state_marginals().tolist()  # type: ignore[union-attr]
+                states.append([dict(zip(self.states, row, strict=True)) for row in rows])
         return [
             Answer(*parts) for parts in zip(records, spans, nbest, marginals, states, strict=True)
         ]
@@ -167,18 +164,15 @@ def _nbest(batch: "Batch", n: int, spans: bool) -> list[list[tuple[list[str], fl
 # -- facts -----------------------------------------------------------------------------------------
 
 
-def tagged(
-    question: Question, source: Source, answers: dict[str, list[Answer]], first: int
-) -> list[Facts]:
-    """The facts about the sentences of one request, whose answers begin with this number."""
-    facts = []
-    for n in range(len(source.words)):
-        fact = _sentence(question, source, n, answers[question.output][first + n])
-        if len(answers) > 1:
-            below = {name: rows[first + n].decoding.labels for name, rows in answers.items()}
-            fact["layers"] = {name: {"labels": labels} for name, labels in below.items()}
-        facts.append(fact)
-    return facts
+def sentence_fact(
+    question: Question, source: Source, n: int, answers: dict[str, list[Answer]], row: int
+) -> Facts:
+    """The facts about sentence n of a request, whose answers stand in this row."""
+    fact = _sentence(question, source, n, answers[question.output][row])
+    if len(answers) > 1:
+        below = {name: rows[row].decoding.labels for name, rows in answers.items()}
+        fact["layers"] = {name: {"labels": labels} for name, labels in below.items()}
+    return fact
 
 
 def _sentence(question: Question, source: Source, n: int, answer: Answer) -> Facts:
@@ -248,7 +242,9 @@ def explained(model: Any, source: Source, asked: Explained) -> Facts:
     sentence; of a cascade those of the highest layer, and of each layer below `layers`."""
     number, token = asked
     if number >= len(source.words):
-        raise OptionError(f"sentence: expected one from 0 to {len(source.words) - 1}, got {number}")
+        last = len(source.words) - 1
+        what = f"one from 0 to {last}" if source.words else "none, since there are no sentences"
+        raise OptionError(f"sentence: expected {what}, got {number}")
     words = source.words[number]
     if token >= len(words):
         what = f"one from 0 to {len(words) - 1}" if words else "none, since the sentence is empty"

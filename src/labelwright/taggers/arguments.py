@@ -21,7 +21,7 @@ from labelwright.corpus.tabular import table_rows
 from labelwright.corpus.token_records import listed
 from labelwright.corpus.tokenizer import Entity, SplitTexts, split_texts
 from labelwright.decode.record import MOST, check_whole
-from labelwright.errors import CorpusError, OptionError
+from labelwright.errors import CorpusError, LabelwrightError, OptionError
 from labelwright.evaluate.errors import words_of
 from labelwright.features.extract import Encoded, collected, kind_of
 from labelwright.features.incidence import Incidence
@@ -490,15 +490,18 @@ def _batch_by_batch(
     while batch := list(itertools.islice(sentences, batch_size)):
         try:
             yield from answer(batch)
-        except CorpusError as error:  # counts from the first of the batch
-            counted = re.sub(
-                r"\bsentence (\d+)",
-                lambda n: f"sentence {begin + int(n[1])}",  # noqa: B023
-                str(error),
-                count=1,
-            )
-            raise CorpusError(counted) from None
+        except CorpusError as error:
+            raise counted_from(begin, error) from None
         begin += len(batch)
+
+
+def counted_from(begin: int, error: LabelwrightError) -> LabelwrightError:
+    """The same error about some sentences, of which the first has this number."""
+    line = re.sub(
+        r"\bsentence (\d+)", lambda n: f"sentence {begin + int(n[1])}", str(error), count=1
+    )
+    error.args = (line,)
+    return error
 
 
 def rule_sentences(X: Any) -> Sequence[Any] | None:

@@ -575,9 +575,8 @@ class Tagger(Estimator):
 
         def question(name: str, _: Tagger, batch: Batch) -> list[list[dict[str, float]]]:
             batch.check_possible()
-            rows: list[Any] = [
-                [] if s is None else s.state_marginals().tolist() for s in batch.sure
-            ]  # type: ignore[union-attr]
+            sentences: list[Any] = list(batch.sure)
+            rows = [[] if s is None else s.state_marginals().tolist() for s in sentences]
             return [
                 [dict(zip(names[name], row, strict=True)) for row in sentence] for sentence in rows
             ]

@@ -68,7 +68,8 @@ from labelwright.taggers.layers import (
     some,
     stacks,
 )
-from labelwright.taggers.packing import TIMED, Packed, constructed, header_of, read_record
+from labelwright.taggers.packing import Packed, constructed, header_of
+from labelwright.taggers.training_record import TIMED, TrainingRecord, read_record
 from labelwright.wording import counted, either, shown
 
 Array = NDArray[Any]
@@ -405,8 +406,10 @@ class Cascade(Confidences, Tagger):
 
     def _summary(self) -> Summary:
         record, layers = self.training_, list(self.training_["layers"].values())
+        lowest = TrainingRecord.of(layers[0])
+        weighed = [facts.sizes(layer) for layer in self.layers_.values() if layer._sizes()]
         weights, features = (
-            sum(each.get(name, 0) for each in layers) for name in ("weights", "features")
+            sum(each[name] for each in weighed) for name in ("n_weights", "n_features")
         )
         labels = [
             f"{name} {counted(len(layer.classes_), 'label')}"
@@ -418,7 +421,7 @@ class Cascade(Confidences, Tagger):
         ]
         joint = record.get("joint")
         turns = [f"{counted(joint['iterations'], 'iteration')} together"] if joint else []
-        run = [counted(layers[0]["sentences"], "sentence"), *turns, f"{record['seconds']:.1f} s"]
+        run = [*lowest.counts(sentences="sentence"), *turns, *TrainingRecord.of(record).time()]
         stops = {name: layer._summary().stopped for name, layer in self.layers_.items()}
         reasons = [f"{name}: {reason}" for name, reason in stops.items() if reason]
         return Summary(sizes, run, str(joint["stopped"]) if joint else "; ".join(reasons))

@@ -13,7 +13,7 @@ from labelwright.learn.lbfgs import AroundWeights, minimised
 from labelwright.learn.monitor import Monitor
 from labelwright.learn.objective import WithEntityRate
 from labelwright.learn.sgd import SGD, sgd
-from labelwright.learn.variables import Variables, of_model, stiffness
+from labelwright.learn.variables import FIRM, Variables, of_model, stiffness
 from labelwright.parallel import Workers, one_blas_thread
 from labelwright.scoring.parameters import Trained
 from labelwright.structures.passing import Candidates
@@ -104,10 +104,10 @@ class Likelihood:
     def noise(self) -> Noise:
         """Of states that share nothing, noise of rare features stays, and is worse than none."""
         model = self.model
-        return Noise(
-            0.01 if model._l2_of_states is None else 0.1 * stiffness(model.l2, model._l2_of_states),
-            0.03,
-        )
+        first = 0.01
+        if model._l2_of_states is not None:
+            first = 0.1 * stiffness(model.l2, model._l2_of_states)
+        return Noise(first * stiffness(FIRM, model.l2), 0.03)
 
     def begin(self, start: Trained) -> None:
         """Before a run from a starting point."""

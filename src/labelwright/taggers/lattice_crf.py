@@ -57,9 +57,9 @@ from labelwright.taggers.packing import (
     check_first_order,
     constructed,
     pack_linear,
-    read_record,
     read_trained,
 )
+from labelwright.taggers.training_record import TrainingRecord, read_record
 from labelwright.wording import counted, shown
 
 Array = NDArray[Any]
@@ -529,14 +529,14 @@ class LatticeCRF(Weighted, Estimator):
         return described(self, top)
 
     def _summary(self) -> Summary:
-        record = self.training_
+        record = TrainingRecord.of(self.training_)
         sizes = [
             counted(len(self.weights_), "weight"),
-            counted(record["features"], "feature"),
+            counted(self._learnt().extractor.n_features, "feature"),
             counted(len(self.classes_), "label"),
         ]
-        run = [counted(record["sentences"], "lattice"), counted(record["iterations"], "iteration")]
-        return Summary(sizes, [*run, f"{record['seconds']:.1f} s"], str(record["stopped"]))
+        run = record.counts(sentences="lattice", iterations="iteration")
+        return Summary(sizes, [*run, *record.time()], record.stopped or "")
 
     def _features_read(self) -> tuple[str, None]:
         return "arcs", None

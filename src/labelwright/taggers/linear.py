@@ -65,13 +65,12 @@ from labelwright.taggers.base import (
 from labelwright.taggers.chain_structure import CHAINS, Constrained, Scoring, Source
 from labelwright.taggers.estimator import InputSchema, Summary, is_interrupted
 from labelwright.taggers.packing import (
-    FITTED,
     PLAIN,
     Packed,
     constructed,
-    read_record,
     template_setting,
 )
+from labelwright.taggers.training_record import FITTED, TrainingRecord, read_record
 from labelwright.wording import counted, percent, plural
 
 Array = NDArray[Any]
@@ -684,31 +683,29 @@ class LinearTagger(Weighted, Tagger):
         return use.path_mass(self, X, n)
 
     def _trouble(self) -> str | None:
-        lost = not np.isfinite(self.training_["loss"] or 0.0)
+        lost = not np.isfinite(TrainingRecord.of(self.training_).loss or 0.0)
         return f"the loss is no longer a number; {self._learner.remedy}" if lost else None
 
     def _summary(self) -> Summary:
         record, used = self.training_, int((self.weights_ != 0).sum())
+        known = TrainingRecord.of(record)
         weights = counted(len(self.weights_), "weight")
         sizes = [
             weights if used == len(self.weights_) else f"{weights} ({used:,} not zero)",
-            counted(record["features"], "feature"),
+            counted(self._extractor.n_features, "feature"),
             counted(len(self.classes_), "label"),
             *([f"{self._space.n_states} latent states"] if self._space.latent else []),
         ]
-        run = [
-            counted(record["sentences"], "sentence"),
-            counted(record["iterations"], self._trains_in),
-        ]
+        run = known.counts(sentences="sentence", iterations=self._trains_in)
         if "pruning" in record:
             kept = f"{100 * record['pruning']['kept']:.2f} % of held-out gold labels"
             run.append(f"pruned to {record['pruning']['candidates']:.1f} labels per token ({kept})")
         if "mistakes" in record and "convergence" in record:
             separable = percent(record["convergence"]["separable"])
             run += [counted(record["mistakes"], "mistake"), f"{separable} separable"]
-            seconds = record.get("calibration", {}).get("seconds")
+            seconds = (record.get("calibration") or {}).get("seconds")
             run += [] if seconds is None else [f"{seconds:.1f} s of calibration"]
-        run.append(f"{record['seconds']:.1f} s")
+        run += known.time()
         if starts := record.get("restarts"):
             losses, scores = ([each[name] for each in starts] for name in ("loss", "merit"))
             spread = (
@@ -721,7 +718,7 @@ class LinearTagger(Weighted, Tagger):
                     "data"
                 )
             run.append(spread)
-        return Summary(sizes, run, str(record["stopped"]))
+        return Summary(sizes, run, known.stopped or "")
 
     # -- model file --------------------------------------------------------------------------------
 

@@ -68,17 +68,16 @@ from labelwright.taggers.declared import chosen, declared
 from labelwright.taggers.estimator import Estimator, InputSchema, Summary
 from labelwright.taggers.ngram import NGRAM, NgramTagger, Proposed, remembered
 from labelwright.taggers.packing import (
-    REMEMBERED,
     Packed,
     check_token_labels,
     constructed,
     header_of,
     pack_labels,
     read_labels,
-    read_record,
     read_scheme,
     template_setting,
 )
+from labelwright.taggers.training_record import REMEMBERED, TrainingRecord, read_record
 from labelwright.wording import counted, shown
 
 Array = NDArray[Any]
@@ -782,14 +781,14 @@ class MemoryTagger(NgramTagger):
         return settings_with(self.algorithm, given)
 
     def _summary(self) -> Summary:
-        record, memory = self.training_, self.memory_
+        record, memory = TrainingRecord.of(self.training_), self.memory_
         sizes = [
             counted(int(memory["instances"]), "instance"),
             counted(len(self.windows_.names), "column"),
             f"{counted(len(self.grams_), 'class')} ({gram_name(self.ngram)})",
             counted(len(self.labels_), "label"),
         ]
-        run = [counted(record["sentences"], "sentence"), f"{record['seconds']:.1f} s"]
+        run = [*record.counts(sentences="sentence"), *record.time()]
         return Summary(sizes, [*run, f"{memory['bytes_per_instance']:,.0f} bytes an instance"])
 
     @property

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from labelwright import __version__
 from labelwright.answers.batch import Batch
 from labelwright.answers.chains import PATH_DECODERS
 from labelwright.errors import OptionError
@@ -220,21 +221,25 @@ class Online:
         grown._trained = trained._replace(
             weights=run.weights if model.averaging == "none" else run.mean()
         )
+        seconds = time.perf_counter() - begun
         record = {
             "iteration": len(grown.history_) + 1,
             "loss": loss,
             "mistakes": mistakes,
             "separable": passes.share_without(mistakes),
-            "seconds": time.perf_counter() - begun,
+            "seconds": seconds,
         }
+        before = grown.training_
         grown.history_ = [*grown.history_, record]
-        grown.training_ = lasting(grown.training_) | {
-            "sentences": grown.training_.get("sentences", 0) + passes.n,
-            "tokens": grown.training_.get("tokens", 0) + len(gold),
+        grown.training_ = lasting(before) | {
+            "sentences": before.get("sentences", 0) + passes.n,
+            "tokens": before.get("tokens", 0) + len(gold),
             "features": trained.extractor.n_features,
             "weights": len(grown.weights_),
             "iterations": record["iteration"],
             "loss": loss,
+            "seconds": round(before.get("seconds", 0.0) + seconds, 3),
+            "labelwright": __version__,
         }
         vars(model).update(vars(grown))
 
