@@ -1,19 +1,21 @@
 # labelwright: everything happens in .venv; nothing else on the machine is touched, but for `make timbl` and `make test-browser`.
 PYTHON ?= python3
 VENV := .venv
-PLAIN := .venv-numpy
 LOWEST := .venv-lowest
 SPACY := .venv-spacy
 GPU := .venv-gpu
 BROWSER := .venv-browser
 BIN := $(VENV)/bin
+# Kernels are compiled by pip; when one has changed, it is asked again.
+KERNELS := hatch_build.py $(wildcard src/labelwright/kernels/*.py src/labelwright/kernels/*.pxd)
+CHECKED := build/checked
 FAST := "not slow and not corpora"
 QUIET := -m pip --disable-pip-version-check --quiet --quiet install
 PIP := $(BIN)/python $(QUIET)
 NEW_PIP := "pip>=25.1"  # the first that knows --group
 
 .DEFAULT_GOAL := help
-.PHONY: help demo lint test test-all test-numpy test-lowest test-spacy test-gpu test-browser boundscheck fuzz nightly audit bench docs timbl debian clean
+.PHONY: help demo lint test test-all test-lowest test-spacy test-gpu test-browser boundscheck fuzz nightly audit bench docs timbl debian clean
 
 help:  ## show this
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1|/' | column -t -s "|" 2>/dev/null \
@@ -23,8 +25,8 @@ demo: $(VENV)/.installed  ## install, then train a tagger on built-in data and s
 	@$(BIN)/labelwright demo
 
 lint: $(VENV)/.installed-test
-	@$(BIN)/ruff check --quiet src tests benchmarks
-	@$(BIN)/ruff format --check --quiet src tests benchmarks
+	@$(BIN)/ruff check --quiet src tests benchmarks hatch_build.py
+	@$(BIN)/ruff format --check --quiet src tests benchmarks hatch_build.py
 	@$(BIN)/mypy
 
 test: lint  ## install, then lint, types and the tests that are not slow
@@ -33,17 +35,13 @@ test: lint  ## install, then lint, types and the tests that are not slow
 test-all: lint  ## install, then lint, types and all tests, with more drawn examples
 	@LABELWRIGHT_TESTS=all $(BIN)/python -m pytest -n 2 --dist worksteal
 
-test-numpy: $(PLAIN)/.installed-test  ## install without Numba, then the tests that are not slow
-	@$(PLAIN)/bin/python -c 'import importlib.util as u, sys; sys.exit(u.find_spec("numba") and "Numba is in $(PLAIN)")'
-	@$(PLAIN)/bin/python -m pytest -n 2 --dist worksteal -m $(FAST) --doctest-ignore-import-errors
-
 test-lowest: $(LOWEST)/.installed-test  ## install the lowest version of every dependency, then the tests that are not slow
 	@$(LOWEST)/bin/python -m pytest -n 2 --dist worksteal -m $(FAST)
 
 test-spacy: $(SPACY)/.created  ## install the lowest, then the newest spaCy, and test its component and files with each
 	@for versions in lowest-direct highest; do \
 		$(SPACY)/bin/uv pip install --quiet --python $(SPACY)/bin/python --resolution $$versions --upgrade \
-			--editable ".[fast,spacy]" --group test || exit 1; \
+			--editable ".[spacy]" --group test || exit 1; \
 		$(SPACY)/bin/python -m pytest -n 0 tests/interchange/test_spacy_component.py || exit 1; \
 	done
 
@@ -55,8 +53,17 @@ test-browser: $(BROWSER)/.installed-test  ## install Playwright, schemathesis an
 	@$(MAKE) --silent debian COMMAND=chromium
 	@$(BROWSER)/bin/python -m pytest -n 0 tests/browser tests/serve/test_document.py
 
-boundscheck: $(VENV)/.installed-test  ## install, then all tests with kernels that check the bounds of arrays
-	@NUMBA_BOUNDSCHECK=1 $(BIN)/python -m pytest -n 2 --dist worksteal
+# Sanitizers stop at the first bad address; checked kernels abort at an index out of bounds, which
+# nothing can catch.  They are built in a copy, so that those of daily work stay.
+CHECKED_PYTHON = LD_PRELOAD=$$(gcc -print-file-name=libasan.so) ASAN_OPTIONS=detect_leaks=0 \
+	PYTHONPATH=$(CHECKED)/src $(BIN)/python
+
+boundscheck: $(VENV)/.installed-test  ## install, then all tests and some fuzzing with kernels that check bounds and addresses
+	@mkdir -p $(CHECKED) && cp -r src hatch_build.py $(CHECKED) && rm -f $(CHECKED)/src/labelwright/kernels/*.so
+	@cd $(CHECKED) && LABELWRIGHT_BUILD=checked $(CURDIR)/$(BIN)/python hatch_build.py
+	@$(CHECKED_PYTHON) -m pytest -n 2 --dist worksteal -m $(FAST) tests
+	@$(CHECKED_PYTHON) -m tests.fuzz.made_files --seed 0 --cases 2000
+	@$(CHECKED_PYTHON) -m tests.fuzz.inputs --seed 0 --cases 2000
 
 fuzz: $(VENV)/.installed-test  ## install, then model files and inputs made wrong on purpose, and kills of training, until you stop it
 	@for seed in $$(seq 0 10000 1000000000); do \
@@ -96,7 +103,7 @@ debian:
 	} >/dev/null 2>&1 </dev/null || true
 
 clean:  ## remove the environment and all caches
-	rm -rf $(VENV) $(PLAIN) $(LOWEST) $(SPACY) $(GPU) $(BROWSER) build dist site docs/gallery docs/reference/commands .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(LOWEST) $(SPACY) $(GPU) $(BROWSER) build dist site docs/gallery docs/reference/commands .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/.created: Makefile  # an older one may have made it, with an older pip
@@ -107,35 +114,28 @@ $(VENV)/.created: Makefile  # an older one may have made it, with an older pip
 	@$(PIP) $(NEW_PIP)
 	@touch $@
 
-$(VENV)/.installed: $(VENV)/.created pyproject.toml
+$(VENV)/.installed: $(VENV)/.created pyproject.toml $(KERNELS)
 	@echo "installing labelwright into $(VENV) ..."
-	@$(PIP) --editable ".[fast]"
+	@$(PIP) --editable .
 	@touch $@
 
-$(VENV)/.installed-test: $(VENV)/.created pyproject.toml
+$(VENV)/.installed-test: $(VENV)/.created pyproject.toml $(KERNELS)
 	@echo "installing labelwright and its tests into $(VENV) ..."
-	@$(PIP) --editable ".[fast]" --group test
+	@$(PIP) --editable . --group test
 	@touch $@ $(VENV)/.installed
 
-$(PLAIN)/.installed-test: pyproject.toml
-	@echo "installing labelwright and its tests without Numba into $(PLAIN) ..."
-	@$(PYTHON) -m venv $(PLAIN)
-	@$(PLAIN)/bin/python $(QUIET) $(NEW_PIP)
-	@$(PLAIN)/bin/python $(QUIET) --editable . --group test
-	@touch $@
-
-$(GPU)/.installed-test: pyproject.toml
+$(GPU)/.installed-test: pyproject.toml $(KERNELS)
 	@echo "installing labelwright, PyTorch and the tests into $(GPU) ..."
 	@$(PYTHON) -m venv $(GPU)
 	@$(GPU)/bin/python $(QUIET) $(NEW_PIP)
-	@$(GPU)/bin/python $(QUIET) --editable ".[fast,gpu]" --group test
+	@$(GPU)/bin/python $(QUIET) --editable ".[gpu]" --group test
 	@touch $@
 
-$(BROWSER)/.installed-test: pyproject.toml
+$(BROWSER)/.installed-test: pyproject.toml $(KERNELS)
 	@echo "installing labelwright, Playwright and the tests into $(BROWSER) ..."
 	@$(PYTHON) -m venv $(BROWSER)
 	@$(BROWSER)/bin/python $(QUIET) $(NEW_PIP)
-	@$(BROWSER)/bin/python $(QUIET) --editable ".[fast]" --group test --group browser
+	@$(BROWSER)/bin/python $(QUIET) --editable . --group test --group browser
 	@touch $@
 
 $(SPACY)/.created:
@@ -143,19 +143,19 @@ $(SPACY)/.created:
 	@$(SPACY)/bin/python $(QUIET) "uv>=0.8"
 	@touch $@
 
-$(LOWEST)/.installed-test: pyproject.toml
+$(LOWEST)/.installed-test: pyproject.toml $(KERNELS)
 	@echo "installing labelwright with the lowest versions into $(LOWEST) ..."
 	@$(PYTHON) -m venv $(LOWEST)
 	@$(LOWEST)/bin/python $(QUIET) "uv>=0.8"
-	@$(LOWEST)/bin/uv pip install --quiet --python $(LOWEST)/bin/python --resolution lowest-direct --editable ".[fast]" --group test
+	@$(LOWEST)/bin/uv pip install --quiet --python $(LOWEST)/bin/python --resolution lowest-direct --editable . --group test
 	@touch $@
 
-$(VENV)/.installed-bench: $(VENV)/.created pyproject.toml
+$(VENV)/.installed-bench: $(VENV)/.created pyproject.toml $(KERNELS)
 	@echo "installing labelwright and its rival into $(VENV) ..."
-	@$(PIP) --editable ".[fast]" --group bench
+	@$(PIP) --editable . --group bench
 	@touch $@ $(VENV)/.installed
 
-$(VENV)/.installed-docs: $(VENV)/.created pyproject.toml
+$(VENV)/.installed-docs: $(VENV)/.created pyproject.toml $(KERNELS)
 	@echo "installing labelwright and what builds its pages into $(VENV) ..."
 	@$(PIP) --editable . --group docs
 	@touch $@

@@ -45,7 +45,6 @@ def environment(folder: Path, packages: list[str]) -> Path:
         venv.create(folder / "venv", system_site_packages=False, with_pip=True)
     requirements = [
         *packages,
-        "numba",
         "numpy",
         "safetensors",
         "threadpoolctl",

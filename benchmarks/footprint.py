@@ -1,12 +1,11 @@
-"""Install size and cold start: labelwright, labelwright[fast] and python-crfsuite, each in an
-environment of its own.
+"""Install size and cold start: labelwright and python-crfsuite, each in an environment of its
+own.
 
     python benchmarks/footprint.py [--python /usr/bin/python3] [--keep DIR]
 
 `cold start` is a fresh process from its start to the first answer, import and loading of the model
 included; the model is a CRF with the template `chunking` trained on the built-in corpus (CRFsuite:
-the same features as dicts). `foreign cache` is a cache that root filled, read-only, used by another
-user (needs root and setpriv). Installing needs a package index.  Times on shared machines wander:
+the same features as dicts). Installing needs a package index.  Times on shared machines wander:
 believe ratios.
 """
 
@@ -28,7 +27,6 @@ from rich.table import Table
 ROOT = Path(__file__).resolve().parent.parent
 FLAVOURS = {
     "labelwright": "{root}",
-    "labelwright[fast]": "{root}[fast]",
     "python-crfsuite": "python-crfsuite",
 }
 REPEATS = 5
@@ -134,79 +132,16 @@ def install(python: str, name: str, folder: Path) -> Environment:
 def cold_starts(made: dict[str, Environment], folder: Path) -> list[tuple[str, str]]:
     """Rows of the table: what was measured, and the seconds."""
     crf, latent, rival = folder / "crf.model", folder / "latent.model", folder / "rival.model"
-    fast, plain, crfsuite = (
-        made[name] for name in ("labelwright[fast]", "labelwright", "python-crfsuite")
-    )
-    fast.run(TRAIN, crf, latent, LABELWRIGHT_CACHE=str(folder / "train-cache"))
+    ours, crfsuite = made["labelwright"], made["python-crfsuite"]
+    ours.run(TRAIN, crf, latent)
     crfsuite.run(TRAIN_RIVAL, rival)
     rows = [
         ("python-crfsuite", crfsuite.seconds(TAG_RIVAL, rival)),
-        ("python alone", plain.seconds("pass")),
+        ("python alone", ours.seconds("pass")),
+        ("labelwright, CRF", ours.seconds(TAG, crf)),
+        ("labelwright, latent CRF", ours.seconds(TAG, latent)),
     ]
-    rows += [
-        (f"labelwright, {kind}", plain.seconds(TAG, file))
-        for kind, file in (("CRF", crf), ("latent CRF", latent))
-    ]
-    cache = str(folder / "cache")
-    subprocess.run(
-        [
-            str(fast.folder / "bin" / "labelwright"),
-            "warmup",
-            "--cache",
-            cache,
-            "--only",
-            "tag",
-            "--cpu",
-            "generic",
-        ],
-        env=_environment({}),
-        check=True,
-    )
-    for kind, file in (("CRF", crf), ("latent CRF", latent)):
-        rows.append(
-            (f"labelwright[fast], {kind}", fast.seconds(TAG, file, LABELWRIGHT_CACHE=cache))
-        )
-        compiled = {"LABELWRIGHT_CACHE": cache, "LABELWRIGHT_ENGINE": "compiled"}
-        rows.append(
-            (
-                f"labelwright[fast], {kind}, compiled from the first token",
-                fast.seconds(TAG, file, **compiled),
-            )
-        )
-    return [(what, f"{seconds:.2f} s") for what, seconds in rows] + foreign_cache(
-        fast, crf, Path(cache)
-    )
-
-
-def foreign_cache(fast: Environment, model: Path, cache: Path) -> list[tuple[str, str]]:
-    """A cache of root's, read-only, used by another user: nothing is compiled."""
-    if shutil.which("setpriv") is None or os.getuid() != 0:
-        return [("foreign, read-only cache", "not measured: needs root and setpriv")]
-    other = ["setpriv", "--reuid", "12345", "--regid", "12345", "--clear-groups"]
-    version = [str(fast.python), "-c", "import sys; print(sys.version)"]
-    versions = [
-        subprocess.run([*as_user, *version], capture_output=True).stdout for as_user in ([], other)
-    ]
-    if versions[0] != versions[1]:  # a Python in root's home
-        why = "not measured: uid 12345 cannot run this Python; use --python /usr/bin/python3"
-        return [("foreign, read-only cache", why)]
-    home = Path(tempfile.mkdtemp(prefix="labelwright-home-"))
-    os.chown(home, 12345, 12345)
-    for path in (cache, *cache.rglob("*")):
-        path.chmod(0o555 if path.is_dir() else 0o444)
-    command = [*other, str(fast.python), "-c", TAG, str(model)]
-    variables = {
-        "HOME": str(home),
-        "LABELWRIGHT_CACHE": str(cache),
-        "LABELWRIGHT_ENGINE": "compiled",
-    }
-    begun = time.perf_counter()
-    subprocess.run(command, env=_environment(variables), stdout=subprocess.DEVNULL, check=True)
-    seconds, compiled = time.perf_counter() - begun, len(list(home.rglob("*.kernel")))
-    shutil.rmtree(home)
-    return [
-        ("foreign, read-only cache, as uid 12345", f"{seconds:.2f} s, {compiled} kernels compiled")
-    ]
+    return [(what, f"{seconds:.2f} s") for what, seconds in rows]
 
 
 def main() -> None:

@@ -22,7 +22,6 @@ import numpy as np
 
 from labelwright import CRF, LatentCRF, read_columns
 from labelwright.corpus import Corpus
-from labelwright.engine.choice import expect_much
 from labelwright.parallel import Workers
 
 FEW = 10  # iterations of both where the CPU is not trained to the end
@@ -117,7 +116,6 @@ def measure(
     with laps.of("read"):
         train = read(folder, part, "train", tokens)
     with laps.of("encode"):
-        expect_much()
         data, trained = part.model._prepare(train, None)
     row |= {
         "tokens": int(data.offsets[-1]),

@@ -10,7 +10,6 @@ import numpy as np
 
 from labelwright import CRF, load, read_columns
 from labelwright.corpus import write_columns
-from labelwright.engine.choice import expect_much
 from labelwright.evaluate import evaluate
 from labelwright.parallel import Workers, one_blas_thread
 from measure import Job, Laps, serve
@@ -41,7 +40,6 @@ def train(laps: Laps, job: Job) -> Job:
 def tag(laps: Laps, job: Job) -> Job:
     """File to labelled file; a small model tags a small file first, so that loading machine code
     counts as start-up."""
-    expect_much()  # compiled code, as for a large file
     corpus = read_columns(job["warm"])
     write_columns(corpus, job["out"], load(job["warm_model"]).predict(corpus))
     laps("kernels")

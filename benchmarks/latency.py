@@ -1,19 +1,14 @@
 """How long one sentence takes, how many tokens a second, and the first answer of a fresh process.
 
     python benchmarks/latency.py train --corpora DIR --models DIR
-        models of all kinds, once, with compiled code
+        models of all kinds, once
     python benchmarks/latency.py --corpora DIR --models DIR
         the table
-    python benchmarks/latency.py requests --corpora DIR --models DIR
-        the slowest of many requests, with an empty cache
 
 Taggers read words and tags of CoNLL-2000 through the template `chunking` (the cascade reads words
 alone); CRFsuite is given feature dicts, ready made, as is the CRF in the row `dicts`.  A sentence
 has 25 words; its time is the least of several runs, and the table has the mean over the sentences.
 Each cell is measured in a process of its own.
-
-Requests are sentences as they come, one behind the other, from one thread and from four, in a
-process whose machine code is compiled and loaded meanwhile; by NumPy alone for comparison.
 """
 
 import argparse
@@ -22,14 +17,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from compat import features
 
 KINDS = ("crf", "dicts", "perceptron", "latent-crf", "semi-crf", "memory", "cascade")
-ENGINES = ("compiled", "numpy")
 TOKENS = 20_000  # for tokens a second
 COLD = """
 import labelwright
@@ -114,76 +107,10 @@ def measure(options: argparse.Namespace) -> None:
     print(f"{1000 * sum(least) / len(least):.3f} {n / min(seconds):.0f}")
 
 
-def serve(options: argparse.Namespace) -> None:
-    """Print how long requests to a CRF take in this process: the median, 99 %, the largest, and how
-    many had come when the last kernel was loaded."""
-    from concurrent.futures import ThreadPoolExecutor
-
-    from labelwright import load, read_columns
-
-    corpus = read_columns(options.corpora / "conll2000" / "test.txt", names="word,pos,chunk")
-    X = [[tuple(token) for token in sentence] for sentence in corpus.X]
-    model = load(options.models / "crf").set_params(n_jobs=1)
-    model.predict(X[:1])
-    loaded = {0: 0}  # kernels with machine code -> the first request that found so many
-
-    def ask(n: int) -> float:
-        begun = time.perf_counter()
-        model.predict([X[n % len(X)]])
-        seconds = time.perf_counter() - begun
-        machine = sys.modules.get("labelwright.engine.machine")
-        wanted = getattr(machine, "_Wanted", None)
-        if wanted is not None:
-            loaded.setdefault(wanted.n_loaded, n)
-        return seconds
-
-    with ThreadPoolExecutor(options.threads) as pool:
-        parts = [range(n, options.requests, options.threads) for n in range(options.threads)]
-        taken = sorted(chain.from_iterable(pool.map(lambda part: [ask(n) for n in part], parts)))
-    shown = [taken[len(taken) // 2], taken[int(0.99 * len(taken))], taken[-1]]
-    print(*[f"{1000 * seconds:.2f}" for seconds in shown], max(loaded), loaded[max(loaded)])
-
-
-def requests(options: argparse.Namespace) -> None:
-    """The latency of requests while machine code is compiled and loaded, and by NumPy alone."""
-    print(
-        f"{'':14} {'median ms':>10} {'99 % ms':>10} {'largest ms':>10} {'kernels':>8} "
-        f"{'loaded at':>10}"
-    )
-    for threads in (1, 4):
-        for engine in ("auto", "numpy"):
-            command = [
-                sys.executable,
-                __file__,
-                "serve",
-                "--corpora",
-                options.corpora,
-                "--models",
-                options.models,
-            ]
-            command += ["--threads", threads, "--requests", options.requests]
-            with tempfile.TemporaryDirectory() as cache:
-                environment = os.environ | {"LABELWRIGHT_ENGINE": engine, "XDG_CACHE_HOME": cache}
-                environment.pop("LABELWRIGHT_CACHE", None)
-                done = subprocess.run(
-                    [str(part) for part in command],
-                    env=environment,
-                    capture_output=True,
-                    text=True,
-                    check=True,
-                )
-            median, most, largest, kernels, at = done.stdout.split()
-            print(
-                f"{threads} {engine:12} {median:>10} {most:>10} {largest:>10} {kernels:>8} "
-                f"{at:>10}",
-                flush=True,
-            )
-
-
-def fresh(program: str, engine: str | None = None, repeats: int = 5) -> float:
+def fresh(program: str, repeats: int = 5) -> float:
     """The least seconds of a fresh process from its start to its end; bytecode is there, as where
     pip has installed."""
-    environment = os.environ | ({"LABELWRIGHT_ENGINE": engine} if engine else {})
+    environment = dict(os.environ)
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
     seconds = []
     with tempfile.TemporaryDirectory() as bytecode:
@@ -202,20 +129,14 @@ def table(options: argparse.Namespace) -> None:
     limits = ["--sentences", options.sentences, "--repeats", options.repeats]
     print(f"{'':24} {'ms a sentence':>14} {'tokens/s':>10}")
     for kind in (*KINDS, "crfsuite"):
-        for engine in ENGINES if kind != "crfsuite" else ("",):
-            command = [sys.executable, __file__, "measure", "--kind", kind, *folders, *limits]
-            environment = os.environ | ({"LABELWRIGHT_ENGINE": engine} if engine else {})
-            done = subprocess.run(
-                [str(part) for part in command], env=environment, capture_output=True, text=True
-            )
-            if done.returncode:
-                sys.exit(f"latency.py: {kind} {engine}: {done.stderr.strip().splitlines()[-1]}")
-            milliseconds, speed = done.stdout.split()
-            print(f"{kind:14} {engine:9} {milliseconds:>14} {int(speed):>10,}")
+        command = [sys.executable, __file__, "measure", "--kind", kind, *folders, *limits]
+        done = subprocess.run([str(part) for part in command], capture_output=True, text=True)
+        if done.returncode:
+            sys.exit(f"latency.py: {kind}: {done.stderr.strip().splitlines()[-1]}")
+        milliseconds, speed = done.stdout.split()
+        print(f"{kind:24} {milliseconds:>14} {int(speed):>10,}")
     print("first answer of a fresh process, seconds")
-    path = str(options.models / "crf")
-    for engine in ("compiled", "numpy", "auto"):
-        print(f"{'crf':14} {engine:9} {fresh(COLD.format(path=path), engine):>14.2f}")
+    print(f"{'crf':24} {fresh(COLD.format(path=str(options.models / 'crf'))):>14.2f}")
     crfsuite = fresh(COLD_CRFSUITE.format(path=str(options.models / "crfsuite")))
     print(f"{'crfsuite':24} {crfsuite:>14.2f}")
 
@@ -228,22 +149,18 @@ def main() -> None:
         "task",
         nargs="?",
         default="table",
-        choices=("table", "train", "measure", "requests", "serve"),
+        choices=("table", "train", "measure"),
     )
     parser.add_argument("--corpora", type=Path, required=True)
     parser.add_argument("--models", type=Path, required=True)
     parser.add_argument("--kind", choices=(*KINDS, "crfsuite"))
     parser.add_argument("--sentences", type=int, default=40)
     parser.add_argument("--repeats", type=int, default=6)
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--requests", type=int, default=5000)
     options = parser.parse_args()
     tasks = {
         "table": table,
         "train": train,
         "measure": measure,
-        "requests": requests,
-        "serve": serve,
     }
     tasks[options.task](options)
 

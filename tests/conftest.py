@@ -5,15 +5,10 @@ import io
 import os
 import signal
 import sys
-import threading
-from importlib.util import find_spec
 from pathlib import Path
 
 import drawn
 import pytest
-
-from labelwright.engine import choice
-from labelwright.errors import OptionError
 
 # no doctests in these, and two modules of one name cannot both be imported
 collect_ignore_glob = ["*conftest.py"]
@@ -27,32 +22,12 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 if getattr(signal, "SIGHUP", None) and signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
-# Small work is NumPy's by default; the tests are about compiled code, or with
-# LABELWRIGHT_ENGINE=numpy about NumPy's.
-if find_spec("numba") is not None:
-    os.environ.setdefault("LABELWRIGHT_ENGINE", "compiled")
-
 try:
     import ortools  # noqa: F401
 except ImportError:  # no wheels for the newest Python
     from labelwright.rules import lattices, solver
 
     lattices.cp_sat = solver.cp_sat = lambda: pytest.skip("OR-Tools is not installed")
-
-
-if find_spec("numba") is None:  # tests that would train what only compiled code trains
-    require_compiled = choice.require_compiled
-
-    def skip_unless_compiled(what: str) -> None:
-        try:
-            require_compiled(what)
-        except OptionError as error:
-            # a worker, which would wait for ever
-            if threading.current_thread() is not threading.main_thread():
-                raise
-            pytest.skip(str(error))
-
-    choice.require_compiled = skip_unless_compiled
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -199,8 +199,6 @@ def test_a_forked_process_makes_threads_of_its_own():
 FORKED = """
 import contextlib, os, signal, sys, threading
 from labelwright import CRF, MemoryTagger
-from labelwright.engine import choice
-from labelwright.engine.choice import _State as state
 from labelwright.features import lookup
 from labelwright.memory.search import Searcher
 from labelwright.parallel import Workers, _Blas, _Pool, one_blas_thread
@@ -209,9 +207,7 @@ models = [CRF(max_iter=2, n_jobs=2).fit(X, y), MemoryTagger(n_jobs=2).fit(X, y)]
 held, done = threading.Event(), threading.Event()
 def hold():
     with one_blas_thread(), contextlib.ExitStack() as locks:
-        for lock in (
-            lookup._adding, Searcher._lock, state.starting, state.loading, _Blas.lock, _Pool.lock
-        ):
+        for lock in (lookup._adding, Searcher._lock, _Blas.lock, _Pool.lock):
             locks.enter_context(lock)
         held.set()
         done.wait()
@@ -222,7 +218,6 @@ if child == 0:
     signal.alarm(60)  # ends a child that waits for ever
     for model in models:
         model.predict([["an", "old", "dog", "sings"]] * 20)
-    choice.start_loading()
     assert Workers(2).run(lambda a: a, [(a,) for a in range(20)]) == list(range(20))
     with one_blas_thread():
         assert len(_Blas.callers) == 1
@@ -235,6 +230,5 @@ sys.exit(status)
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 def test_a_process_forked_while_a_thread_holds_all_locks_answers():
-    environment = os.environ | {"LABELWRIGHT_ENGINE": "numpy"}
-    done = subprocess.run([sys.executable, "-c", FORKED], env=environment, timeout=120, check=False)
+    done = subprocess.run([sys.executable, "-c", FORKED], timeout=120, check=False)
     assert done.returncode == 0

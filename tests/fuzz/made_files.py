@@ -7,7 +7,7 @@ LabelwrightError; never in a crash, a hang, gigabytes of memory or another excep
 
 Case i is made from the number i alone: `--seed 17 --cases 1` makes the file of case 17 again, and
 with `--keep FOLDER` stores it.  The names (see zoo.py; checkpoints are among them) take turns.
-With NUMBA_BOUNDSCHECK=1 every index in compiled code is checked, too.  The exit code is 1 where a
+With `make boundscheck` every index in compiled code is checked, too.  The exit code is 1 where a
 case failed.
 """
 
@@ -29,7 +29,6 @@ import tempfile
 import time
 import traceback
 import warnings
-from importlib.util import find_spec
 from pathlib import Path
 
 import click
@@ -389,8 +388,7 @@ def outcomes(names, cases, memory=1.0, keep=None):
 
 
 def environment():
-    compiled = {"LABELWRIGHT_ENGINE": "compiled"} if find_spec("numba") is not None else {}
-    return {**compiled, **os.environ, "LABELWRIGHT_DEBUG": "1"}
+    return {**os.environ, "LABELWRIGHT_DEBUG": "1"}
 
 
 def _signal(code):

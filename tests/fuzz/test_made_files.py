@@ -2,7 +2,7 @@
 one clear error.
 
 `python -m tests.fuzz.made_files --cases N --seed S` makes as many as one likes; with
-NUMBA_BOUNDSCHECK=1 every index in the kernels is checked."""
+`make boundscheck` every index in the kernels is checked."""
 
 import json
 from pathlib import Path

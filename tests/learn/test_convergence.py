@@ -12,8 +12,13 @@ from hypothesis import strategies as st
 from problems import ARCS, EVERYTHING, STATES, Problem, Truth, dicts, words
 
 from labelwright import LatentPerceptron, Perceptron
-from labelwright.kernels.perceptron import UpdateRule
-from labelwright.learn.perceptron import Passes, convergence, latent_separability, mistake_bound
+from labelwright.learn.perceptron import (
+    Passes,
+    UpdateRule,
+    convergence,
+    latent_separability,
+    mistake_bound,
+)
 from labelwright.parallel import Workers
 from labelwright.scoring.carry import carry_over
 from labelwright.structures.lattice import Margins, margins

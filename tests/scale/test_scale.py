@@ -128,7 +128,6 @@ def test_what_a_killed_client_left_goes_with_the_next_run(client, files):
 
 @pytest.mark.slow
 def test_mixed_perceptrons_learn(client, files):
-    pytest.importorskip("numba")
     for averaging in ("none", "avg", "mavg"):
         model = Perceptron(max_iter=6, averaging=averaging, n_jobs=1)
         model.fit(Partitions(f"{files}/part*.txt", NAMES), client=client)
@@ -137,7 +136,6 @@ def test_mixed_perceptrons_learn(client, files):
 
 
 def test_a_perceptron_on_one_partition_is_that_of_one_machine(client, files):
-    pytest.importorskip("numba")
     settings = {"max_iter": 3, "averaging": "avg", "n_jobs": 1, "calibration": False}
     model = Perceptron(**settings).fit(Partitions(f"{files}/all.txt", NAMES), client=client)
     here = Perceptron(**settings).fit(read_columns(files / "all.txt", NAMES))

@@ -73,7 +73,6 @@ def test_half_sent_requests_end_and_the_service_answers_others(model):
         [*command, "--timeout", "1"],
         stderr=subprocess.PIPE,
         text=True,
-        env=os.environ | {"LABELWRIGHT_ENGINE": "numpy"},
         preexec_fn=with_few_descriptors,
     )
     with contextlib.ExitStack() as stack:

@@ -657,8 +657,7 @@ def test_a_signal_ends_the_service(folder, number):
         "--port",
         "0",
     ]
-    environment = os.environ | {"LABELWRIGHT_ENGINE": "numpy"}
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     try:
         line = process.stderr.readline()
         assert line.startswith("serving names at http://127.0.0.1:"), line

@@ -5,14 +5,14 @@ import numpy as np
 import pytest
 from cases import Case
 from oracles import Scores
+from uncompiled import uncompiled
 
 from labelwright.answers.chains import _span_transitions
 from labelwright.corpus.schemes import boundaries
 from labelwright.decode import paths as paths_module
 from labelwright.decode.paths import best_paths
-from labelwright.engine.choice import compiled, using
 from labelwright.errors import OptionError
-from labelwright.kernels import clamped, inference
+from labelwright.kernels import clamped
 from labelwright.structures import dag
 from labelwright.structures.lattice import (
     arcs_from,
@@ -26,16 +26,6 @@ from labelwright.structures.states import state_space
 T, LABELS, SIZES = 6, ("O", "B-X", "I-X"), (1, 2, 2)
 S = sum(SIZES)
 SCALES = [2.0**50, 2.0**63, 2.0**96]  # powers of 2: small multiples of them are exact
-ENGINES = ["compiled", "numpy"]
-
-
-@pytest.fixture(params=ENGINES)
-def engine(request):
-    if request.param == "compiled":
-        pytest.importorskip("numba")
-    with using(request.param):
-        assert compiled() == (request.param == "compiled")
-        yield request.param
 
 
 def lattice_of(node, arc, order):
@@ -63,9 +53,12 @@ def flows(lattice):
 
 def scaled_log_z(lattice):
     """log Z without logarithms of sums; NaN where it takes them."""
-    return inference._scaled_messages(
-        *lattice[:2], lattice.graph.blocks, *np.empty((2, *lattice.node.shape))
-    )
+    kernels = uncompiled("inference")
+    blocks = uncompiled("graph").BlocksView(lattice.graph.blocks)
+    outputs = np.empty((2, *lattice.node.shape))
+    scratch = kernels.LatticeScratch(*lattice.node.shape, *lattice.arc.shape)
+    with np.errstate(all="ignore"):
+        return kernels._scaled_messages(*lattice[:2], blocks, *outputs, scratch)
 
 
 def spans_of(lattice, space):
@@ -85,7 +78,7 @@ def spans_of(lattice, space):
 @pytest.mark.parametrize("by_token", [False, True])
 @pytest.mark.parametrize("order", [1, 2])
 @pytest.mark.parametrize("scale", SCALES)
-def test_probabilities_add_up_to_one(engine, scale, order, by_token, drawn):
+def test_probabilities_add_up_to_one(scale, order, by_token, drawn):
     random = np.random.default_rng(int(np.log2(scale)) + order)
     shapes = (T, S), (T if by_token else 1, S, S)
     draw = {
@@ -111,9 +104,7 @@ def test_probabilities_add_up_to_one(engine, scale, order, by_token, drawn):
 @pytest.mark.parametrize("order", [1, 2])
 @pytest.mark.parametrize("scale", [0.0, *SCALES])
 @pytest.mark.parametrize("larger", ["nodes", "arcs"])
-def test_what_all_paths_have_in_common_changes_nothing(
-    engine, larger, scale, order, by_token, late
-):
+def test_what_all_paths_have_in_common_changes_nothing(larger, scale, order, by_token, late):
     """The nodes of a token, or all arcs, get the same number; with `late`, a path that looks
     hopeless at first wins, which takes logarithms."""
     random = np.random.default_rng(order)
@@ -152,7 +143,7 @@ def test_what_all_paths_have_in_common_changes_nothing(
 
 @pytest.mark.parametrize("order", [1, 2])
 @pytest.mark.parametrize("scale", SCALES)
-def test_latent_paths_of_a_labelling_add_up_to_one(engine, scale, order):
+def test_latent_paths_of_a_labelling_add_up_to_one(scale, order):
     random = np.random.default_rng(1)
     node, arc, graph = lattice_of(
         *(random.integers(0, 2, shape) * scale for shape in ((T, S), (1, S, S))), order
@@ -169,21 +160,21 @@ def test_latent_paths_of_a_labelling_add_up_to_one(engine, scale, order):
 
 @pytest.mark.cases(2)
 @pytest.mark.parametrize("scale", [1.0, *SCALES])
-def test_arcs_of_more_paths_than_a_float_can_count(engine, scale):
+def test_arcs_of_more_paths_than_a_float_can_count(scale):
     n = 4000
     step = np.repeat(np.arange(n), 2)
     graph = dag.dag(step, step + 1)
     np.testing.assert_allclose(dag.sums(graph, np.full(2 * n, scale)).arcs, 0.5, rtol=1e-9)
 
 
-def test_sampling_says_that_there_is_no_path(engine):
+def test_sampling_says_that_there_is_no_path():
     lattice, _ = lattice_of(np.full((T, S), -np.inf), np.zeros((1, S, S)), 1)
     with pytest.raises(OptionError, match="no labelling that the model allows"):
         sample(lattice, 1, np.random.default_rng(0))
 
 
 @pytest.mark.parametrize("scale", [1.0, 1e12, 1e19])
-def test_nearly_equal_paths_are_not_searched_all_at_once(engine, monkeypatch, scale):
+def test_nearly_equal_paths_are_not_searched_all_at_once(monkeypatch, scale):
     """Scores are rounded differently at each token; the queue holds two suffixes for each token of
     the paths taken."""
     random = np.random.default_rng(0)
@@ -200,7 +191,7 @@ def test_nearly_equal_paths_are_not_searched_all_at_once(engine, monkeypatch, sc
 
 
 @pytest.mark.parametrize("scale", [1.0, 1e12, 1e19])
-def test_nearly_equal_paths_of_a_graph_are_not_searched_all_at_once(engine, monkeypatch, scale):
+def test_nearly_equal_paths_of_a_graph_are_not_searched_all_at_once(monkeypatch, scale):
     random, step = np.random.default_rng(0), np.arange(40).repeat(2)
     scores = random.uniform(0, scale, 40).repeat(2) + random.normal(size=80) * 1e-3
     monkeypatch.setattr(dag, "doubled", lambda pool: pytest.fail("more than 228 suffixes"))

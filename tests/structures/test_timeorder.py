@@ -7,8 +7,7 @@ from cases import LATE32, LATE64, VANISHING, cases, examples, many, without
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from labelwright.kernels import common
-from labelwright.structures import timeorder
+from labelwright.structures import steps, timeorder
 from labelwright.structures.lattice import Lattice, labelling_weight, posterior, posterior_arcs
 from labelwright.structures.states import first_order, state_space
 
@@ -18,17 +17,17 @@ lengths = st.lists(st.integers(0, 7), max_size=12)
 WAYS = {
     "by products": (0, 0),
     "by steps": (0, timeorder.STEP_ARCS),
-    "by sentences": (common.NARROW, 0),
+    "by sentences": (steps.NARROW, 0),
 }
 
 
 @pytest.fixture(scope="module", autouse=True, params=WAYS.values(), ids=WAYS)
 def way(request):
     """Small batches by matrix products, too, which are otherwise for many sentences."""
-    before = common.NARROW, timeorder.STEP_ARCS
-    common.NARROW, timeorder.STEP_ARCS = request.param
+    before = steps.NARROW, timeorder.STEP_ARCS
+    steps.NARROW, timeorder.STEP_ARCS = request.param
     yield
-    common.NARROW, timeorder.STEP_ARCS = before
+    steps.NARROW, timeorder.STEP_ARCS = before
 
 
 def single(case):

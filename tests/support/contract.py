@@ -282,12 +282,6 @@ def encoded_once_answers_all(case: Case, folder: Path) -> None:
     one_line(error)
 
 
-def warming_up_changes_no_answer(case: Case, folder: Path) -> None:
-    before = answers(case, case.trained, NEW)
-    assert case.trained.warm_up() is case.trained.warm_up(NEW) is case.trained
-    assert same(answers(case, case.trained, NEW), before)
-
-
 # -- answers ---------------------------------------------------------------------------------------
 
 
@@ -297,7 +291,7 @@ def untrained_taggers_say_so(case: Case, folder: Path) -> None:
         question: _asking(tagger, question) for question in answered(case)
     }
     asked |= {"score": lambda: tagger.score(case.X, case.y), "classes_": lambda: tagger.classes_}
-    asked |= {"warm_up": tagger.warm_up, "encode": lambda: tagger.encode(NEW)}
+    asked |= {"encode": lambda: tagger.encode(NEW)}
     for question, call in asked.items():
         with pytest.raises(NotFittedError) as error:
             call()
@@ -460,7 +454,6 @@ CHECKS: list[Callable[[Case, Path], None]] = [
     sentences_may_have_one_token,
     sentences_are_answered_one_by_one_alike,
     encoded_once_answers_all,
-    warming_up_changes_no_answer,
     untrained_taggers_say_so,
     nbest_are_in_order,
     records_agree_with_predictions,

@@ -16,7 +16,6 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 
 import labelwright
 from labelwright import MemoryBased
-from labelwright.engine import choice
 from labelwright.errors import (
     CorpusError,
     LabelwrightError,
@@ -30,7 +29,6 @@ from labelwright.memory import weights as feature_weights
 METRICS = "overlap", "mvdm", "jeffrey", "jensen-shannon"
 WEIGHTS = "gain-ratio", "information-gain", "chi-squared", "shared-variance", "none"
 VOTES = "none", "inverse-distance", "inverse-linear", "exponential-decay"
-ENGINES = ["compiled", "numpy"] if choice.available() else ["numpy"]
 ROWS = [["a", "x"], ["b", "x"], ["b", "y"], ["c", "y"]]
 LABELS = ["one", "two", "two", "three"]
 
@@ -118,13 +116,12 @@ def test_symbols_against_the_twin(table, words):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("engine", ENGINES)
 @drawn(100)
 @given(tables(), settings_of_models)
-def test_rows_that_share_nothing_against_the_twin(engine, table, words):
+def test_rows_that_share_nothing_against_the_twin(table, words):
     X, y, queries, _ = table
     queries = [*queries, [*queries[0][:1], *"???"][: len(X[0])], ["?"] * len(X[0])]
-    with pytest.MonkeyPatch.context() as patch, choice.using(engine):
+    with pytest.MonkeyPatch.context() as patch:
         check(X, y, queries, **words)
         patch.setattr(search, "SHARE", 0)  # now by postings
         check(X, y, queries, **words | {"metric": "overlap"})

@@ -15,8 +15,7 @@ from labelwright import LatentCRF, LatentPerceptron, Perceptron
 from labelwright.corpus import synthetic_hmm
 from labelwright.errors import NotFittedError, OptionError
 from labelwright.evaluate import evaluate
-from labelwright.kernels.perceptron import UpdateRule
-from labelwright.learn.perceptron import Averaged, Passes
+from labelwright.learn.perceptron import Averaged, Passes, UpdateRule
 from labelwright.scoring.carry import carry_over
 from labelwright.taggers.linear import Noise
 from labelwright.taggers.perceptron import LIKELY, PATIENCE, PLAIN, Online

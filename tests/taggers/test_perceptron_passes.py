@@ -23,8 +23,7 @@ from problems import (
     words,
 )
 
-from labelwright.kernels.perceptron import UpdateRule
-from labelwright.learn.perceptron import Averaged, Passes
+from labelwright.learn.perceptron import Averaged, Passes, UpdateRule
 from labelwright.learn.variables import _groups
 from labelwright.parallel import Workers
 

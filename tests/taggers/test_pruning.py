@@ -10,7 +10,6 @@ from contract import CHECKS
 from labelwright import CRF, Cascade
 from labelwright.answers.pruned_sentences import PrunedChains
 from labelwright.corpus import validate
-from labelwright.engine.choice import using
 from labelwright.errors import ModelFileError, OptionError
 from labelwright.scoring.candidate_scores import CandidateScores
 from taggers import CHUNKS, SENTENCES, Case
@@ -141,13 +140,10 @@ def test_a_labelling_outside_the_candidates_has_a_probability(model, sentences):
 
 
 @pytest.mark.parametrize("place", [0, 1, 2])
-@pytest.mark.parametrize("engine", ["compiled", "numpy"])
-def test_no_label_left_is_one_clear_error(model, engine, place):
-    if engine == "compiled":
-        pytest.importorskip("numba")
+def test_no_label_left_is_one_clear_error(model, place):
     forced = [[LABELS, LABELS, LABELS]]
     forced[0][place] = []
-    with using(engine), pytest.raises(OptionError, match="no labelling satisfies"):
+    with pytest.raises(OptionError, match="no labelling satisfies"):
         model.decode([["w1", "w2", "w3"]], forced=forced)
 
 
@@ -242,7 +238,6 @@ def many_labels(n):
 
 
 def test_auto_prunes_where_there_are_many_labels():
-    pytest.importorskip("numba")
     few, many = CRF(**SMALL).fit(*many_labels(20)), CRF(**SMALL).fit(*many_labels(220))
     assert "pruning" not in few.training_
     record = many.training_["pruning"]

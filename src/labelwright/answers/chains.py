@@ -17,7 +17,6 @@ from labelwright.decode import DECODERS, Decoding
 from labelwright.decode.exact import Labellings, labellings, solved
 from labelwright.decode.paths import best_paths
 from labelwright.decode.record import Known, Ranked, impossible
-from labelwright.kernels import compiled
 from labelwright.parallel import computed_once, one_blas_thread
 from labelwright.structures.dag import LabelledGraph, graph_of_lattice
 from labelwright.structures.lattice import (
@@ -44,10 +43,10 @@ from labelwright.structures.timeorder import plan, posteriors
 Array = NDArray[Any]
 # what the largest score becomes where sums of exponentials are to be their largest terms
 COLD = 1e6
-# Sums of a whole batch in time order against one compiled call a sentence: 0.8 times the speed with
-# 22 nodes, 1.2 with 44, 1.8 with 100, 1.2 with 500 (order 2); best paths 0.2 to 0.5 times (two ARM
-# cores, sentences of 25 words).  So sums of many nodes go in time order, best paths by one compiled
-# call for the batch, and everything in time order where there are no compiled kernels.
+# Sums of a whole batch in time order against one call of a kernel a sentence: 0.8 times the speed
+# with 22 nodes, 1.2 with 44, 1.8 with 100, 1.2 with 500 (order 2); best paths 0.2 to 0.5 times (two
+# ARM cores, sentences of 25 words).  So sums of many nodes go in time order, and best paths by one
+# call for the batch.
 WIDE = 32  # nodes
 SEVERAL = 8  # sentences
 CHAIN_DECODERS = tuple(DECODERS)
@@ -110,7 +109,7 @@ class Chains:
     @computed_once
     def sums(self) -> list[Posterior | None] | None:
         """The sums of all sentences, computed together; None where one by one is faster."""
-        if not self._several or (compiled() and self.node.shape[1] < WIDE):
+        if not self._several or self.node.shape[1] < WIDE:
             return None
         order = plan(self._offsets)
         arc = self.arc[order.token] if len(self.arc) > 1 else self.arc

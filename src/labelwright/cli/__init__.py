@@ -17,7 +17,6 @@ import click
 
 from labelwright import __version__, signals
 from labelwright.cli.options import CONTEXT, Command, in_options
-from labelwright.engine.choice import is_own_process
 from labelwright.errors import LabelwrightError, lacks_memory, reason_of
 from labelwright.wording import did_you_mean, printable
 
@@ -44,7 +43,7 @@ COMMANDS = {
     "serve": ("serve", "Answer requests over HTTP, with a page to try models."),
     "export": ("copies", "Write a smaller copy of a model."),
     "reproduce": ("demo", "Run the experiments of the papers."),
-    "warmup": ("warmup", "Compile all kernels once."),
+    "warmup": ("warmup", "Do nothing: kernels are compiled already."),
     "demo": ("demo", "See it all on built-in data."),
 }
 
@@ -106,7 +105,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
             setattr(sys, name, stream)
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="backslashreplace")
-    is_own_process()
     try:
         with signals.ending_command():
             return _run(given)

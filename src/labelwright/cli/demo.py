@@ -16,7 +16,6 @@ import click
 from labelwright import signals
 from labelwright.cli.options import OTHER, OUTPUT, POSITIVE, argument, command, option
 from labelwright.cli.show import Heading, say, show
-from labelwright.engine import choice
 from labelwright.errors import OptionError
 from labelwright.wording import counted
 
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
 # tag gives it away.
 GIVEN = ["He", "gave", "her", "flowers", "."]
 SEEN = ["He", "saw", "her", "brother", "."]
-COMPILED = 10.0  # seconds: a first round that takes longer has compiled something
 FILES = {
     "train.txt": slice(0, 35),
     "dev.txt": slice(35, 45),
@@ -63,14 +61,7 @@ def demo_command(o: Any) -> None:
     )
     show("", *(f"    {word:<14}{label}" for word, label in _example(test)))
     show(f"\n   {len(train):,} such sentences for training, {len(test):,} others for testing.\n")
-    first = "the very first run compiles the code before, about a minute"
-    without = "without Numba, which would train several times as fast"
-    show(
-        Heading(
-            "2. Training a conditional random field (CRF); "
-            f"{first if choice.available() else without}"
-        )
-    )
+    show(Heading("2. Training a conditional random field (CRF)"))
     model = _train(train, test)
     show(
         Heading(
@@ -141,23 +132,12 @@ def _example(corpus: "Corpus") -> list[tuple[str, str]]:
 
 
 def _train(train: "Corpus", test: "Corpus") -> Any:
-    """Train, after two iterations and all questions of the demo, so that its times do not count
-    compiling."""
+    """Train, with a line of progress."""
     from labelwright import CRF
     from labelwright.learn.monitor import ProgressBar
 
     begun = time.perf_counter()
-    if choice.available():
-        model, words = CRF(constraints="scheme", max_iter=2).fit(train), test.X[0]
-        model.predict(test)
-        for question in (model.predict_nbest, model.predict_spans, model.predict_marginals):
-            question([words])
-        if time.perf_counter() - begun > COMPILED:
-            show(
-                f"\n   Compiled the code first, in {time.perf_counter() - begun:.1f} s; no later "
-                "run has to."
-            )
-    begun, bar = time.perf_counter(), ProgressBar()
+    bar = ProgressBar()
     try:
         model = CRF(constraints="scheme").fit(train, progress=bar)
     finally:

@@ -29,7 +29,6 @@ from labelwright.cli.options import Command
 from labelwright.cli.plots import check_plot, draw_training
 from labelwright.cli.recipe import RUN, TRAIN, Request
 from labelwright.cli.show import ended_by_signal, say, warn
-from labelwright.engine import choice
 from labelwright.errors import ClusterError, LabelwrightError, OptionError
 from labelwright.settings import OfTheRun, Setting, check_together, settings_of
 from labelwright.taggers import registry
@@ -332,11 +331,6 @@ def _fit(
     options |= {
         name: value for name, value in {"dev": dev, "init": start}.items() if asked.can(name)
     }
-    if not quiet and getattr(data, "n_tokens", 0) >= choice.ENOUGH and not choice.available():
-        warn(
-            "training without compiled code takes several times as long: "
-            f"{choice.why_not_available()}"
-        )
     if checkpoint is not None:
         if bool(checkpoint_files(checkpoint)) != resume and not quiet:
             nothing = "no such file, so there is nothing to resume: starting anew"

@@ -15,6 +15,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
+from labelwright.corpus import scanner
 from labelwright.corpus.attribute_lines import evidence_of, refuse_doubt
 from labelwright.corpus.compressed import (
     ByteStream,
@@ -44,9 +45,7 @@ from labelwright.corpus.table import (
     check_names,
     default_names,
 )
-from labelwright.engine.choice import BYTES_OF_TOKEN, expect
 from labelwright.errors import CorpusError, unreadable
-from labelwright.kernels import text as kernels
 
 NEWLINE = b"\n"
 _BOM = b"\xef\xbb\xbf"
@@ -351,8 +350,7 @@ def parse(text: bytes, source: str, layout: FileLayout, first_line: int = 1) -> 
     begin = len(_BOM) if first_line == 1 and text.startswith(_BOM) else 0
     n_columns = len(layout.names)
     edited = layout.names.index(layout.label) if layout.conllu and layout.label else n_columns - 1
-    expect(len(text) / BYTES_OF_TOKEN)
-    scanned = kernels.scan(array, begin, n_columns, layout.tabs, layout.conllu, edited)
+    scanned = scanner.scan(array, begin, n_columns, layout.tabs, layout.conllu, edited)
     if scanned.fail >= 0:
         line = first_line + text.count(b"\n", 0, scanned.fail)
         hint = (
@@ -365,14 +363,14 @@ def parse(text: bytes, source: str, layout: FileLayout, first_line: int = 1) -> 
                 "; if these are CRFsuite's data, add --format crfsuite (in Python: read_crfsuite)"
             )
         raise CorpusError(f"{source}:{line}: expected {n_columns} columns, got {scanned.got}{hint}")
-    sizes = scanned.entries[:, kernels.SIZE]
+    sizes = scanned.entries[:, scanner.SIZE]
     if sizes.max(initial=0) > LONGEST_VALUE:
         entry = int(np.argmax(sizes > LONGEST_VALUE))
-        line = first_line + text.count(b"\n", 0, int(scanned.entries[entry, kernels.START]))
+        line = first_line + text.count(b"\n", 0, int(scanned.entries[entry, scanner.START]))
         raise too_long(f"{source}:{line}", int(sizes[entry]))
     columns = []
     for number in range(n_columns):
-        buffer = kernels.gather(array, scanned.entries, number).tobytes()
+        buffer = scanner.gather(array, scanned.entries, number).tobytes()
         try:
             values = buffer.decode().split("\n")[:-1]
         except UnicodeDecodeError:

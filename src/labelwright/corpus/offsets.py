@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from labelwright.kernels.common import ranges
+from labelwright.arrays import ranges
 
 
 def offsets_from(lengths: Sequence[int] | NDArray[Any]) -> NDArray[np.int64]:

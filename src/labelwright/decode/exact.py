@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from labelwright.decode.record import MOST, Decoding, Known, check_seconds, check_whole
 from labelwright.kernels import search as kernels
-from labelwright.kernels.search import Arcs, PrefixPool, Weights
 from labelwright.structures.dag import doubled
 from labelwright.structures.lattice import Lattice, best_path, labelling_weight
 from labelwright.structures.states import Blocks, Contexts, Graph, StateSpace
@@ -21,6 +20,47 @@ Array = NDArray[Any]
 MAX_EXPANSIONS = 100_000  # by default: a flat model costs time,
 MAX_POOL = 1 << 30  # and no more bytes than this, also while a pool is copied into a larger one
 SLICE = 2_000  # expansions between two looks at the clock
+DONE, LIMIT, FULL, LOST = 0, 1, 2, 3  # how a call of the search ends, as in kernels/search.pxd
+MADE, SIZE, EXPANDED, LABELLINGS, WHOLE = 0, 1, 2, 3, 4  # places in its counters
+
+
+class Arcs(NamedTuple):
+    """Exponentials of the arcs."""
+
+    E: Array  # [T|1, A]  exp(score - top)
+    ET: Array  # [T|1, A]  each block transposed
+    top: Array  # [T|1]
+    least: Array  # [T|1, Q]  the smallest and
+    most: Array  # [T|1, Q]  the largest of the arcs into each node
+
+
+class Weights(NamedTuple):
+    """A lattice as the search reads it: scaled numbers, or logarithms."""
+
+    psi: Array  # [T, Q]    exp(node - top), or node
+    top: Array  # [T]
+    E: Array  # [T|1, A]  exp(arc - arc_top), or arc
+    arc_top: Array  # [T|1]
+    beta: Array  # [T, Q]    the bound, scaled
+    log_beta: Array  # [T]       log of its scale
+    logs: bool
+
+
+class PrefixPool(NamedTuple):
+    """All prefixes made so far, and the queue of those still open."""
+
+    priority: Array  # [P]     log of the bound on all completions
+    key: (
+        Array  # [P]     its place in the queue: the priority, and a little more for longer prefixes
+    )
+    scale: Array  # [P]     log of what the vector was divided by
+    # [P, C]  summed weight of the latent paths ending in each node of the context
+    vector: Array
+    parent: Array  # [P]
+    depth: Array  # [P]
+    context: Array  # [P]
+    heap: Array  # [P]
+    counts: Array  # [5]
 
 
 def empty_pool(size: int, n_nodes: int) -> PrefixPool:
@@ -65,7 +105,7 @@ def _arcs(arc: Array, graph: Graph) -> tuple[Arcs, float]:
         return _kept.arcs
     (E, ET), (least, most) = np.empty((2, *arc.shape)), np.empty((2, len(arc), graph.width))
     arcs = Arcs(E, ET, np.empty(len(arc)), least, most)
-    both = arcs, float(kernels.prepare_arcs(arc, graph.blocks, arcs))
+    both = arcs, kernels.prepare_arcs(arc, graph.blocks, arcs)
     if scores:
         _kept.arcs, _kept.blocks, _kept.scores = both, graph.blocks, scores
     return both
@@ -89,11 +129,11 @@ def prepare(lattice: Lattice, logs: bool = False) -> Weights:
 def _first_whole(weights: Weights, contexts: Contexts, pool: PrefixPool) -> int:
     """The best whole labelling made so far, or one by a greedy descent from the head of the
     queue."""
-    if pool.counts[kernels.WHOLE] < 0:
+    if pool.counts[WHOLE] < 0:
         places, no_bar = np.empty(1, np.int64), np.full(1, -np.inf)
-        pool.counts[kernels.LABELLINGS] = 0
+        pool.counts[LABELLINGS] = 0
         kernels.search(weights, contexts, pool, places, 1, 1 << 60, True, no_bar)
-    return int(pool.counts[kernels.WHOLE])
+    return int(pool.counts[WHOLE])
 
 
 def labellings(
@@ -124,28 +164,24 @@ def _searched(
     places, bar = np.empty(n, np.int64), np.full(n, -np.inf)
     begun = time.monotonic()
     while True:
-        stop = (
-            budget
-            if time_limit is None
-            else min(budget, int(pool.counts[kernels.EXPANDED]) + SLICE)
-        )
+        stop = budget if time_limit is None else min(budget, int(pool.counts[EXPANDED]) + SLICE)
         # the rest: for _first_whole
         searched = pool._replace(heap=pool.heap[: len(pool.heap) - T * L])
         status = kernels.search(weights, contexts, searched, places, n, stop, False, bar)
         out_of_time = time_limit is not None and time.monotonic() - begun >= time_limit
-        if status == kernels.FULL and 3 * sum(array.nbytes for array in pool) <= MAX_POOL:
+        if status == FULL and 3 * sum(array.nbytes for array in pool) <= MAX_POOL:
             pool = doubled(pool)
-        elif status == kernels.FULL:
-            status = kernels.LIMIT
+        elif status == FULL:
+            status = LIMIT
             break
-        elif status == kernels.LOST:
+        elif status == LOST:
             return None
-        elif status == kernels.DONE or stop == budget or out_of_time:
+        elif status == DONE or stop == budget or out_of_time:
             break
-    whole = places[: pool.counts[kernels.LABELLINGS]].tolist()
-    proven, expansions = len(whole), int(pool.counts[kernels.EXPANDED])
+    whole = places[: pool.counts[LABELLINGS]].tolist()
+    proven, expansions = len(whole), int(pool.counts[EXPANDED])
     log_open = -np.inf
-    if status == kernels.LIMIT:
+    if status == LIMIT:
         log_open = float(pool.priority[pool.heap[0]])
         if len(whole) < n:
             rest = _first_whole(weights, contexts, pool)

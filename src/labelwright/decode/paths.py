@@ -22,6 +22,8 @@ SLICE = 500  # latent paths between two looks at the clock
 # with no limit on n, the search stops here (about a gigabyte) without a proof,
 MAX_SUFFIXES = 20_000_000
 MAX_LABELS = 100_000_000  # or when the labellings have so many labels together
+DONE, LIMIT, FULL = 0, 1, 2  # how a call of the search ends, as in kernels/paths.pxd
+MADE, SIZE, TAKEN, LABELLINGS = 0, 1, 2, 3  # places in its counters
 
 
 def viterbi(
@@ -60,6 +62,19 @@ def scored(codes: Array, space: StateSpace, known: Known, exact: bool = False) -
 # -- best paths in order ---------------------------------------------------------------------------
 
 
+class Ranked(NamedTuple):
+    """A lattice as the search reads it: r may precede s where r is a source of the block
+    origin[s]."""
+
+    node: Array  # [T, Q]
+    arc: Array  # [T|1, A]
+    delta: Array  # [T, Q]  the best score of a path up to each node
+    source_ptr: Array  # [B+1]
+    source: Array  # [Q]
+    origin: Array  # [Q]
+    base: Array  # [Q]    the arc from r to s is number base[r] + s
+
+
 class SuffixPool(NamedTuple):
     """All suffixes made so far, and the queue of those still open."""
 
@@ -79,13 +94,13 @@ class SuffixPool(NamedTuple):
         return cls(priority, value, state, parent, depth, heap, np.zeros(4, np.int64), np.zeros(3))
 
 
-def ranked(lattice: Lattice) -> kernels.Ranked:
+def ranked(lattice: Lattice) -> Ranked:
     """A lattice as the search reads it."""
     node, arc, graph = lattice
     delta = np.empty_like(node)
     prefix_scores(node, arc, graph.blocks, delta)
     blocks = graph.blocks
-    return kernels.Ranked(
+    return Ranked(
         node, arc, delta, blocks.source_ptr, blocks.source, graph.origin, graph.contexts.base
     )
 
@@ -96,9 +111,9 @@ def best_paths(lattice: Lattice, n: int) -> tuple[Array, Array]:
     T = len(lattice.node)
     paths, scores = np.empty((n, T), np.int32), np.empty(n)
     searched, pool = ranked(lattice), SuffixPool.empty(64 + 4 * T)
-    while kernels.best_paths(searched, pool, paths, scores) == kernels.FULL:
+    while kernels.best_paths(searched, pool, paths, scores) == FULL:
         pool = doubled(pool)
-    taken = int(pool.counts[kernels.TAKEN])
+    taken = int(pool.counts[TAKEN])
     return paths[:taken], scores[:taken]
 
 
@@ -131,7 +146,7 @@ def candidates(
     labels, log_p, slots = np.empty((32, T), np.int32), np.empty(32), np.full(128, -1, np.int32)
     begun = time.monotonic()
     while True:
-        taken = int(pool.counts[kernels.TAKEN])
+        taken = int(pool.counts[TAKEN])
         stop = n if time_limit is None else taken + SLICE if n == 0 else min(n, taken + SLICE)
         status = kernels.latent_dynamic_inference(
             searched,
@@ -146,24 +161,22 @@ def candidates(
             slots,
             BASE,
         )
-        if status == kernels.DONE or (status == kernels.LIMIT and stop == n):
+        if status == DONE or (status == LIMIT and stop == n):
             break
         if time_limit is not None and time.monotonic() - begun >= time_limit:
             break
-        if pool.counts[kernels.MADE] + 2 > len(pool.heap):
+        if pool.counts[MADE] + 2 > len(pool.heap):
             if len(pool.heap) >= MAX_SUFFIXES:
                 break
             pool = doubled(pool)
-        if pool.counts[kernels.LABELLINGS] == len(labels):
+        if pool.counts[LABELLINGS] == len(labels):
             if labels.size >= MAX_LABELS:
                 break
             labels = np.concatenate([labels, np.empty_like(labels)])
             log_p = np.concatenate([log_p, np.empty_like(log_p)])
             slots = np.full(4 * len(labels), -1, np.int32)
-    m = int(pool.counts[kernels.LABELLINGS])
-    return Listed(
-        labels[:m], log_p[:m], log_z, int(pool.counts[kernels.TAKEN]), float(pool.last[1])
-    )
+    m = int(pool.counts[LABELLINGS])
+    return Listed(labels[:m], log_p[:m], log_z, int(pool.counts[TAKEN]), float(pool.last[1]))
 
 
 def ldi(

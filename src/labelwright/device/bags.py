@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from labelwright.arrays import ranges
 from labelwright.corpus.offsets import offsets_from, runs_of
 from labelwright.device.place import Array, Place, Tensor, mapped, torch
 from labelwright.features.incidence import NO_VALUES, Incidence, Transposer
-from labelwright.kernels.common import ranges
 from labelwright.learn.objective import SHARED
 from labelwright.scoring.assembly import tables_for
 from labelwright.scoring.parameters import Cells

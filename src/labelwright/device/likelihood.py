@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from labelwright.arrays import ranges
 from labelwright.corpus.offsets import offsets_from
 from labelwright.device.bags import Adjoint, Bags, Features, lists_of
 from labelwright.device.layout import Layout, lay_out
@@ -20,7 +21,6 @@ from labelwright.device.messages import MOST_NODES, Counts, Shape, Sums, add_pos
 from labelwright.device.place import Array, Place, Tensor, torch
 from labelwright.device.vectors import DeviceVectors
 from labelwright.features.incidence import Incidence
-from labelwright.kernels.common import ranges
 from labelwright.learn.objective import LogLikelihood
 from labelwright.parallel import Workers, sentence_ranges
 from labelwright.scoring.parameters import REACH, Trained

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from labelwright.arrays import ranges
 from labelwright.corpus.offsets import offsets_from
 from labelwright.errors import ModelFileError, OptionError
 from labelwright.kernels import tables
@@ -58,12 +59,33 @@ def with_frequent_keys(incidence: Incidence, least: int, value_of_key: int = 1) 
     value = np.full(len(feature) if len(token_value) else 0, value_of_key, token_value.dtype)
     new_keys = np.full_like(keys, -1)
     on_tokens = token_ptr, token_feature, token_value
-    tables.move_features(
-        keys, number, key_ptr, key_feature, *on_tokens, new_keys, ptr, feature, value
-    )
+    _move_features(keys, number, key_ptr, key_feature, *on_tokens, new_keys, ptr, feature, value)
     key_feature = key_feature[np.repeat(kept, n_features)]
     key_ptr = offsets_from(n_features[kept])
     return Incidence(new_keys, key_ptr, key_feature, ptr, feature, value)
+
+
+def _move_features(
+    keys: Ints, number: Ints, key_ptr: Longs, key_feature: Ints, token_ptr: Longs,
+    token_feature: Ints, token_value: Floats, new_keys: Ints, ptr: Longs, feature: Ints,
+    value: Floats,
+) -> None:  # fmt: skip
+    """Move the features of keys k with number[k] < 0 to their tokens: feature[ptr[t]:ptr[t+1]] has
+    those of the keys, then those of the token itself (whose values go to `value`, if any); other
+    keys go to new_keys [T, G] by their number."""
+    kept = number[keys] >= 0
+    token, _ = np.nonzero(kept)
+    new_keys[token, (np.cumsum(kept, axis=1) - 1)[kept]] = number[keys[kept]]
+    sizes = np.where(kept, 0, np.diff(key_ptr)[keys])
+    after = np.cumsum(sizes, axis=1)
+    moved, begin = ~kept, ptr[:-1, None] + after - sizes
+    feature[ranges(begin[moved], sizes[moved])] = key_feature[
+        ranges(key_ptr[keys[moved]], sizes[moved])
+    ]
+    own = ranges(ptr[:-1] + sizes.sum(axis=1), np.diff(token_ptr))
+    feature[own] = token_feature
+    if len(value):
+        value[own] = token_value
 
 
 class Transposed(NamedTuple):

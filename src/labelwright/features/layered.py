@@ -21,7 +21,9 @@ from numpy.typing import NDArray
 from labelwright.corpus.offsets import offsets_from, runs_of
 from labelwright.corpus.table import Corpus
 from labelwright.errors import CorpusError, OptionError, TemplateError
+from labelwright.features import label_lines
 from labelwright.features.builtin import template as find_template
+from labelwright.features.codes import intern_rows
 from labelwright.features.extract import EXTRACTORS, columns_of, kind_of, learn
 from labelwright.features.incidence import (
     NO_VALUES,
@@ -45,8 +47,6 @@ from labelwright.features.template import (
     parse_template,
 )
 from labelwright.features.vocabulary import Columns, Table, Vocabulary, patterns_of, table_of
-from labelwright.kernels import tables
-from labelwright.kernels import tables as kernels
 from labelwright.modelfile import HeaderReader, TensorReader
 from labelwright.structures.passing import NO_PRODUCTS, FeatureValues, Layered, Passed, Products
 from labelwright.wording import did_you_mean
@@ -206,11 +206,11 @@ class LabelReading:
             [known.get(label, -1 - 2 * reach) + 2 * reach for label in passed.labels], np.int32
         )
         sizes = np.empty(int(slots.offsets[-1]), np.int64)
-        kernels.count_alternatives(slots.offsets, slots.ptr, row, pair, reach, sizes)
+        label_lines.count_alternatives(slots.offsets, slots.ptr, row, pair, reach, sizes)
         n = int(sizes.sum())
         labels, slot = np.empty((2, n), np.int32), np.empty(n, np.int64)
         where = slots.offsets, slots.ptr, slots.pair_ptr, numbers[slots.label], row, pair, reach
-        kernels.alternatives(*where, labels[0], labels[1], slot)
+        label_lines.alternatives(*where, labels[0], labels[1], slot)
         first = self.first[layer]
         place = np.where(slot < 0, -1, slot + first) if first else slot
         return Alternatives(sizes, dict(zip(cells, labels, strict=False)), place[:, None])
@@ -306,7 +306,7 @@ class LayeredFeatures(Composed):
                 place,
                 first if n_valued else -1,
             )
-            kernels.merge_features(*rows, ptr, merged, places[name])
+            label_lines.merge_features(*rows, ptr, merged, places[name])
             incidences[name] = incidence._replace(token_ptr=ptr, token_feature=merged)
             constants.append(incidence.token_value)
             first += n_valued
@@ -437,7 +437,7 @@ def _learn(
     rows = {}
     for table, parts in asked.items():
         stacked = np.concatenate([reading.rows(*part) for part in parts])
-        ids, firsts = tables.intern_rows(stacked)
+        ids, firsts = intern_rows(stacked)
         if min_count > 1:
             weight = np.concatenate([chances[part.slots].prod(axis=1) for _, part in parts])
             firsts = firsts[np.bincount(ids, weights=weight, minlength=len(firsts)) >= min_count]

@@ -56,6 +56,39 @@ def part_numbers(parts: list[list[str | None]], known: Mapping[str, int], first:
     return np.array(rows, np.int32).reshape(len(parts), -1) + np.int32(first)
 
 
+class Index(NamedTuple):
+    """Tables of rows, one behind the other, and the slots in which each row is found by its
+    hash."""
+
+    cells: np.ndarray  # rows of all tables: row f of table i begins at cell_ptr[i] + f * width[i]
+    cell_ptr: np.ndarray  # [tables+1]
+    width: np.ndarray  # [tables]
+    first: np.ndarray  # [tables+1]  number of the first row of each table
+    slots: np.ndarray  # number of a row within its table, or -1
+    slot_ptr: np.ndarray  # [tables+1]  each table has a power of two of slots
+    base: int  # of the hashes
+
+
+class Lines(NamedTuple):
+    """Lines of a template: what their cells read, and the table of each line.
+
+    First come the cells of lines with one cell, whose features are remembered with the value, then
+    those of others."""
+
+    table: np.ndarray  # [lines]  of lines with several cells, or none
+    ptr: np.ndarray  # [lines+1]  their cells
+    alone: np.ndarray  # [alone]  the tables of lines with one cell,
+    # [marks+1, alone]  and their features at boundary marks, then none; [0, alone]: look them up
+    outside: np.ndarray
+    # [cells]  tokens from this one, or as Python counts in the sentence where `absolute`
+    row: np.ndarray
+    absolute: np.ndarray  # [cells]
+    column: np.ndarray  # [cells]
+    # [cells]  of the number, or of the line's feature, in what is remembered of a value
+    place: np.ndarray
+    marked: np.ndarray  # [cells]  does it read boundary marks?  Further parts of a value have none
+
+
 class TooManyPartsError(Exception):
     """A value has more parts than the lookup has places for."""
 
@@ -70,6 +103,17 @@ class _Cell(NamedTuple):
     column: int  # among those that are read
     place: int  # in what is remembered of a value
     marked: bool  # reads boundary marks, too
+
+
+class _Kind(NamedTuple):
+    """The lines for features of one kind, as kernels read them."""
+
+    lines: tables.LinesView
+    n_lines: int
+
+    @classmethod
+    def of(cls, lines: Lines) -> "_Kind":
+        return cls(tables.LinesView(lines), len(lines.alone) + len(lines.table))
 
 
 class _Column:
@@ -115,23 +159,23 @@ class Lookup:
         self,
         lines: Mapping[str, tuple[Pattern, ...]],
         table: Mapping[Pattern, int],
-        index: tables.Index,
+        index: Index,
         known: Mapping[Reader, Mapping[str, int]],
         reach: int,
         parts: int = 1,
     ):
-        self.index, self.reach, self.parts = index, reach, parts
+        self.index, self.reach, self.parts = tables.IndexView(index), reach, parts
         readers: dict[int, dict[Reader, Mapping[str, int]]] = {}
         for reader, numbers in known.items():
             readers.setdefault(reader.column, {})[reader] = numbers
         self.columns = [_Column(number, readers[number], parts) for number in sorted(readers)]
         self._column_of = {column.number: i for i, column in enumerate(self.columns)}
-        made = {patterns: self._lines(patterns, table) for patterns in lines.values()}
+        made = {patterns: _Kind.of(self._lines(patterns, table)) for patterns in lines.values()}
         self.kinds = {name: made[patterns] for name, patterns in lines.items()}
         self._remembered = np.empty(0, np.int32)
         self._n = self._n_values = 0
 
-    def _lines(self, patterns: Sequence[Pattern], table: Mapping[Pattern, int]) -> tables.Lines:
+    def _lines(self, patterns: Sequence[Pattern], table: Mapping[Pattern, int]) -> Lines:
         """The lines as arrays; one that reads a value in parts is one line for each part."""
         alone: list[_Cell] = []
         others: list[_Cell] = []
@@ -157,9 +201,7 @@ class Lookup:
         ptr = len(alone) + np.array(ends, np.int64)
         several, single = np.array(number, np.int64), np.array(number_alone, np.int64)
         outside = self._outside(single)
-        return tables.Lines(
-            several, ptr, single, outside, row, absolute > 0, columns, place, marked > 0
-        )
+        return Lines(several, ptr, single, outside, row, absolute > 0, columns, place, marked > 0)
 
     def _outside(self, table: Longs) -> Ints:
         """The features of lines with one cell at boundary marks [marks + 1, lines], the last row of
@@ -213,13 +255,13 @@ class Lookup:
             [self.begins(column, columns[column.number]) for column in self.columns], np.int32
         )
         entry = entry.reshape(len(self.columns), int(offsets[-1]))
-        return {name: self._find(lines, entry, offsets) for name, lines in self.kinds.items()}
+        return {name: self._find(kind, entry, offsets) for name, kind in self.kinds.items()}
 
-    def _find(self, lines: tables.Lines, entry: Ints, offsets: Longs) -> Incidence:
+    def _find(self, kind: "_Kind", entry: Ints, offsets: Longs) -> Incidence:
         n_tokens = entry.shape[1]
         ptr = np.zeros(n_tokens + 1, np.int64)
-        feature = np.empty(n_tokens * int(lines.ptr[0] + len(lines.table)), np.int32)
+        feature = np.empty(n_tokens * kind.n_lines, np.int32)
         n = tables.find_features(
-            entry, self._remembered, offsets, self.reach, lines, self.index, ptr, feature
+            entry, self._remembered, offsets, self.reach, kind.lines, self.index, ptr, feature
         )
         return on_tokens(ptr, feature[:n], NO_VALUES)

@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from labelwright.corpus.offsets import offsets_from
 from labelwright.errors import ModelFileError, OptionError
-from labelwright.kernels import segments as kernels
 from labelwright.modelfile import TensorReader, check_distinct, pack_strings, unpack_strings
 from labelwright.parallel import computed_once
 
@@ -96,7 +95,7 @@ class PhraseIndex(NamedTuple):
         [T] are numbers."""
         ends = np.zeros(n_rows, np.int32)
         edges = self.edge, self.node, self.marked
-        kernels.phrase_ends(words, offsets, max_length, max(len(self.number), 1), *edges, ends)
+        phrase_ends(words, offsets, max_length, max(len(self.number), 1), *edges, ends)
         return ends
 
     def node_of(self, phrase: Sequence[str]) -> int:
@@ -209,3 +208,35 @@ def checked_dictionaries(dictionaries: Any) -> dict[str, list[tuple[str, ...]]]:
                 )
             checked[str(name)].append(tuple(words))
     return checked
+
+
+def phrase_ends(
+    word: Array, offsets: Array, longest: int, n_words: int, edge: Array, node_of_edge: Array,
+    marked: Array, ends: Array,
+) -> None:  # fmt: skip
+    """Fill for every row of segments the node of a tree of phrases that its words lead to; 0 where
+    that is not marked.
+
+    The phrases that begin at all tokens are followed at once, one word longer in each step."""
+    lengths = np.diff(offsets)
+    place = np.arange(len(word)) - np.repeat(offsets[:-1], lengths)  # of each token in its sentence
+    sizes = np.minimum(place + 1, longest)
+    row = np.cumsum(sizes) - sizes  # of each token alone
+    left = np.repeat(offsets[1:], lengths)
+    start, node = np.flatnonzero(word >= 0), np.int64(0)
+    for length in range(1, longest + 1):
+        token = start + length - 1
+        asked = node * n_words + word[token]
+        at = np.searchsorted(edge, asked)
+        alive = (
+            (word[token] >= 0) & (edge.take(at, mode="clip") == asked)
+            if len(edge)
+            else np.zeros(len(at), np.bool_)
+        )
+        start, node = start[alive], node_of_edge[at[alive]].astype(np.int64)
+        if not len(start):
+            return
+        here = marked[node]
+        ends[row[start[here] + length - 1] + length - 1] = node[here]
+        alive = start + length < left[start]
+        start, node = start[alive], node[alive]

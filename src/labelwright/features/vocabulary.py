@@ -13,6 +13,7 @@ import numpy as np
 
 from labelwright.corpus.offsets import offsets_from, runs_of
 from labelwright.errors import CorpusError, ModelFileError, OptionError
+from labelwright.features.codes import intern_rows, shift_codes
 from labelwright.features.incidence import (
     NO_VALUES,
     Bools,
@@ -26,6 +27,7 @@ from labelwright.features.incidence import (
 )
 from labelwright.features.lookup import (
     MOST_PARTS,
+    Index,
     Lookup,
     TooManyPartsError,
     check_parts,
@@ -114,9 +116,7 @@ class _Reading:
             out = np.empty(self.n_tokens, np.int32)
             codes = self.columns.codes[column]
             n_values = len(self.columns.values[column])
-            tables.shift_codes(
-                codes, self.columns.offsets, row, absolute, n_values, self.reach, out
-            )
+            shift_codes(codes, self.columns.offsets, row, absolute, n_values, self.reach, out)
             self._shifted[place] = out
         return self._shifted[place]
 
@@ -132,7 +132,7 @@ class _Reading:
             renumber = np.cumsum(used, dtype=np.int32) - 1
             return renumber[codes].astype(np.int32), np.flatnonzero(used).astype(np.int32)[:, None]
         rows = np.stack([self.shifted(p) for p in places], axis=1)
-        ids, firsts = tables.intern_rows(rows)
+        ids, firsts = intern_rows(rows)
         return ids, rows[firsts]
 
     def groups(self, patterns: tuple[Pattern, ...]) -> list[_Group]:
@@ -216,14 +216,14 @@ class Vocabulary(Part):
         return {table: i for i, table in enumerate(self.rows)}
 
     @computed_once
-    def _index(self) -> tables.Index:
+    def _index(self) -> Index:
         """The features of all tables, to be found by their cells."""
         parts = list(self.rows.values())
         sizes, width = np.array([(len(p), p.shape[1]) for p in parts], np.int64).reshape(-1, 2).T
         slots = [_n_slots(n) for n in sizes.tolist()]
         cells = np.concatenate([np.empty(0, np.int32), *(p.reshape(-1) for p in parts)])
         first, slot_ptr = offsets_from(sizes), offsets_from(np.array(slots, np.int64))
-        index = tables.Index(
+        index = Index(
             cells,
             offsets_from(sizes * width),
             width.copy(),
@@ -232,7 +232,7 @@ class Vocabulary(Part):
             slot_ptr,
             tables.BASE,
         )
-        tables.index_tables(index)
+        tables.index_tables(tables.IndexView(index))
         stored = zip(self.rows, parts, index.cell_ptr.tolist(), strict=False)
         # once in memory
         self.rows = {table: cells[a : a + p.size].reshape(p.shape) for table, p, a in stored}
@@ -268,7 +268,7 @@ class Vocabulary(Part):
             stacked = np.concatenate([r for _, r in uses])
             complete = (stacked >= 0).all(axis=1)  # a value has fewer parts than another
             stacked = stacked if complete.all() else stacked[complete]
-            ids, firsts = tables.intern_rows(stacked)
+            ids, firsts = intern_rows(stacked)
             if min_count > 1:
                 weight = np.concatenate(
                     [np.bincount(g.keys, minlength=len(g.codes)) for g, _ in uses]
@@ -425,10 +425,8 @@ class Vocabulary(Part):
 
     def find(self, table: Table, rows: Ints) -> Ints:
         """Feature numbers [K] of rows of value numbers, -1 where unknown."""
-        i, index = self._tables[table], self._index
         ids = np.empty(len(rows), np.int32)
-        slots = index.slots[index.slot_ptr[i] : index.slot_ptr[i + 1]]
-        tables.find_rows(slots, self.rows[table], rows, ids, index.base)
+        tables.find_rows(tables.IndexView(self._index), self._tables[table], rows, ids)
         return np.where(ids < 0, -1, ids + self.first[table]).astype(np.int32)
 
     def _encode(self, reading: _Reading, numbers: dict[Reader, Ints]) -> dict[str, Incidence]:
@@ -603,7 +601,7 @@ def _number_keys(groups: Sequence[_Group]) -> tuple[list[Ints], int]:
     for members in windows.values():
         codes = [groups[i].codes for i in members]
         # keys that read the same stand together
-        ids, firsts = tables.intern_rows(np.concatenate(codes))
+        ids, firsts = intern_rows(np.concatenate(codes))
         sizes = [len(part) for part in codes]
         numbers = ids.astype(np.int64) * len(codes) + np.repeat(np.arange(len(codes)), sizes)
         n = len(firsts) * len(codes)

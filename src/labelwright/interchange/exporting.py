@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 
 from labelwright import __version__, modelfile
+from labelwright.arrays import ranges
 from labelwright.corpus.labels import text_of
 from labelwright.corpus.tokenizer import UNSPACED
 from labelwright.errors import ModelFileError
@@ -34,7 +35,6 @@ from labelwright.features.template import REGEX_READERS
 from labelwright.features.vocabulary import patterns_of, table_of
 from labelwright.interchange.chains import checked
 from labelwright.interchange.exported_tagger import READERS
-from labelwright.kernels.common import ranges
 from labelwright.scoring.parameters import Trained
 
 HERE = "labelwright.interchange"

@@ -15,138 +15,103 @@ so that one exponential per arc is enough, and only the number of paths can be t
 everything is computed in log space.  A graph without any path has log Z = -inf and P(e) = 0.
 """
 
-from typing import Any
+import cython
+from cython.cimports.labelwright.kernels.common import pop, push
+from cython.cimports.libc.math import INFINITY, exp, log, log1p
 
-import numpy as np
-from numpy.typing import NDArray
-
-from labelwright.kernels import kernel, literal_kernel
-from labelwright.kernels.common import LARGE64, pop, push
-
-Array = NDArray[Any]
-TINY = 1e-290  # a probability below this counts as 0 where others are divided by it
-DONE, FULL = 0, 1  # how a search ends
-MADE, SIZE, TAKEN, USED = 0, 1, 2, 3  # places in its counters
-
-
-def _runs(source, target, n_nodes):
-    """The arcs cut into runs: pieces of their order in which no arc leads out of a node that
-    another arc of the run leads into, so that NumPy looks at them together.  The graph of a
-    sentence's segments has two for each token."""
-    A = len(source)
-    last_in = np.full(n_nodes, -1, np.int64)
-    last_in[target] = np.arange(A)  # the last one stays
-    # the last arc that must be done before arcs up to this one
-    ready = np.maximum.accumulate(last_in[source])
-    cuts, begin = [], 0
-    while begin < A:
-        end = int(ready.searchsorted(begin))
-        cuts.append(slice(begin, end))
-        begin = end
-    return cuts
+# Above this, what underflows in psi or beta might count.
+LARGEST_SUM = 1e280
+# A probability below this counts as 0 where others are divided by it.
+TINY = 1e-290
+# Places in the counters of an ArcPool.
+MADE = 0
+SIZE = 1
+TAKEN = 2
+USED = 3
 
 
-@kernel
 def best_scores(source, target, score, sources, phi):
     """phi [Q]: the best score of any path to each node; minus infinity where there is none."""
+    with cython.nogil:
+        _best_scores(source, target, score, sources, phi)
+
+
+def _best_scores(source, target, score, sources, phi):
     for v in range(phi.shape[0]):
-        phi[v] = -np.inf
+        phi[v] = -INFINITY
     for i in range(sources.shape[0]):
-        phi[sources[i]] = 0.0
+        phi[sources[i]] = 0
     for e in range(source.shape[0]):
-        phi[target[e]] = max(phi[target[e]], phi[source[e]] + score[e])
+        s = phi[source[e]] + score[e]
+        if s > phi[target[e]]:
+            phi[target[e]] = s
 
 
-@best_scores.in_numpy
-def _(source, target, score, sources, phi):
-    phi[:] = -np.inf
-    phi[sources] = 0.0
-    for run in _runs(source, target, len(phi)):
-        np.maximum.at(phi, target[run], phi[source[run]] + score[run])
-
-
-@kernel
 def viterbi(source, target, score, sources, sinks, phi, back, path):
     """Write the best path into the last places of path [Q]; returns its number of arcs and its
     score.
 
     phi and back [Q] are scratch; the first of equal arcs or sinks wins.  Without any path: no arcs,
     minus infinity."""
-    for v in range(phi.shape[0]):
-        phi[v] = -np.inf
-        back[v] = -1
-    for i in range(sources.shape[0]):
-        phi[sources[i]] = 0.0
-    for e in range(source.shape[0]):
-        s = phi[source[e]] + score[e]
-        if s > phi[target[e]]:
-            phi[target[e]] = s
-            back[target[e]] = e
-    best, at = -np.inf, -1
-    for i in range(sinks.shape[0]):
-        if phi[sinks[i]] > best:
-            best, at = phi[sinks[i]], sinks[i]
-    n = 0
-    if at >= 0:
-        e = back[at]
-        while e >= 0:
-            n += 1
-            path[path.shape[0] - n] = e
-            e = back[source[e]]
-    return n, best
+    with cython.nogil:
+        for v in range(phi.shape[0]):
+            phi[v] = -INFINITY
+            back[v] = -1
+        for i in range(sources.shape[0]):
+            phi[sources[i]] = 0
+        for e in range(source.shape[0]):
+            s = phi[source[e]] + score[e]
+            if s > phi[target[e]]:
+                phi[target[e]] = s
+                back[target[e]] = e
+        best = -INFINITY
+        at = -1
+        for i in range(sinks.shape[0]):
+            if phi[sinks[i]] > best:
+                best = phi[sinks[i]]
+                at = sinks[i]
+        n = 0
+        if at >= 0:
+            arc = back[at]
+            while arc >= 0:
+                n += 1
+                path[path.shape[0] - n] = arc
+                arc = back[source[arc]]
+        return n, best
 
 
-@viterbi.in_numpy
-def _(source, target, score, sources, sinks, phi, back, path):
-    phi[:], back[:] = -np.inf, -1
-    phi[sources] = 0.0
-    for run in _runs(source, target, len(phi)):
-        to = target[run]
-        s = phi[source[run]] + score[run]
-        before = phi[to]
-        np.maximum.at(phi, to, s)
-        better = np.flatnonzero((s == phi[to]) & (s > before))[::-1]
-        back[to[better]] = better + run.start  # the last one stays: the first arc
-    if not len(sinks) or phi[sinks].max() == -np.inf:
-        return 0, -np.inf
-    at = int(sinks[phi[sinks].argmax()])
-    n, e = 0, int(back[at])
-    while e >= 0:
-        n += 1
-        path[len(path) - n] = e
-        e = int(back[source[e]])
-    return n, float(phi[at])
-
-
-@literal_kernel
 def posteriors(source, target, score, sources, sinks, phi, alpha, beta, arcs):
     """Fill arcs [A] with P(arc) and return log Z; phi, alpha and beta [Q] are scratch."""
-    best_scores(source, target, score, sources, phi)
-    best = -np.inf
-    for i in range(sinks.shape[0]):
-        best = max(best, phi[sinks[i]])
-    if best == -np.inf:
-        arcs[:] = 0.0
+    with cython.nogil:
+        return sum_paths(source, target, score, sources, sinks, phi, alpha, beta, arcs)
+
+
+def sum_paths(source, target, score, sources, sinks, phi, alpha, beta, arcs):
+    """As `posteriors`, for other kernels."""
+    _best_scores(source, target, score, sources, phi)
+    best = _best_of(phi, sinks)
+    if best == -INFINITY:
+        arcs[:] = 0
         return best
-    for v in range(phi.shape[0]):
-        alpha[v] = beta[v] = 0.0
+    alpha[:] = 0
+    beta[:] = 0
     for i in range(sources.shape[0]):
-        alpha[sources[i]] = 1.0
+        alpha[sources[i]] = 1
     largest = 0.0
     for e in range(source.shape[0]):
-        u, v = source[e], target[e]
+        u = source[e]
+        v = target[e]
         s = score[e] + phi[u]
-        arcs[e] = np.exp(s - phi[v]) if s > -np.inf else 0.0
+        arcs[e] = exp(s - phi[v]) if s > -INFINITY else 0
         alpha[v] += arcs[e] * alpha[u]
-        largest = max(largest, alpha[v])
-    if not largest < LARGE64:  # what underflows in psi or beta adds at most alpha times its size
-        return posteriors_in_log_space(
-            source, target, score, sources, sinks, phi, alpha, beta, arcs
-        )
+        if not alpha[v] <= largest:
+            largest = alpha[v]
+    if not largest < LARGEST_SUM:
+        return _sum_in_log_space(source, target, score, sources, sinks, phi, alpha, beta, arcs)
     z = 0.0
     for i in range(sinks.shape[0]):
         v = sinks[i]
-        beta[v] = np.exp(phi[v] - best)
+        beta[v] = exp(phi[v] - best)
         z += alpha[v] * beta[v]
     one = 1 / z
     for e in range(source.shape[0] - 1, -1, -1):
@@ -154,78 +119,64 @@ def posteriors(source, target, score, sources, sinks, phi, alpha, beta, arcs):
         p = arcs[e] * beta[target[e]]
         beta[u] += p
         arcs[e] = alpha[u] * p * one
-    return best + np.log(z)
+    return best + log(z)
 
 
-@posteriors.in_numpy
-def _(source, target, score, sources, sinks, phi, alpha, beta, arcs):
-    best_scores(source, target, score, sources, phi)
-    best = float(phi[sinks].max(initial=-np.inf))
-    if best == -np.inf:
-        arcs[:] = 0.0
-        return best
-    s = score + phi[source]
-    possible = s > -np.inf
-    arcs[:] = np.exp(np.where(possible, s - np.where(possible, phi[target], 0.0), -np.inf))
-    alpha[:], beta[:] = 0.0, 0.0
-    alpha[sources] = 1.0
-    runs = _runs(source, target, len(phi))
-    with np.errstate(over="ignore", invalid="ignore"):
-        for run in runs:
-            np.add.at(alpha, target[run], arcs[run] * alpha[source[run]])
-    if not alpha.max() < LARGE64:
-        return posteriors_in_log_space(
-            source, target, score, sources, sinks, phi, alpha, beta, arcs
-        )
-    beta[sinks] = np.exp(phi[sinks] - best)
-    z = float(alpha[sinks] @ beta[sinks])
-    for run in reversed(runs):
-        arcs[run] *= beta[target[run]]
-        np.add.at(beta, source[run], arcs[run])
-    arcs *= alpha[source] / z
-    return best + float(np.log(z))
+def _best_of(phi, sinks):
+    """The best score of a whole path."""
+    best = -INFINITY
+    for i in range(sinks.shape[0]):
+        if phi[sinks[i]] > best:
+            best = phi[sinks[i]]
+    return best
 
 
-@literal_kernel
 def _log_add(x, y):
     """log(exp(x) + exp(y))."""
-    top = max(x, y)
-    return top + np.log1p(np.exp(min(x, y) - top)) if top > -np.inf else top
+    top = x if x > y else y
+    low = y if x > y else x
+    if top == -INFINITY:
+        return top
+    return top + log1p(exp(low - top))
 
 
-@literal_kernel
 def posteriors_in_log_space(source, target, score, sources, sinks, phi, alpha, beta, arcs):
     """As `posteriors`, where the number of paths is too large for a float: alpha and beta become
     logarithms."""
-    best_scores(source, target, score, sources, phi)
-    best = -np.inf
-    for v in range(alpha.shape[0]):
-        alpha[v] = beta[v] = -np.inf
+    with cython.nogil:
+        return _sum_in_log_space(source, target, score, sources, sinks, phi, alpha, beta, arcs)
+
+
+def _sum_in_log_space(source, target, score, sources, sinks, phi, alpha, beta, arcs):
+    _best_scores(source, target, score, sources, phi)
+    alpha[:] = -INFINITY
+    beta[:] = -INFINITY
     for i in range(sources.shape[0]):
-        alpha[sources[i]] = 0.0
-    for i in range(sinks.shape[0]):
-        best = max(best, phi[sinks[i]])
-    if best == -np.inf:
-        arcs[:] = 0.0
+        alpha[sources[i]] = 0
+    best = _best_of(phi, sinks)
+    if best == -INFINITY:
+        arcs[:] = 0
         return best
     for i in range(sinks.shape[0]):
         beta[sinks[i]] = phi[sinks[i]] - best
     for e in range(source.shape[0]):
-        u, v = source[e], target[e]
+        u = source[e]
+        v = target[e]
         s = score[e] + phi[u]
-        arcs[e] = s - phi[v] if s > -np.inf else s
+        arcs[e] = s - phi[v] if s > -INFINITY else s
         alpha[v] = _log_add(alpha[v], alpha[u] + arcs[e])
-    log_z = -np.inf
+    log_z = -INFINITY
     for i in range(sinks.shape[0]):
         log_z = _log_add(log_z, alpha[sinks[i]] + beta[sinks[i]])
     for e in range(source.shape[0] - 1, -1, -1):
-        u, s = source[e], arcs[e] + beta[target[e]]
-        arcs[e] = np.exp(min(0.0, alpha[u] + s - log_z))
+        u = source[e]
+        s = arcs[e] + beta[target[e]]
+        p = alpha[u] + s - log_z
+        arcs[e] = exp(p) if p < 0 else 1
         beta[u] = _log_add(beta[u], s)
     return best + log_z
 
 
-@kernel
 def covariances(source, target, sinks, arcs, gain, into, out, before, after, cov):
     """Fill cov [A] with Cov(G, 1_e), where G is the sum of gain [A] over a path, and return E[G].
 
@@ -240,134 +191,167 @@ def covariances(source, target, sinks, arcs, gain, into, out, before, after, cov
 
     What all paths have in common cancels in the surprise: large sums of gains are subtracted once,
     at v."""
-    for v in range(before.shape[0]):
-        into[v] = out[v] = before[v] = after[v] = 0.0
-    # the probability that a path comes into, and that it goes out of each node
+    with cython.nogil:
+        return fill_covariances(source, target, sinks, arcs, gain, into, out, before, after, cov)
+
+
+def fill_covariances(source, target, sinks, arcs, gain, into, out, before, after, cov):
+    """As `covariances`, for other kernels."""
+    into[:] = 0
+    out[:] = 0
+    before[:] = 0
+    after[:] = 0
+    # The probability that a path comes into, and that it goes out of each node.
     for e in range(source.shape[0]):
         out[source[e]] += arcs[e]
         into[target[e]] += arcs[e]
     for e in range(source.shape[0]):
         if arcs[e] > TINY:
             before[target[e]] += arcs[e] / into[target[e]] * (before[source[e]] + gain[e])
-    mean, total = 0.0, 0.0
+    mean = 0.0
+    total = 0.0
     for i in range(sinks.shape[0]):
         mean += into[sinks[i]] * before[sinks[i]]
         total += into[sinks[i]]
-    mean = mean / total if total > 0 else 0.0
+    mean = mean / total if total > 0 else 0
     for i in range(sinks.shape[0]):
         after[sinks[i]] = before[sinks[i]] - mean
     for e in range(source.shape[0] - 1, -1, -1):
-        cov[e] = 0.0
+        cov[e] = 0
         if arcs[e] > TINY:
-            u, v = source[e], target[e]
+            u = source[e]
+            v = target[e]
             surprise = before[u] + gain[e] - before[v] + after[v]
             after[u] += arcs[e] / out[u] * surprise
             cov[e] = arcs[e] * surprise
     return mean
 
 
-@kernel
 def draw(target, is_sink, arcs, ptr, leaving, uniform, paths, lengths):
     """Draw paths [n, longest] (arcs; lengths [n] has their number, 0 where none can be drawn) from
     P(arc) [A] with numbers uniform in 0..1.
 
     leaving[ptr[v]:ptr[v+1]] are the arcs out of node v; the last group has those out of all
     sources."""
-    for i in range(paths.shape[0]):
-        group = ptr.shape[0] - 2
-        n = 0
-        while True:
-            total = 0.0
-            for k in range(ptr[group], ptr[group + 1]):
-                total += arcs[leaving[k]]
-            left = uniform[i, n] * total
-            chosen = -1
-            for k in range(ptr[group], ptr[group + 1]):
-                p = arcs[leaving[k]]
-                if p > 0:  # rounding may leave a little after the last arc, which is then taken
-                    chosen = leaving[k]
-                    left -= p
-                    if left < 0:
-                        break
-            if chosen < 0:  # all arcs onwards have underflowed
-                n = 0
-                break
-            paths[i, n] = chosen
-            n += 1
-            group = target[chosen]
-            if is_sink[group]:
-                break
-        lengths[i] = n
+    with cython.nogil:
+        for i in range(paths.shape[0]):
+            group = ptr.shape[0] - 2
+            n = 0
+            while True:
+                arc = _draw_arc(arcs, leaving, ptr[group], ptr[group + 1], uniform[i, n])
+                if arc < 0:  # all arcs onwards have underflowed
+                    n = 0
+                    break
+                paths[i, n] = arc
+                n += 1
+                group = target[arc]
+                if is_sink[group]:
+                    break
+            lengths[i] = n
 
 
-@literal_kernel
+def _draw_arc(arcs, leaving, first, last, uniform):
+    """One of the arcs leaving[first:last], drawn by its probability; -1 where all have none."""
+    total = 0.0
+    for k in range(first, last):
+        total += arcs[leaving[k]]
+    left = uniform * total
+    chosen = -1
+    for k in range(first, last):
+        p = arcs[leaving[k]]
+        if p > 0:  # rounding may leave a little after the last arc, which is then taken
+            chosen = leaving[k]
+            left -= p
+            if left < 0:
+                break
+    return chosen
+
+
+class ArcPoolView:
+    """structures.dag.ArcPool."""
+
+    def __init__(self, pool):
+        self.priority = pool.priority
+        self.arc = pool.arc
+        self.parent = pool.parent
+        self.heap = pool.heap
+        self.counts = pool.counts
+
+
 def best_paths(source, score, is_source, phi, ptr, entering, pool, paths, scores, bounds):
-    """The best paths in order, until scores [n] is full or there are no more (DONE); FULL: pool or
-    paths must grow.
+    """The best paths in order, until scores [n] is full or there are no more; returns whether pool
+    or paths must grow first.
 
     A* from the sinks backwards as in kernels.paths: phi [Q] completes every suffix exactly.  A
     suffix that leaves the queue puts in its next best sibling and its own best extension.
     entering[ptr[v]:ptr[v+1]] are the arcs into node v; the last group has those into all sinks.
     Path i is paths[bounds[i]:bounds[i+1]]."""
-    priority, arcs, parents, heap, counts = pool
+    view = ArcPoolView(pool)
+    with cython.nogil:
+        return _best_paths(
+            source, score, is_source, phi, ptr, entering, view, paths, scores, bounds
+        )
+
+
+def _best_paths(source, score, is_source, phi, ptr, entering, pool, paths, scores, bounds):
+    counts = pool.counts
+    arcs = pool.arc
+    parents = pool.parent
     begin = counts[MADE] == 0
     while counts[TAKEN] < scores.shape[0] and (begin or counts[SIZE] > 0):
-        if counts[MADE] + 2 > heap.shape[0] or counts[USED] + phi.shape[0] > paths.shape[0]:
-            return FULL
-        i = -1
-        if not begin:
-            i = pop(priority, arcs, heap, counts[SIZE])  # of equals the one nearer to a source
-            counts[SIZE] -= 1
-        for extending in range(2):
-            if not extending:  # the next best sibling of i
-                parent = parents[i] if i >= 0 else -1
-                after = arcs[i] if i >= 0 else -1
-                worse = phi[source[after]] + score[after] if i >= 0 else np.inf
-            else:  # the best extension of i
-                if i < 0 or is_source[source[arcs[i]]]:
-                    continue
-                parent, worse, after = i, np.inf, -1
-            group = source[arcs[parent]] if parent >= 0 else ptr.shape[0] - 2
-            best, chosen = -np.inf, -1
-            for k in range(ptr[group], ptr[group + 1]):
-                e = entering[k]
-                s = phi[source[e]] + score[e]
-                if s > best and (s < worse or (s == worse and e > after)):
-                    best, chosen = s, e
-            if chosen < 0:
-                continue
-            new = counts[MADE]
-            if i < 0:
-                priority[new] = best
-            else:
-                priority[new] = priority[i] if extending else priority[i] - (worse - best)
-            arcs[new], parents[new] = chosen, parent
-            counts[MADE] = new + 1
-            push(priority, arcs, heap, counts[SIZE], new)
-            counts[SIZE] += 1
-        begin = False
-        if i >= 0 and is_source[source[arcs[i]]]:
-            scores[counts[TAKEN]] = priority[i]
-            at = i
-            while at >= 0:
-                paths[counts[USED]] = arcs[at]
-                counts[USED] += 1
-                at = parents[at]
-            counts[TAKEN] += 1
-            bounds[counts[TAKEN]] = counts[USED]
-    return DONE
+        if counts[MADE] + 2 > pool.heap.shape[0] or counts[USED] + phi.shape[0] > paths.shape[0]:
+            return True
+        if begin:
+            _put_best(source, score, phi, ptr, entering, pool, -1, INFINITY, -1, INFINITY)
+            begin = False
+            continue
+        # Of equals, the one nearer to a source.
+        i = pop(pool.priority, arcs, pool.heap, counts[SIZE])
+        counts[SIZE] -= 1
+        here = arcs[i]
+        worse = phi[source[here]] + score[here]
+        _put_best(
+            source, score, phi, ptr, entering, pool, parents[i], worse, here, pool.priority[i]
+        )
+        if not is_source[source[here]]:
+            _put_best(source, score, phi, ptr, entering, pool, i, INFINITY, -1, pool.priority[i])
+            continue
+        scores[counts[TAKEN]] = pool.priority[i]
+        at = i
+        while at >= 0:
+            paths[counts[USED]] = arcs[at]
+            counts[USED] += 1
+            at = parents[at]
+        counts[TAKEN] += 1
+        bounds[counts[TAKEN]] = counts[USED]
+    return False
 
 
-# -- in NumPy alone --------------------------------------------------------------------------------
+def _put_best(source, score, phi, ptr, entering, pool, parent, worse, after, priority):
+    """Put into the queue the best extension of the suffix `parent` (-1: the empty one) among those
+    that are worse than the score `worse`, or as good and behind the arc `after`.
 
-
-def entropy(source: Array, sources: Array, arcs: Array) -> float:
-    """The entropy of all paths in nats, from P(arc) [A]: that of the choice of a source, and of
-    every choice of an arc."""
-    out = np.bincount(source, arcs)
-    first, likely = out[sources[sources < len(out)]], arcs > TINY
-    first, p = first[first > 0], arcs[likely]
-    return max(
-        0.0,
-        -float((first * np.log(first)).sum()) - float((p * np.log(p / out[source[likely]])).sum()),
-    )
+    Its priority is that of its parent or sibling, less the difference to its sibling."""
+    group = source[pool.arc[parent]] if parent >= 0 else ptr.shape[0] - 2
+    best = -INFINITY
+    chosen = -1
+    for k in range(ptr[group], ptr[group + 1]):
+        e = entering[k]
+        s = phi[source[e]] + score[e]
+        if s > best and (s < worse or (s == worse and e > after)):
+            best = s
+            chosen = e
+    if chosen < 0:
+        return
+    new = pool.counts[MADE]
+    if priority == INFINITY:
+        pool.priority[new] = best
+    elif after >= 0:
+        pool.priority[new] = priority - (worse - best)
+    else:
+        pool.priority[new] = priority
+    pool.arc[new] = chosen
+    pool.parent[new] = parent
+    pool.counts[MADE] = new + 1
+    push(pool.priority, pool.arc, pool.heap, pool.counts[SIZE], new)
+    pool.counts[SIZE] += 1

@@ -10,11 +10,11 @@ columns, cut into children while it is long.  A branch is pruned when
     far
 
 and where only the best code of a column could stay below that, its child is found by binary search.
- Tables are float32; the rows that pass (a few more than the nearest) are measured again in double,
-column by column in one fixed order, so equal instances have equal distances whatever the search did
-(`literal_kernel`).  Rows that share nothing with a query (no value of a column that has weight) are
-all at the largest distance.  Where only classes are asked for, one row M stands for them: all
-instances less those of the rows that share something.
+Tables are float32; the rows that pass (a few more than the nearest) are measured again in double,
+column by column in one fixed order, so equal instances have equal distances whatever the search
+did.  Rows that share nothing with a query (no value of a column that has weight) are all at the
+largest distance.  Where only classes are asked for, one row M stands for them: all instances less
+those of the rows that share something.
 
 Where all columns are compared by overlap, postings (the rows that have each code) find the rows
 instead.  A row that has none of the query's values in some columns is at least as far away as the
@@ -27,110 +27,125 @@ F columns, K codes of all columns together (those of column i are first[i]:first
 classes.
 """
 
-from typing import Any, NamedTuple
-
+import cython
 import numpy as np
+from cython.cimports.labelwright.kernels.common import find
+from cython.cimports.labelwright.kernels.values import (
+    NUMERIC,
+    OVERLAP,
+    DistancesView,
+    TablesView,
+    extremes,
+    fill,
+    value_distance,
+)
+from cython.cimports.libc.math import INFINITY, exp, pow
 
-from labelwright.kernels import inlined_kernel, kernel, literal_kernel, unsigned
-from labelwright.kernels.common import find
-from labelwright.kernels.values import NUMERIC, OVERLAP, extremes, fill, value_distance
-
-SIGNED = 4  # columns of a signature, the heaviest ones
+SIGNED = 4  # columns of a signature, the heaviest ones, as in memory.search
 SOME = 256  # rows whose signatures are compared before the rows themselves
-EPSILON = np.finfo(np.float64).eps  # distances and votes that differ by less are equal
+EPSILON = 2.0**-52  # distances and votes that differ by less are equal
 
 
-class Postings(NamedTuple):
-    """Which rows have a code, and the codes of a row side by side; without any rows where values
-    are not compared by overlap alone."""
+class PostingsView:
+    """memory.search.Postings; codes are in one of two arrays, by their size, and the other is
+    empty."""
 
-    ptr: Any  # [K+1] int64  the rows of each code of all columns
-    row: Any  # [F*M] int32  in order
-    cell: Any  # [M, F] uint16 or int32
-    # [M] uint32  the last bytes of the first codes of each row: all of them fit into a cache
-    signature: Any
-
-
-class Trie(NamedTuple):
-    """Rows in lexicographic order, and the nodes above them level by level: the children of a node
-    stand together."""
-
-    columns: Any  # [F, M] int32  the codes of each column, row by row
-    begin: Any  # [nodes] int32  its rows
-    end: Any  # [nodes] int32
-    code: Any  # [nodes] int32  what they have in the last column that they share
-    # [nodes+1] int32  its children are child[n]:child[n+1]; none: its rows are looked at one by one
-    child: Any
+    def __init__(self, postings):
+        self.ptr = postings.ptr
+        self.row = postings.row
+        small = postings.cell.dtype == np.uint16
+        self.narrow = postings.cell if small else np.empty((0, 0), np.uint16)
+        self.wide = np.empty((0, 0), np.int32) if small else postings.cell
+        self.signature = postings.signature
 
 
-class Queries(NamedTuple):
-    """Q queries for the k nearest distances."""
+class TrieView:
+    """memory.store.Trie."""
 
-    codes: Any  # [Q, F] int32  of their values; -1: unknown
-    numbers: Any  # [Q, F] float64  of numeric columns
-    k: Any
-    tiny: Any  # scaled distances that differ by less may be equal
-    tables: Any
-    postings: Any  # none: all rows are reached through the trie
-    before: Any  # int64  how many queries the scratch has served before
-    # [Q] float64  the weight of the columns whose values are known; 0: no row shares anything
-    known: Any
-    most: Any  # int64  how many rows may share something where the row M stands for all others
-    # [Q+1] int64, int32, float64  what `nearest` wrote for them before; [1]: they are searched for
-    near: Any
+    def __init__(self, trie):
+        self.columns = trie.columns
+        self.begin = trie.begin
+        self.end = trie.end
+        self.code = trie.code
+        self.child = trie.child
 
 
-class Voting(NamedTuple):
-    """The votes of neighbours."""
+class GroupsView:
+    """memory.store.Groups."""
 
-    # 0 each instance one vote; 1 inverse distance; 2 inverse linear; 3 exponential decay exp(-a
-    # d^b)
-    scheme: Any
-    a: Any
-    b: Any
-
-
-class Groups(NamedTuple):
-    """The classes of the instances that share a row."""
-
-    ptr: Any  # [M+1] int64
-    classes: Any  # [E] int32
-    count: Any  # [E] float64
-    frequency: Any  # [C] float64  of each class among all instances
+    def __init__(self, groups):
+        self.ptr = groups.ptr
+        self.classes = groups.classes
+        self.count = groups.count
+        self.frequency = groups.frequency
 
 
-class SearchScratch(NamedTuple):
-    """What one thread works with."""
+class MemoryView:
+    """What is searched, made once for all requests."""
 
-    tables_begin: Any  # int64  where the thread's tables begin in Tables.table
-    base: Any  # [F] int64  where the table of each column begins
-    best: Any  # [F] int64  the code nearest to the query's
-    # [F+1] float64  its distance, then the least that this column and all later ones add
-    least: Any
-    second: Any  # [F] float64  the distance of the second nearest code
-    wide: Any  # [largest column] float64
-    near: Any  # [k+1] float64  the nearest distances
-    order: Any  # [F] int64  columns in the order in which postings are looked at,
-    cost: Any  # [F] float64  and how many of them there are for their weight
-    node: Any  # [nodes + F] int32  branches still to be searched,
-    level: Any  # [nodes + F] int32  their depth: the number of columns above them,
-    so_far: Any  # [nodes + F] float64  and their distance
-    sum: Any  # [longest node without children] float32  the distances so far of the rows of a node
-    row: Any  # [M + 1024] int32  rows that are near enough
-    distance: Any  # [M + 1024] float64
-    stamp: Any  # [K] int64  the last query that needed the exact distance of a code,
-    exact: Any  # [K] float64  and that distance
-    votes: Any  # [C] float64
-    voted: Any  # [C] int32  classes that have votes
-    count: Any  # [C] float64  instances of each class at one distance
-    present: Any  # [C] int32  classes that occur at that distance
+    def __init__(self, trie, distances, groups, postings):
+        self.trie = TrieView(trie)
+        self.distances = DistancesView(distances)
+        self.groups = GroupsView(groups)
+        self.postings = PostingsView(postings)
+
+
+class QueriesView:
+    """memory.search.Queries, made once for each request."""
+
+    def __init__(self, queries):
+        self.codes = queries.codes
+        self.numbers = queries.numbers
+        self.k = queries.k
+        self.tiny = queries.tiny
+        self.tables = TablesView(queries.tables)
+        self.before = queries.before
+        self.known = queries.known
+        self.most = queries.most
+        self.near_ptr, self.near_rows, self.near_distance = queries.near
+
+
+class VotingView:
+    """memory.search.Voting."""
+
+    def __init__(self, voting):
+        self.scheme = voting.scheme
+        self.a = voting.a
+        self.b = voting.b
+
+
+class ScratchView:
+    """memory.search.SearchScratch, made once for each thread."""
+
+    def __init__(self, scratch):
+        self.tables_begin = scratch.tables_begin
+        self.base = scratch.base
+        self.best = scratch.best
+        self.least = scratch.least
+        self.second = scratch.second
+        self.wide = scratch.wide
+        self.near = scratch.near
+        self.order = scratch.order
+        self.cost = scratch.cost
+        self.node = scratch.node
+        self.level = scratch.level
+        self.so_far = scratch.so_far
+        self.sum = scratch.sum
+        self.row = scratch.row
+        self.distance = scratch.distance
+        self.stamp = scratch.stamp
+        self.exact = scratch.exact
+        self.votes = scratch.votes
+        self.voted = scratch.voted
+        self.count = scratch.count
+        self.present = scratch.present
+        self.some = np.empty(SOME, np.int32)
 
 
 # -- postings --------------------------------------------------------------------------------------
 
 
-@inlined_kernel
-def enter_distance(near, k, s, width):
+def _enter_distance(near, k, s, width):
     """Insert s into the k nearest distances, unless one of them is within `width` of it; True where
     they change."""
     if not s + width < near[k - 1]:
@@ -146,62 +161,57 @@ def enter_distance(near, k, s, width):
     return True
 
 
-@kernel
-def squeeze(rows, distance, n, limit):
+def _squeeze(rows, distance, n, limit):
     """Drop rows farther away than the limit; returns how many are left."""
     kept = 0
     for j in range(n):
         if distance[j] <= limit:
-            rows[kept], distance[kept] = rows[j], distance[j]
+            rows[kept] = rows[j]
+            distance[kept] = distance[j]
             kept += 1
     return kept
 
 
-@kernel
-def _cheapest_first(postings, first, weight, query, order, cost):
+def _cheapest_first(ptr, first, weight, query, order, cost):
     """Sort columns by the rows that share the query's value for each unit of weight."""
     for i in range(query.shape[0]):
         at = first[i] + query[i]
-        rows = np.float64(postings.ptr[at + 1] - postings.ptr[at]) if query[i] >= 0 else 0.0
-        c = rows / weight[i] if weight[i] > 0.0 else np.inf
+        rows = ptr[at + 1] - ptr[at] if query[i] >= 0 else 0
+        c = rows / weight[i] if weight[i] > 0 else INFINITY
         j = i
         while j > 0 and cost[j - 1] > c:
-            order[j], cost[j] = order[j - 1], cost[j - 1]
+            order[j] = order[j - 1]
+            cost[j] = cost[j - 1]
             j -= 1
-        order[j], cost[j] = i, c
+        order[j] = i
+        cost[j] = c
 
 
-@kernel
-def signature_of(query):
+def _signature_of(query):
     """The signature of a row of codes; of an unknown value -1, it is that of some code."""
-    signature = np.uint32(0)
+    signature = 0
     for i in range(min(query.shape[0], SIGNED)):
-        signature |= np.uint32((query[i] & 255) << (8 * i))
+        byte = query[i] & 255
+        signature |= byte << (8 * i)
     return signature
 
 
-@inlined_kernel
-def _maybe_near(postings, begin, end, signature, w, rest, limit, some):
+def _maybe_near(rows, begin, end, signatures, signature, w0, w1, w2, w3, rest, limit, some):
     """Write the rows of postings begin:end that may be within the limit: unequal signatures are
-    unequal codes, with the weights w [4], and `rest` is what other columns add; returns how many
+    unequal codes, with the weights w0 .. w3, and `rest` is what other columns add; returns how many
     there are."""
-    nothing, n = np.float32(0.0), 0
-    for j in range(unsigned(begin), unsigned(end)):
-        r = unsigned(postings.row[j])
-        apart = postings.signature[r] ^ signature
-        least = (
-            rest
-            + (w[0] if apart & np.uint32(0xFF) else nothing)
-            + (w[1] if apart & np.uint32(0xFF00) else nothing)
-        )
-        least += w[2] if apart & np.uint32(0xFF0000) else nothing
-        least += w[3] if apart & np.uint32(0xFF000000) else nothing
+    n = 0
+    zero = 0
+    for j in range(begin, end):
+        r = rows[j]
+        apart = signatures[r] ^ signature
+        least = rest + (w0 if apart & 0xFF else zero) + (w1 if apart & 0xFF00 else zero)
+        least += (w2 if apart & 0xFF0000 else zero) + (w3 if apart >> 24 else zero)
         some[n] = r
-        n += 1 if least <= limit else 0
+        n += least <= limit
     return n
 
 
-@inlined_kernel
 def _shares(cell, r, query, order, n):
     """Does a row have the query's value in one of the first n columns of the order?"""
     h = 0
@@ -210,7 +220,6 @@ def _shares(cell, r, query, order, n):
     return h < n
 
 
-@inlined_kernel
 def _distance(cell, r, query, weight, order, n, so_far, limit):
     """The distance of a row, which is `so_far` in the first n columns of the order; more than the
     limit where it is."""
@@ -223,71 +232,81 @@ def _distance(cell, r, query, weight, order, n, so_far, limit):
     return so_far
 
 
-@kernel
-def search_postings(postings, first, weight, query, k, tiny, scratch):
+def _search_postings(cell, postings, first, weight, query, k, tiny, scratch):
     """Fill scratch.row with all rows whose distance is among the k nearest; returns how many there
     are, and whether rows that share nothing with the query may be among them: then scratch.row has
     all rows that do.
 
     Sums may be rounded: distances that are almost equal count as one, which can only let more rows
     through."""
-    F, cell, near, order = query.shape[0], postings.cell, scratch.near, scratch.order
-    slack = 1e-7 * (8 + F)  # as in kernels.neighbours
-    near[:k] = np.inf
-    limit, passed, n = np.inf, 0.0, 0
-    signature, some = signature_of(query), np.empty(SOME, np.int32)
-    w, rest = np.zeros(SIGNED, np.float32), np.float32(0.0)
-    for i in range(min(F, SIGNED)):
-        w[i] = (1.0 - slack) * weight[i]
-    _cheapest_first(postings, first, weight, query, order, scratch.cost)
+    F = query.shape[0]
+    slack = 1e-7 * (8 + F)  # as in `_search`
+    for h in range(k):
+        scratch.near[h] = INFINITY
+    limit = INFINITY
+    passed = rest = n = 0
+    signature = _signature_of(query)
+    w0 = (1 - slack) * weight[0]
+    w1 = (1 - slack) * weight[1] if F > 1 else 0
+    w2 = (1 - slack) * weight[2] if F > 2 else 0
+    w3 = (1 - slack) * weight[3] if F > 3 else 0
+    _cheapest_first(postings.ptr, first, weight, query, scratch.order, scratch.cost)
     for step in range(F):
-        here = order[step]
+        here = scratch.order[step]
         # what shares a value without weight shares nothing
-        if passed > limit or weight[here] == 0.0:
+        if passed > limit or weight[here] == 0:
             break
-        at = first[here] + query[here]
-        begin, end = (postings.ptr[at], postings.ptr[at + 1]) if query[here] >= 0 else (0, 0)
+        begin = postings.ptr[first[here] + query[here]] if query[here] >= 0 else 0
+        end = postings.ptr[first[here] + query[here] + 1] if query[here] >= 0 else 0
         while begin < end:
             stop = min(begin + SOME, end)
-            n_some = _maybe_near(postings, begin, stop, signature, w, rest, np.float32(limit), some)
+            n_some = _maybe_near(
+                postings.row, begin, stop, postings.signature, signature, w0, w1, w2, w3, rest,
+                limit, scratch.some,
+            )  # fmt: skip
             begin = stop
             for j in range(n_some):
-                r = some[j]
-                if _shares(cell, r, query, order, step):  # then it was seen before
+                r = scratch.some[j]
+                if _shares(cell, r, query, scratch.order, step):  # then it was seen before
                     continue
-                s = _distance(cell, r, query, weight, order, step + 1, passed, limit)
+                s = _distance(cell, r, query, weight, scratch.order, step + 1, passed, limit)
                 if s > limit:
                     continue
-                scratch.row[n], scratch.distance[n] = r, s
+                scratch.row[n] = r
+                scratch.distance[n] = s
                 n += 1
-                if enter_distance(near, k, s, slack * s + tiny):
-                    limit = (1.0 + 2.0 * slack) * near[k - 1] + 2.0 * tiny
+                if _enter_distance(scratch.near, k, s, slack * s + tiny):
+                    limit = (1 + 2 * slack) * scratch.near[k - 1] + 2 * tiny
         passed += weight[here]
         if here >= SIGNED:
-            rest = np.float32((1.0 - slack) * weight[here] + rest)
-    return squeeze(scratch.row, scratch.distance, n, limit), not passed > limit
+            rest = (1 - slack) * weight[here] + rest
+    return _squeeze(scratch.row, scratch.distance, n, limit), not passed > limit
 
 
 # -- the trie --------------------------------------------------------------------------------------
 
 
-@kernel
 def _set_tables(d, query, numbers, tables, scratch):
     """Point every column at the table of the query's value, made here unless it is stored."""
     for i in range(query.shape[0]):
-        code, first = query[i], d.first[i]
+        code = query[i]
+        first = d.first[i]
         kept = tables.number[first + code] if code >= 0 and d.kind[i] != NUMERIC else -1
         if kept >= 0:
-            scratch.base[i], scratch.best[i] = tables.base[kept], tables.best[kept]
-            scratch.least[i], scratch.second[i] = tables.least[kept], tables.second[kept]
+            scratch.base[i] = tables.base[kept]
+            scratch.best[i] = tables.best[kept]
+            scratch.least[i] = tables.least[kept]
+            scratch.second[i] = tables.second[kept]
             continue
         base = scratch.tables_begin + first
         scratch.base[i] = base
         # all of it is the weight but for one code, which `_clear_tables` sets back
         if d.kind[i] == OVERLAP:
-            scratch.best[i], scratch.least[i], scratch.second[i] = code, d.scaled[i], d.scaled[i]
+            scratch.best[i] = code
+            scratch.least[i] = d.scaled[i] if code < 0 else 0
+            scratch.second[i] = d.scaled[i]
             if code >= 0:
-                tables.table[base + code] = scratch.least[i] = 0.0
+                tables.table[base + code] = 0
         else:
             fill(d, i, code, numbers[i], tables.table, base, scratch.wide)
             scratch.best[i], scratch.least[i], scratch.second[i] = extremes(
@@ -297,7 +316,6 @@ def _set_tables(d, query, numbers, tables, scratch):
         scratch.least[i] += scratch.least[i + 1]
 
 
-@kernel
 def _clear_tables(d, query, table, begin):
     """Undo what `_set_tables` wrote into the tables of overlap columns."""
     for i in range(query.shape[0]):
@@ -305,135 +323,192 @@ def _clear_tables(d, query, table, begin):
             table[begin + d.first[i] + query[i]] = d.scaled[i]
 
 
-@inlined_kernel
+def _start(sums, size, so_far):
+    for j in range(size):
+        sums[j] = so_far
+
+
+def _add_unequal(columns, column, begin, size, equal, weight, most, sums):
+    """Add the weight to the sums of the rows that do not have this code in a column; returns how
+    many sums are small enough."""
+    alive = 0
+    zero = 0
+    for j in range(size):
+        s = sums[j] + (zero if columns[column, begin + j] == equal else weight)
+        sums[j] = s
+        alive += s <= most
+    return alive
+
+
+def _add_distances(columns, column, begin, size, table, base, most, sums):
+    """Add what a table says of the codes of a column; returns how many sums are small enough."""
+    alive = 0
+    for j in range(size):
+        s = sums[j] + table[base + columns[column, begin + j]]
+        sums[j] = s
+        alive += s <= most
+    return alive
+
+
 def _leaf_sums(trie, d, table, node, level, so_far, limit, scratch):
     """Sum the distances of the rows of a node without children, column by column, until few are
     near enough; returns the number of columns that were summed and how many rows are left."""
-    columns, least, sums = trie.columns, scratch.least, scratch.sum
-    begin = unsigned(trie.begin[node])
-    size = unsigned(trie.end[node]) - begin
-    for j in range(size):
-        sums[j] = so_far
-    alive = np.int64(size)
-    while level < columns.shape[0] and 4 * alive > np.int64(size):
-        column = unsigned(level)
+    begin = trie.begin[node]
+    size = trie.end[node] - begin
+    _start(scratch.sum, size, so_far)
+    alive = size
+    while level < trie.columns.shape[0] and 4 * alive > size:
+        most = limit - scratch.least[level + 1]
         # without reading the table, so that several rows are compared at once
         if d.kind[level] == OVERLAP:
-            weight, equal = np.float32(d.scaled[level]), np.int32(scratch.best[level])
-            for j in range(size):
-                sums[j] += np.float32(0.0) if columns[column, begin + j] == equal else weight
+            alive = _add_unequal(
+                trie.columns, level, begin, size, scratch.best[level], d.scaled[level], most,
+                scratch.sum,
+            )  # fmt: skip
         else:
-            base = unsigned(scratch.base[level])
-            for j in range(size):
-                sums[j] += table[base + unsigned(columns[column, begin + j])]
+            alive = _add_distances(
+                trie.columns, level, begin, size, table, scratch.base[level], most, scratch.sum
+            )
         level += 1
-        most, alive = np.float32(limit - least[level]), 0
-        for j in range(size):
-            alive += 1 if sums[j] <= most else 0
     return level, alive
 
 
-@kernel
+def _all_columns(columns, r, table, base, least, level, s, limit):
+    """The distance of a row, which is s up to a level; more than the limit where it is."""
+    while level < columns.shape[0] and s + least[level] <= limit:
+        s += table[base[level] + columns[level, r]]
+        level += 1
+    return s + least[level]
+
+
 def _search(trie, d, table, k, tiny, scratch):
     """Fill scratch.row with all rows whose distance is among the k nearest, by the tables; returns
     how many there are.
 
     Distances closer than the slack of float32 count as one, which can only let more rows
     through."""
-    columns, codes, children = trie.columns, trie.code, trie.child
-    base, best, least, second = scratch.base, scratch.best, scratch.least, scratch.second
-    nodes, levels, so_fars, near = scratch.node, scratch.level, scratch.so_far, scratch.near
-    F = columns.shape[0]
-    slack = 1e-7 * (8 + F)  # what rounding to float32 can do to a sum
-    near[:k] = np.inf
-    limit = np.inf
-    n, full = 0, 1024
-    nodes[0], levels[0], so_fars[0] = 0, 0, 0.0
+    slack = 1e-7 * (8 + trie.columns.shape[0])  # what rounding to float32 can do to a sum
+    for h in range(k):
+        scratch.near[h] = INFINITY
+    limit = INFINITY
+    n = 0
+    full = 1024
+    scratch.node[0] = 0
+    scratch.level[0] = 0
+    scratch.so_far[0] = 0
     top = 1
     while top > 0:
         top -= 1
-        node, level, so_far = nodes[top], levels[top], so_fars[top]
-        if so_far + least[level] > limit:
+        node = scratch.node[top]
+        level = scratch.level[top]
+        so_far = scratch.so_far[top]
+        if so_far + scratch.least[level] > limit:
             continue
-        first, last = children[node], children[node + 1]
+        first = trie.child[node]
+        last = trie.child[node + 1]
 
         # Where only the best code can be near enough, go down to its child.
-        while first < last and so_far + second[level] + least[level + 1] > limit:
-            node = find(codes, first, last, best[level])
+        while first < last and so_far + scratch.second[level] + scratch.least[level + 1] > limit:
+            node = find(trie.code, first, last, scratch.best[level])
             if node < 0:
                 break
-            so_far += table[base[level] + best[level]]
+            so_far += table[scratch.base[level] + scratch.best[level]]
             level += 1
-            first, last = children[node], children[node + 1]
-        if node < 0 or so_far + least[level] > limit:
+            first = trie.child[node]
+            last = trie.child[node + 1]
+        if node < 0 or so_far + scratch.least[level] > limit:
             continue
 
         if first < last:  # all children that are near enough wait, the nearest on top
-            begin, most, bottom = unsigned(base[level]), limit - least[level + 1], top
-            for c in range(unsigned(first), unsigned(last)):
-                s = so_far + table[begin + unsigned(codes[c])]
-                if s <= most:
-                    nodes[top], levels[top], so_fars[top] = c, level + 1, s
-                    top += 1
-            _nearest_last(nodes, so_fars, bottom, top)
+            bottom = top
+            top = _push_children(
+                trie.code, first, last, table, scratch.base[level], so_far,
+                limit - scratch.least[level + 1], scratch.node, scratch.so_far, top,
+            )  # fmt: skip
+            for j in range(bottom, top):
+                scratch.level[j] = level + 1
+            _nearest_last(scratch.node, scratch.so_far, bottom, top)
             continue
 
         level, alive = _leaf_sums(trie, d, table, node, level, so_far, limit, scratch)
         if alive == 0:
             continue
         if n + alive > full:
-            n = squeeze(scratch.row, scratch.distance, n, limit)
+            n = _squeeze(scratch.row, scratch.distance, n, limit)
             if 2 * n > full:
                 full = 2 * full
-        begin = unsigned(trie.begin[node])
-        for j in range(unsigned(trie.end[node]) - begin):  # the remaining columns, row by row
-            s, i = np.float64(scratch.sum[j]), level
-            while i < F and s + least[i] <= limit:
-                s += table[base[i] + columns[i, begin + j]]
-                i += 1
-            if s + least[i] > limit:
+        begin = trie.begin[node]
+        for j in range(trie.end[node] - begin):  # the remaining columns, row by row
+            s = scratch.sum[j]
+            if s + scratch.least[level] > limit:
                 continue
-            scratch.row[n], scratch.distance[n] = begin + j, s
+            s = _all_columns(
+                trie.columns, begin + j, table, scratch.base, scratch.least, level, s, limit
+            )
+            if s > limit:
+                continue
+            scratch.row[n] = begin + j
+            scratch.distance[n] = s
             n += 1
-            if enter_distance(near, k, s, slack * s + tiny):
-                limit = (1.0 + 2.0 * slack) * near[k - 1] + 2.0 * tiny
-    return squeeze(scratch.row, scratch.distance, n, limit)
+            if _enter_distance(scratch.near, k, s, slack * s + tiny):
+                limit = (1 + 2 * slack) * scratch.near[k - 1] + 2 * tiny
+    return _squeeze(scratch.row, scratch.distance, n, limit)
 
 
-@kernel
+def _push_children(codes, first, last, table, base, so_far, most, nodes, so_fars, top):
+    """Put the children first:last that are near enough on top of the branches still to be searched;
+    returns how many branches there are."""
+    for c in range(first, last):
+        s = so_far + table[base + codes[c]]
+        if s <= most:
+            nodes[top] = c
+            so_fars[top] = s
+            top += 1
+    return top
+
+
 def _nearest_last(node, so_far, bottom, top):
     """Sort branches so that the nearest is last, and searched first; of many, only move the nearest
     there."""
     if top - bottom <= 64:
         for j in range(bottom + 1, top):
-            this, d = node[j], so_far[j]
+            this = node[j]
+            distance = so_far[j]
             at = j - 1
-            while at >= bottom and so_far[at] < d:
-                node[at + 1], so_far[at + 1] = node[at], so_far[at]
+            while at >= bottom and so_far[at] < distance:
+                node[at + 1] = node[at]
+                so_far[at + 1] = so_far[at]
                 at -= 1
-            node[at + 1], so_far[at + 1] = this, d
+            node[at + 1] = this
+            so_far[at + 1] = distance
         return
     best = bottom
     for j in range(bottom, top):
         if so_far[j] < so_far[best]:
             best = j
     last = top - 1
-    node[best], node[last] = node[last], node[best]
-    so_far[best], so_far[last] = so_far[last], so_far[best]
+    this = node[best]
+    node[best] = node[last]
+    node[last] = this
+    distance = so_far[best]
+    so_far[best] = so_far[last]
+    so_far[last] = distance
 
 
-@literal_kernel
+# -- distances and votes ---------------------------------------------------------------------------
+
+
 def _measure(d, trie, query, numbers, number, n, scratch):
     """Set scratch.distance of the n nearest rows to their exact distances, and sort them by
     distance, then by place; after them stands the row M at the largest distance."""
-    scratch.row[:n].sort()
     for j in range(n):
         r = scratch.row[j]
-        total = 0.0
-        for i in d.fixed:
+        total = 0
+        for h in range(d.fixed.shape[0]):
+            i = d.fixed[h]
             code = trie.columns[i, r]
             if d.kind[i] == OVERLAP or (query[i] < 0 and d.kind[i] != NUMERIC):
-                total += 0.0 if code == query[i] else d.weight[i]
+                total += 0 if code == query[i] else d.weight[i]
                 continue
             at = d.first[i] + code
             if scratch.stamp[at] != number:
@@ -441,90 +516,122 @@ def _measure(d, trie, query, numbers, number, n, scratch):
                 scratch.exact[at] = d.weight[i] * value_distance(d, i, query[i], numbers[i], code)
             total += scratch.exact[at]
         scratch.distance[j] = total
-    distance = scratch.distance[:n]
-    if (distance[1:] < distance[:-1]).any():
-        order = np.argsort(distance, kind="mergesort")
-        scratch.row[:n] = scratch.row[:n][order]
-        distance[:] = distance[order]
-    scratch.row[n], scratch.distance[n] = trie.columns.shape[1], 0.0
-    for i in d.fixed:
-        scratch.distance[n] += d.weight[i]
+    _sort(scratch.row, scratch.distance, n)
+    total = 0
+    for h in range(d.fixed.shape[0]):
+        total += d.weight[d.fixed[h]]
+    scratch.row[n] = trie.columns.shape[1]
+    scratch.distance[n] = total
 
 
-@literal_kernel
-def _count(scratch, n, k):
+def _sort(row, distance, n):
+    """Sort n rows by distance, then by place (Shell's sort)."""
+    gap = 1
+    while gap < n // 3:
+        gap = 3 * gap + 1
+    while gap > 0:
+        for j in range(gap, n):
+            r = row[j]
+            d = distance[j]
+            at = j - gap
+            while at >= 0 and (distance[at] > d or (distance[at] == d and row[at] > r)):
+                row[at + gap] = row[at]
+                distance[at + gap] = distance[at]
+                at -= gap
+            row[at + gap] = r
+            distance[at + gap] = d
+        gap //= 3
+
+
+def _count(distance, n, k):
     """How many of the n sorted rows are at the k nearest distances, how many distances there are,
     and the last one."""
-    groups, j, begin = 0, 0, 0.0
+    groups = j = 0
+    begin = 0
     while j < n and groups < k:
-        begin = scratch.distance[j]
-        while j < n and scratch.distance[j] - begin < EPSILON:
+        begin = distance[j]
+        while j < n and distance[j] - begin < EPSILON:
             j += 1
         groups += 1
     return j, groups, begin
 
 
-@literal_kernel
-def vote_at(here, nearest, farthest, voting):
+def _vote_at(here, nearest, farthest, voting):
     """The vote of an instance at a distance.  Exponential decay is taken over the vote at the
     nearest distance, which leaves the shares as they are and never vanishes."""
     if voting.scheme == 1:
-        return 1.0 / (here + EPSILON)
+        return 1 / (here + EPSILON)
     if voting.scheme == 2 and farthest > nearest:
         return (farthest - here) / (farthest - nearest)
     if voting.scheme == 3:
-        lost = here**voting.b - nearest**voting.b
-        return (
-            np.exp(-voting.a * lost)
-            if here > nearest and lost < np.inf
-            else np.float64(here == nearest)
-        )
-    return 1.0
+        lost = pow(here, voting.b) - pow(nearest, voting.b)
+        if here > nearest and lost < INFINITY:
+            return exp(-voting.a * lost)
+        return 1 if here == nearest else 0
+    return 1
 
 
-@literal_kernel
 def _vote(groups, scratch, n, farthest, voting, n_votes):
     """Let n sorted rows vote (the votes of n_votes classes are cleared first); returns how many
     classes have votes."""
-    for j in range(n_votes):
-        scratch.votes[scratch.voted[j]] = 0.0
-    nearest, M, E = scratch.distance[0], groups.ptr.shape[0] - 1, groups.classes.shape[0]
-    n_votes, j = 0, 0
+    _clear_votes(scratch, n_votes)
+    nearest = scratch.distance[0]
+    M = groups.ptr.shape[0] - 1
+    n_votes = j = 0
     while j < n:
         here = scratch.distance[j]
-        vote = vote_at(here, nearest, farthest, voting)
+        vote = _vote_at(here, nearest, farthest, voting)
         n_present = 0
         while j < n and scratch.distance[j] - here < EPSILON:
-            # row M: all instances less those of the rows before
-            last = -1 if scratch.row[j] == M else j - 1
-            for i in range(j, last, -1):
-                r, sign = scratch.row[i], 1.0 if i == j else -1.0
-                for e in range(
-                    groups.ptr[r], groups.ptr[r + 1] if r < M else E + groups.frequency.shape[0]
-                ):
-                    c = groups.classes[e] if e < E else e - E
-                    if scratch.count[c] == 0.0:
-                        scratch.present[n_present] = c
-                        n_present += 1
-                    scratch.count[c] += sign * (groups.count[e] if e < E else groups.frequency[c])
+            n_present = _count_classes(groups, scratch.row[j], 1, scratch, n_present)
+            if scratch.row[j] == M:  # all instances less those of the rows before
+                for i in range(j - 1, -1, -1):
+                    n_present = _count_classes(groups, scratch.row[i], -1, scratch, n_present)
             j += 1
         for h in range(n_present):  # counts first, then one product: equal counts have equal votes
             c = scratch.present[h]
             gain = vote * scratch.count[c]
-            scratch.count[c] = 0.0
-            if gain > 0.0:
-                if scratch.votes[c] == 0.0:
+            scratch.count[c] = 0
+            if gain > 0:
+                if scratch.votes[c] == 0:
                     scratch.voted[n_votes] = c
                     n_votes += 1
                 scratch.votes[c] += gain
     return n_votes
 
 
-@literal_kernel
+def _clear_votes(scratch, n_votes):
+    for j in range(n_votes):
+        scratch.votes[scratch.voted[j]] = 0
+
+
+def _count_classes(groups, r, sign, scratch, n_present):
+    """Count the classes of the instances of a row, or, with sign -1, count them back; returns how
+    many classes are present."""
+    if r < groups.ptr.shape[0] - 1:
+        for e in range(groups.ptr[r], groups.ptr[r + 1]):
+            c = groups.classes[e]
+            n_present = _add(c, sign * groups.count[e], scratch, n_present)
+    else:
+        for c in range(groups.frequency.shape[0]):
+            n_present = _add(c, sign * groups.frequency[c], scratch, n_present)
+    return n_present
+
+
+def _add(c, count, scratch, n_present):
+    if scratch.count[c] == 0:
+        scratch.present[n_present] = c
+        n_present += 1
+    scratch.count[c] += count
+    return n_present
+
+
 def _winner(groups, scratch, n_votes):
     """The class with most votes; of several the more frequent one, then the first seen.  And how
     many there were."""
-    best, most, ties = -1, -1.0, 0
+    best = -1
+    most = -1
+    ties = 0
     for j in range(n_votes):
         most = max(most, scratch.votes[scratch.voted[j]])
     for j in range(n_votes):
@@ -538,107 +645,145 @@ def _winner(groups, scratch, n_votes):
     return best, ties
 
 
-@kernel
-def _look(trie, d, asked, q, k, scratch):
+# -- requests --------------------------------------------------------------------------------------
+
+
+def _look(memory, asked, q, query, numbers, k, scratch):
     """Find and sort the rows at the k nearest distances of a query whose tables are set; returns
     what `_count` does.
 
     Where at most asked.most rows share something with the query, the row M may stand for all
     others."""
-    ptr, rows, distance = asked.near
-    if ptr.shape[0] > 1:
-        n = ptr[q + 1] - ptr[q]
-        scratch.row[:n], scratch.distance[:n] = (
-            rows[ptr[q] : ptr[q + 1]],
-            distance[ptr[q] : ptr[q + 1]],
+    if asked.near_ptr.shape[0] > 1:
+        begin = asked.near_ptr[q]
+        n = asked.near_ptr[q + 1] - begin
+        for j in range(n):
+            scratch.row[j] = asked.near_rows[begin + j]
+            scratch.distance[j] = asked.near_distance[begin + j]
+        return _count(scratch.distance, n, k)
+    n = memory.trie.columns.shape[1] if asked.known[q] > 0 else 0
+    others = True
+    if memory.postings.row.shape[0] > 0 and memory.postings.narrow.shape[0] > 0:
+        n, others = _search_postings(
+            memory.postings.narrow,
+            memory.postings,
+            memory.distances.first,
+            memory.distances.scaled,
+            query,
+            k,
+            asked.tiny,
+            scratch,
         )
-        return _count(scratch, n, k)
-    n, others = trie.columns.shape[1] if asked.known[q] > 0.0 else 0, True
-    if asked.postings.row.shape[0] > 0:
-        n, others = search_postings(
-            asked.postings, d.first, d.scaled, asked.codes[q], k, asked.tiny, scratch
+    elif memory.postings.row.shape[0] > 0:
+        n, others = _search_postings(
+            memory.postings.wide,
+            memory.postings,
+            memory.distances.first,
+            memory.distances.scaled,
+            query,
+            k,
+            asked.tiny,
+            scratch,
         )
     if others and n > asked.most:
-        n, others = _search(trie, d, asked.tables.table, k, asked.tiny, scratch), False
-    _measure(d, trie, asked.codes[q], asked.numbers[q], asked.before + q, n, scratch)
-    return _count(scratch, n + others, k)
+        n = _search(memory.trie, memory.distances, asked.tables.table, k, asked.tiny, scratch)
+        others = False
+    _measure(memory.distances, memory.trie, query, numbers, asked.before + q, n, scratch)
+    return _count(scratch.distance, n + others, k)
 
 
-@kernel
-def nearest(trie, d, asked, begin, end, scratch, ptr, rows, distance):
+def nearest(memory, asked, begin, end, scratch, ptr, rows, distance):
     """Write the rows at the k nearest distances of the queries begin:end and their distances, query
     by query (ptr [Q+1]); returns the first query for which the arrays are too short."""
     at = 0
-    for q in range(begin, end):
-        _set_tables(d, asked.codes[q], asked.numbers[q], asked.tables, scratch)
-        n, _, _ = _look(trie, d, asked, q, asked.k, scratch)
-        _clear_tables(d, asked.codes[q], asked.tables.table, scratch.tables_begin)
-        if at + n > rows.shape[0]:
-            return q
-        rows[at : at + n] = scratch.row[:n]
-        distance[at : at + n] = scratch.distance[:n]
-        at += n
-        ptr[q - begin + 1] = at
-    return end
+    done = begin
+    with cython.nogil:
+        while done < end:
+            query = asked.codes[done]
+            given = asked.numbers[done]
+            _set_tables(memory.distances, query, given, asked.tables, scratch)
+            n = _look(memory, asked, done, query, given, asked.k, scratch)[0]
+            _clear_tables(memory.distances, query, asked.tables.table, scratch.tables_begin)
+            if at + n > rows.shape[0]:
+                break
+            for j in range(n):
+                rows[at + j] = scratch.row[j]
+                distance[at + j] = scratch.distance[j]
+            at += n
+            done += 1
+            ptr[done - begin] = at
+    return done
 
 
-@kernel
-def classify(
-    trie, d, groups, asked, voting, begin, end, scratch, predicted, distance, ptr, classes, votes
-):
+def classify(memory, asked, voting, begin, end, scratch, predicted, distance, ptr, classes, votes):
     """Write the class of the queries begin:end, the nearest distance, and the votes of all classes
     that have some (as `nearest` writes rows); returns the first query for which the arrays are too
-    short.
+    short."""
+    view = VotingView(voting)
+    searched = asked.near_ptr.shape[0] == 1
+    n_votes = at = 0
+    done = begin
+    with cython.nogil:
+        while done < end:
+            query = asked.codes[done]
+            given = asked.numbers[done]
+            if searched:
+                _set_tables(memory.distances, query, given, asked.tables, scratch)
+            winner, n_votes = _elect(
+                memory, asked, view, done, query, given, scratch, n_votes, distance
+            )
+            if searched:
+                _clear_tables(memory.distances, query, asked.tables.table, scratch.tables_begin)
+            if at + n_votes > classes.shape[0]:
+                break
+            predicted[done] = winner
+            for j in range(n_votes):
+                classes[at + j] = scratch.voted[j]
+                votes[at + j] = scratch.votes[scratch.voted[j]]
+            at += n_votes
+            done += 1
+            ptr[done - begin] = at
+        _clear_votes(scratch, n_votes)
+    return done
+
+
+def _elect(memory, asked, voting, q, query, numbers, scratch, n_votes, distance):
+    """The class of a query, and how many classes have votes; distance[q] is that of the nearest
+    rows.
 
     Where classes tie, the next distance is searched as well; if that does not decide, the more
     frequent class wins."""
-    n_votes, at, searched = 0, 0, asked.near[0].shape[0] == 1
-    for q in range(begin, end):
-        if searched:
-            _set_tables(d, asked.codes[q], asked.numbers[q], asked.tables, scratch)
-        n, n_groups, farthest = _look(trie, d, asked, q, asked.k, scratch)
-        distance[q] = scratch.distance[0]
-        n_votes = _vote(groups, scratch, n, farthest, voting, n_votes)
-        winner, ties = _winner(groups, scratch, n_votes)
-        if ties > 1 and n_groups == asked.k:
-            more, further, beyond = _look(trie, d, asked, q, asked.k + 1, scratch)
-            if further > asked.k:
-                n_votes = _vote(groups, scratch, more, beyond, voting, n_votes)
-                next_winner, ties = _winner(groups, scratch, n_votes)
-                if ties == 1:
-                    winner = next_winner
-                else:
-                    n_votes = _vote(groups, scratch, n, farthest, voting, n_votes)
-        if searched:
-            _clear_tables(d, asked.codes[q], asked.tables.table, scratch.tables_begin)
-        if at + n_votes > classes.shape[0]:
-            for j in range(n_votes):
-                scratch.votes[scratch.voted[j]] = 0.0
-            return q
-        predicted[q] = winner
-        for j in range(n_votes):
-            classes[at + j] = scratch.voted[j]
-            votes[at + j] = scratch.votes[scratch.voted[j]]
-        at += n_votes
-        ptr[q - begin + 1] = at
-    for j in range(n_votes):
-        scratch.votes[scratch.voted[j]] = 0.0
-    return end
+    n, n_groups, farthest = _look(memory, asked, q, query, numbers, asked.k, scratch)
+    distance[q] = scratch.distance[0]
+    n_votes = _vote(memory.groups, scratch, n, farthest, voting, n_votes)
+    winner, ties = _winner(memory.groups, scratch, n_votes)
+    if ties > 1 and n_groups == asked.k:
+        more, further, beyond = _look(memory, asked, q, query, numbers, asked.k + 1, scratch)
+        if further > asked.k:
+            n_votes = _vote(memory.groups, scratch, more, beyond, voting, n_votes)
+            again, ties = _winner(memory.groups, scratch, n_votes)
+            if ties == 1:
+                winner = again
+            else:
+                n_votes = _vote(memory.groups, scratch, n, farthest, voting, n_votes)
+    return winner, n_votes
 
 
 # -- IGTree ----------------------------------------------------------------------------------------
 
 
-@kernel
 def descend(code, child, queries, reached, levels):
     """Write the last node of an IGTree that each query [Q, F] reaches along its values, and how
     many columns remain below it."""
     F = queries.shape[1]
-    for q in range(queries.shape[0]):
-        node, level = 0, 0
-        while level < F:
-            down = find(code, child[node], child[node + 1], queries[q, level])
-            if down < 0:
-                break
-            node, level = down, level + 1
-        reached[q], levels[q] = node, F - level
+    with cython.nogil:
+        for q in range(queries.shape[0]):
+            node = level = 0
+            while level < F:
+                down = find(code, child[node], child[node + 1], queries[q, level])
+                if down < 0:
+                    break
+                node = down
+                level += 1
+            reached[q] = node
+            levels[q] = F - level

@@ -6,133 +6,149 @@ vain.  A suffix puts only its best predecessor into the queue, and a suffix that
 puts in its next best sibling: memory grows with the paths taken, not with the number of states.
 The best extension of a suffix has its priority, and a sibling that less the difference of the two:
 added up again, large scores would be rounded differently at each token, and suffixes of nearly
-equal paths would all be expanded before one of them is whole.  Compiled code is 17 times as fast as
-NumPy (five paths of 16 words, 22 states).
+equal paths would all be expanded before one of them is whole.
 """
 
-from typing import NamedTuple
-
+import cython
 import numpy as np
-
-from labelwright.kernels import kernel, literal_kernel
-from labelwright.kernels.clamped import labelling_weight
-from labelwright.kernels.common import pop, push
-from labelwright.kernels.tables import row_slot
-
-DONE, LIMIT, FULL = 0, 1, 2  # how a search call ends
-MADE, SIZE, TAKEN, LABELLINGS = 0, 1, 2, 3  # places in the counters
+from cython.cimports.labelwright.kernels.clamped import _labelling_weight
+from cython.cimports.labelwright.kernels.common import pop, push
+from cython.cimports.labelwright.kernels.graph import contexts_view
+from cython.cimports.labelwright.kernels.tables import row_slot
+from cython.cimports.libc.math import INFINITY, exp
 
 
-class Ranked(NamedTuple):
-    """A lattice as the search reads it: r may precede s where r is a source of the block
-    origin[s]."""
+class RankedView:
+    """decode.paths.Ranked."""
 
-    node: np.ndarray  # [T, Q]
-    arc: np.ndarray  # [T|1, A]
-    delta: np.ndarray  # [T, Q]  the best score of a path up to each node
-    source_ptr: np.ndarray  # [B+1]
-    source: np.ndarray  # [Q]
-    origin: np.ndarray  # [Q]
-    base: np.ndarray  # [Q]    the arc from r to s is number base[r] + s
+    def __init__(self, node, arc, delta, source_ptr, source, origin, base):
+        self.node = node
+        self.arc = arc
+        self.delta = delta
+        self.source_ptr = source_ptr
+        self.source = source
+        self.origin = origin
+        self.base = base
 
 
-@literal_kernel
-def _next_before(delta, arc, nodes, base, s, worse, after):
-    """The best of the nodes [n] from which node s (-1: no arc) is reached, and its score, among
-    those that are worse than the score `worse`, or as good and higher than the node `after`; -1
-    where there is none."""
-    best, chosen = -np.inf, np.int64(-1)
-    for j in range(nodes.shape[0]):
-        r = nodes[j]
-        v = delta[r] + arc[base[r] + s] if s >= 0 else delta[r]
+class SuffixPoolView:
+    """decode.paths.SuffixPool."""
+
+    def __init__(self, priority, value, state, parent, depth, heap, counts, last):
+        self.priority = priority
+        self.value = value
+        self.state = state
+        self.parent = parent
+        self.depth = depth
+        self.heap = heap
+        self.counts = counts
+        self.last = last
+
+
+def _last_node(lattice, worse, after):
+    """The best of the nodes at the last token, and its score, among those that are worse than the
+    score `worse`, or as good and higher than the node `after`; -1 where there is none."""
+    t = lattice.delta.shape[0] - 1
+    best = -INFINITY
+    chosen = -1
+    for r in range(lattice.delta.shape[1]):
+        v = lattice.delta[t, r]
         if v > best and (v < worse or (v == worse and r > after)):
-            best, chosen = v, np.int64(r)
+            best = v
+            chosen = r
     return best, chosen
 
 
-@_next_before.in_numpy
-def _(delta, arc, nodes, base, s, worse, after):
-    v = delta[nodes] + arc[base[nodes] + s] if s >= 0 else delta[nodes]
-    v = np.where((v < worse) | ((v == worse) & (nodes > after)), v, -np.inf)
-    best = int(v.argmax())
-    return (v[best], int(nodes[best])) if v[best] > -np.inf else (-np.inf, -1)
+def _next_before(lattice, t, s, worse, after):
+    """The same of the nodes at t from which node s at t + 1 is reached."""
+    delta = lattice.delta
+    arc = lattice.arc
+    base = lattice.base
+    source = lattice.source
+    e = t + 1 if arc.shape[0] > 1 else 0
+    best = -INFINITY
+    chosen = -1
+    for j in range(
+        lattice.source_ptr[lattice.origin[s]], lattice.source_ptr[lattice.origin[s] + 1]
+    ):
+        r = source[j]
+        v = delta[t, r] + arc[e, base[r] + s]
+        if v > best and (v < worse or (v == worse and r > after)):
+            best = v
+            chosen = r
+    return best, chosen
 
 
-@literal_kernel
+def _put(pool, t, parent, value, node, priority):
+    """Put a new suffix into the queue: `parent` with one more node before it, at t."""
+    new = pool.counts[MADE]
+    pool.value[new] = value
+    pool.state[new] = node
+    pool.parent[new] = parent
+    pool.depth[new] = t
+    pool.priority[new] = priority
+    pool.counts[MADE] = new + 1
+    push(pool.priority, pool.depth, pool.heap, pool.counts[SIZE], new)
+    pool.counts[SIZE] += 1
+
+
 def _next_path(lattice, pool, path):
     """Write the next best path into `path` [T] and return 1; 0: there are no more; -1: the pool
     must grow first."""
-    node, arc, delta, source_ptr, source, origin, base = lattice
-    T, Q = node.shape
-    by_token = arc.shape[0] > 1
-    priority, value, state = pool.priority, pool.value, pool.state
-    parents, depth, heap, counts = pool.parent, pool.depth, pool.heap, pool.counts
-    last_nodes = np.arange(Q).astype(source.dtype)
-    begin = counts[MADE] == 0
-    while begin or counts[SIZE] > 0:
-        if counts[MADE] + 2 > heap.shape[0]:
+    T = lattice.delta.shape[0]
+    counts = pool.counts
+    if counts[MADE] == 0:
+        best, chosen = _last_node(lattice, INFINITY, -1)
+        if chosen >= 0:
+            _put(pool, T - 1, -1, best, chosen, best)
+    while counts[SIZE] > 0:
+        if counts[MADE] + 2 > pool.heap.shape[0]:
             return -1
-        i = -1
-        if not begin:
-            i = pop(priority, depth, heap, counts[SIZE])
-            counts[SIZE] -= 1
+        i = pop(pool.priority, pool.depth, pool.heap, counts[SIZE])
+        counts[SIZE] -= 1
         # Two new suffixes: the next best sibling of i, and the best extension of i backwards.
-        for extending in range(2):
-            if not extending:
-                parent = parents[i] if i >= 0 else -1
-                worse, after = (value[i], state[i]) if i >= 0 else (np.inf, np.int32(-1))
-            else:
-                if i < 0 or depth[i] == 0:
-                    continue
-                parent, worse, after = i, np.inf, np.int32(-1)
-            t = depth[parent] - 1 if parent >= 0 else T - 1
-            if parent < 0:
-                best, chosen = _next_before(delta[t], arc[0], last_nodes, base, -1, worse, after)
-            else:
-                s = state[parent]
-                nodes = source[source_ptr[origin[s]] : source_ptr[origin[s] + 1]]
-                best, chosen = _next_before(
-                    delta[t], arc[t + 1 if by_token else 0], nodes, base, s, worse, after
-                )
-            if chosen < 0:
-                continue
-            new = counts[MADE]
-            value[new], state[new], parents[new], depth[new] = best, chosen, parent, t
-            if i < 0:
-                priority[new] = best
-            else:
-                priority[new] = priority[i] if extending else priority[i] - (value[i] - best)
-            counts[MADE] = new + 1
-            push(priority, depth, heap, counts[SIZE], new)
-            counts[SIZE] += 1
-        begin = False
-        if i >= 0 and depth[i] == 0:
-            counts[TAKEN] += 1
-            at = i
-            for u in range(T):
-                path[u] = state[at]
-                at = parents[at]
-            pool.last[0] = priority[i]
-            return 1
+        t = pool.depth[i]
+        parent = pool.parent[i]
+        if parent < 0:
+            best, chosen = _last_node(lattice, pool.value[i], pool.state[i])
+        else:
+            best, chosen = _next_before(
+                lattice, t, pool.state[parent], pool.value[i], pool.state[i]
+            )
+        if chosen >= 0:
+            priority = pool.priority[i] - (pool.value[i] - best)
+            _put(pool, t, parent, best, chosen, priority)
+        if t > 0:
+            best, chosen = _next_before(lattice, t - 1, pool.state[i], INFINITY, -1)
+            if chosen >= 0:
+                _put(pool, t - 1, i, best, chosen, pool.priority[i])
+            continue
+        counts[TAKEN] += 1
+        at = i
+        for u in range(T):
+            path[u] = pool.state[at]
+            at = pool.parent[at]
+        pool.last[0] = pool.priority[i]
+        return 1
     return 0
 
 
-@kernel
 def best_paths(lattice, pool, paths, scores):
     """Fill paths [n, T] and scores [n] until there are n paths or no more (DONE), or the pool is
     FULL."""
-    while pool.counts[TAKEN] < paths.shape[0]:
-        n = pool.counts[TAKEN]
-        status = _next_path(lattice, pool, paths[n])
-        if status < 0:
-            return FULL
-        if status == 0:
-            return DONE
-        scores[n] = pool.last[0]
-    return DONE
+    ranked = RankedView(*lattice)
+    view = SuffixPoolView(*pool)
+    status = 1
+    with cython.nogil:
+        while view.counts[TAKEN] < paths.shape[0]:
+            n = view.counts[TAKEN]
+            status = _next_path(ranked, view, paths[n])
+            if status < 1:
+                break
+            scores[n] = view.last[0]
+    return FULL if status < 0 else DONE
 
 
-@kernel
 def latent_dynamic_inference(
     lattice, contexts, pool, label_of, log_z, n, alpha, labels, log_p, slots, base
 ):
@@ -142,16 +158,34 @@ def latent_dynamic_inference(
 
     counts[LABELLINGS] labellings are in labels and log_p; pool.last[1] is their mass, pool.last[2]
     the best p."""
-    T = lattice.node.shape[0]
+    ranked = RankedView(*lattice)
+    view = SuffixPoolView(*pool)
+    followed = contexts_view(contexts)
+    T = ranked.node.shape[0]
     path = np.empty(T, np.int32)
-    # new slots, or labellings that the NumPy form has added
-    for i in range(pool.counts[LABELLINGS] - 1, -1, -1):
-        at = row_slot(slots, labels, labels[i], base)
-        if slots[at] >= 0:
+    at = np.empty(T, np.int64)
+    sums = np.empty((3, ranked.node.shape[1]))
+    with cython.nogil:
+        status = _infer(
+            ranked, followed, view, label_of, log_z, n, alpha, labels, log_p, slots, base,
+            path, at, sums,
+        )  # fmt: skip
+    return status
+
+
+def _infer(
+    lattice, contexts, pool, label_of, log_z, n, alpha, labels, log_p, slots, base, path, at, sums
+):
+    """`latent_dynamic_inference`; path, at and sums are scratch."""
+    counts = pool.counts
+    last = pool.last
+    for i in range(counts[LABELLINGS] - 1, -1, -1):  # the slots may be new
+        slot = row_slot(slots, labels, labels[i], base)
+        if slots[slot] >= 0:
             break
-        slots[at] = i
-    while n == 0 or pool.counts[TAKEN] < n:
-        new = pool.counts[LABELLINGS]
+        slots[slot] = i
+    while n == 0 or counts[TAKEN] < n:
+        new = counts[LABELLINGS]
         if new == labels.shape[0]:
             return FULL
         status = _next_path(lattice, pool, path)
@@ -159,19 +193,18 @@ def latent_dynamic_inference(
             return FULL
         if status == 0:
             return DONE
-        for t in range(T):
+        for t in range(path.shape[0]):
             labels[new, t] = label_of[path[t]]
-        at = row_slot(slots, labels, labels[new], base)
-        if slots[at] >= 0:
+        slot = row_slot(slots, labels, labels[new], base)
+        if slots[slot] >= 0:
             continue
-        slots[at] = new
-        log_p[new] = min(
-            0.0, labelling_weight(lattice.node, lattice.arc, contexts, labels[new]) - log_z
-        )
-        p_new = np.exp(log_p[new])
-        pool.counts[LABELLINGS] = new + 1
-        pool.last[1] += p_new
-        pool.last[2] = max(pool.last[2], p_new)
-        if pool.last[2] >= alpha * (1 - pool.last[1]):
+        slots[slot] = new
+        weight = _labelling_weight(lattice.node, lattice.arc, contexts, labels[new], at, sums)
+        log_p[new] = weight - log_z if weight < log_z else 0
+        p = exp(log_p[new])
+        counts[LABELLINGS] = new + 1
+        last[1] += p
+        last[2] = p if p > last[2] else last[2]
+        if last[2] >= alpha * (1 - last[1]):
             return DONE
     return LIMIT

@@ -13,15 +13,12 @@ Two arithmetics, one search: scaled numbers, or (`logs`) logarithms where scores
 numbers underflow.
 """
 
-from typing import NamedTuple
-
+import cython
 import numpy as np
+from cython.cimports.labelwright.kernels.common import log_sum, pop, push
+from cython.cimports.labelwright.kernels.graph import blocks_view, contexts_view
+from cython.cimports.libc.math import INFINITY, NAN, exp, fabs, log
 
-from labelwright.kernels import kernel, literal_kernel, unsigned
-from labelwright.kernels.common import log_sum, pop, push
-
-DONE, LIMIT, FULL, LOST = 0, 1, 2, 3  # how a search call ends
-MADE, SIZE, EXPANDED, LABELLINGS, WHOLE = 0, 1, 2, 3, 4  # places in the counters
 SMALL = 1e-60  # vectors below this, or above its inverse, are scaled
 # numbers below this share of the largest may underflow at the next token, though they could win
 # later
@@ -35,46 +32,138 @@ DIGITS = 1e-15  # so it is where large weights differ in their last digits
 NEAR = 1e-9
 
 
-class Arcs(NamedTuple):
-    """Exponentials of the arcs."""
+class ArcsView:
+    """decode.exact.Arcs."""
 
-    E: np.ndarray  # [T|1, A]  exp(score - top)
-    ET: np.ndarray  # [T|1, A]  each block transposed
-    top: np.ndarray  # [T|1]
-    least: np.ndarray  # [T|1, Q]  the smallest and
-    most: np.ndarray  # [T|1, Q]  the largest of the arcs into each node
-
-
-class Weights(NamedTuple):
-    """A lattice as the search reads it: scaled numbers, or logarithms."""
-
-    psi: np.ndarray  # [T, Q]    exp(node - top), or node
-    top: np.ndarray  # [T]
-    E: np.ndarray  # [T|1, A]  exp(arc - arc_top), or arc
-    arc_top: np.ndarray  # [T|1]
-    beta: np.ndarray  # [T, Q]    the bound, scaled
-    log_beta: np.ndarray  # [T]       log of its scale
-    logs: bool
+    def __init__(self, E, ET, top, least, most):
+        self.E = E
+        self.ET = ET
+        self.top = top
+        self.least = least
+        self.most = most
 
 
-class PrefixPool(NamedTuple):
-    """All prefixes made so far, and the queue of those still open."""
+class WeightsView:
+    """decode.exact.Weights."""
 
-    priority: np.ndarray  # [P]     log of the bound on all completions
-    # [P]     its place in the queue: the priority, and a little more for longer prefixes
-    key: np.ndarray
-    scale: np.ndarray  # [P]     log of what the vector was divided by
-    # [P, C]  summed weight of the latent paths ending in each node of the context
-    vector: np.ndarray
-    parent: np.ndarray  # [P]
-    depth: np.ndarray  # [P]
-    context: np.ndarray  # [P]
-    heap: np.ndarray  # [P]
-    counts: np.ndarray  # [5]
+    def __init__(self, psi, top, E, arc_top, beta, log_beta, logs):
+        self.psi = psi
+        self.top = top
+        self.E = E
+        self.arc_top = arc_top
+        self.beta = beta
+        self.log_beta = log_beta
+        self.logs = logs
 
 
-@kernel
-def bounds(psi, top, arcs, blocks, cut, beta, log_beta):
+class PrefixPoolView:
+    """decode.exact.PrefixPool."""
+
+    def __init__(self, priority, key, scale, vector, parent, depth, context, heap, counts):
+        self.priority = priority
+        self.key = key
+        self.scale = scale
+        self.vector = vector
+        self.parent = parent
+        self.depth = depth
+        self.context = context
+        self.heap = heap
+        self.counts = counts
+
+
+class SearchScratch:
+    """What bounds and expansions need beside their results, for so many nodes and labels."""
+
+    def __init__(self, n_nodes, n_labels):
+        self.nodes = np.empty((5, n_nodes))
+        self.labels = np.empty(n_labels)
+
+
+# -- the bound -------------------------------------------------------------------------------------
+
+
+def prepare_arcs(scores, blocks, arcs):
+    """Fill the exponentials of every token's arcs [T or 1, A]; returns the widest difference
+    between finite scores of one token.  With a row per token, the first is not used."""
+    view = blocks_view(blocks)
+    into = ArcsView(*arcs)
+    with cython.nogil:
+        widest = _prepare_arcs(scores, 0, scores.shape[0], view, into)
+    return widest
+
+
+def _prepare_arcs(scores, first, n, blocks, arcs):
+    """`prepare_arcs` of the n rows from `first` on, which become the first rows of `arcs`."""
+    E = arcs.E
+    ET = arcs.ET
+    least = arcs.least
+    most = arcs.most
+    widest = 0.0
+    for t in range(n):
+        high = -INFINITY
+        low = INFINITY
+        for a in range(scores.shape[1]):
+            v = scores[first + t, a]
+            high = v if v > high else high
+            low = v if -INFINITY < v < low else low
+        used = n == 1 or t > 0
+        arcs.top[t] = high if used else 0
+        if used and high - low > widest:
+            widest = high - low
+        used = used and high > -INFINITY
+        for a in range(scores.shape[1]):
+            E[t, a] = exp(scores[first + t, a] - high) if used else 0
+        for b in range(blocks.arc_ptr.shape[0] - 1):
+            n_sources = blocks.source_ptr[b + 1] - blocks.source_ptr[b]
+            s0 = blocks.target[b]
+            n_targets = blocks.target[b + 1] - s0
+            a = blocks.arc_ptr[b]
+            for s in range(n_targets):
+                least[t, s0 + s] = 1
+                most[t, s0 + s] = 0
+            for r in range(n_sources):
+                for s in range(n_targets):
+                    v = E[t, a + s]
+                    least[t, s0 + s] = v if v < least[t, s0 + s] else least[t, s0 + s]
+                    most[t, s0 + s] = v if v > most[t, s0 + s] else most[t, s0 + s]
+                a += n_targets
+            for s in range(n_targets):
+                a = blocks.arc_ptr[b]
+                for r in range(n_sources):
+                    ET[t, a + s * n_sources + r] = E[t, a + r * n_targets + s]
+    return widest
+
+
+def prepare(node, arcs, widest, blocks, cut, psi, top, beta, log_beta):
+    """psi, top and the bound of a lattice; False where scores differ too much."""
+    view = blocks_view(blocks)
+    prepared = ArcsView(*arcs)
+    scratch = SearchScratch(node.shape[1], cut.shape[1])
+    with cython.nogil:
+        safe = _prepare(
+            node, 0, node.shape[0], prepared, widest, view, cut, psi, top, beta, log_beta, scratch
+        )
+    return safe
+
+
+def _prepare(node, first, T, arcs, widest, blocks, cut, psi, top, beta, log_beta, scratch):
+    """`prepare` of the T tokens from `first` on, which become the first rows of the results."""
+    for t in range(T):
+        high = -INFINITY
+        low = INFINITY
+        for s in range(node.shape[1]):
+            v = node[first + t, s]
+            high = v if v > high else high
+            low = v if -INFINITY < v < low else low
+        if not high - low + 2 * widest < SAFE_RANGE:
+            return False
+        top[t] = high
+        for s in range(node.shape[1]):
+            psi[t, s] = exp(node[first + t, s] - high)
+    return _bounds(psi, T, top, arcs, blocks, cut, beta, log_beta, scratch)
+
+
+def _bounds(psi, T, top, arcs, blocks, cut, beta, log_beta, scratch):
     """Fill beta [T, Q] (scaled) and log_beta [T] (log of the scale); False where a number
     underflowed.
 
@@ -82,181 +171,162 @@ def bounds(psi, top, arcs, blocks, cut, beta, log_beta):
     loops run over its sources h.  Most labels are passed over: they could not be the best ones even
     if the arc into each of their nodes were the largest, and those of another label the smallest.
     That leaves 2 or 3 labels of 9 to 20."""
-    T, Q = psi.shape
-    L = cut.shape[1] - 1
-    source_ptr, source, arc_ptr = blocks.source_ptr, blocks.source, blocks.arc_ptr
-    best, label_sum = np.empty(Q), np.empty(Q)
-    into, low, high, high_of = np.empty(Q), np.empty(Q), np.empty(Q), np.empty(L)
-    for h in range(Q):
-        beta[T - 1, h] = 1.0
-    log_beta[T - 1] = 0.0
+    width = psi.shape[1]
+    n_labels = cut.shape[1] - 1
+    by_token = arcs.ET.shape[0] > 1
+    ET = arcs.ET
+    least = arcs.least
+    most = arcs.most
+    best = scratch.nodes[0]
+    label_sum = scratch.nodes[1]
+    into = scratch.nodes[2]
+    low = scratch.nodes[3]
+    high = scratch.nodes[4]
+    high_of = scratch.labels
+    for h in range(width):
+        beta[T - 1, h] = 1
+    log_beta[T - 1] = 0
     for t in range(T - 1, 0, -1):
-        e = t if arcs.ET.shape[0] > 1 else 0
-        ET, least, largest = arcs.ET[e], arcs.least[e], arcs.most[e]
-        for k in range(Q):
-            into[k] = psi[t, k] * beta[t, k]
-            low[k] = into[k] * least[k]
-            high[k] = into[k] * largest[k]
-        most = 0.0
-        for b in range(arc_ptr.shape[0] - 1):
-            n = unsigned(source_ptr[b + 1] - source_ptr[b])
+        e = t if by_token else 0
+        for k in range(width):
+            v = psi[t, k] * beta[t, k]
+            into[k] = v
+            low[k] = v * least[e, k]
+            high[k] = v * most[e, k]
+        top_beta = 0.0
+        for b in range(blocks.arc_ptr.shape[0] - 1):
+            i0 = blocks.source_ptr[b]
+            n = blocks.source_ptr[b + 1] - i0
             floor = 0.0
-            for y in range(L):
-                lows = highs = 0.0
-                for k in range(unsigned(cut[b, y]), unsigned(cut[b, y + 1])):
+            for y in range(n_labels):
+                lows = 0.0
+                highs = 0.0
+                for k in range(cut[b, y], cut[b, y + 1]):
                     lows += low[k]
                     highs += high[k]
-                floor = max(floor, lows)
+                floor = lows if lows > floor else floor
                 high_of[y] = highs
             for h in range(n):
-                best[h] = 0.0
-            for y in range(L):
+                best[h] = 0
+            for y in range(n_labels):
                 if high_of[y] < floor:
                     continue
-                a = unsigned(arc_ptr[b]) + unsigned(cut[b, y] - cut[b, 0]) * n
+                first = cut[b, y]
+                last = cut[b, y + 1] - 1
+                a = blocks.arc_ptr[b] + (first - cut[b, 0]) * n
+                if last < first:
+                    continue
+                if last == first:
+                    v = into[first]
+                    for h in range(n):
+                        x = v * ET[e, a + h]
+                        best[h] = x if x > best[h] else best[h]
+                    continue
+                v = into[first]
                 for h in range(n):
-                    label_sum[h] = 0.0
-                for k in range(cut[b, y], cut[b, y + 1]):
+                    label_sum[h] = v * ET[e, a + h]
+                for k in range(first + 1, last):
+                    a += n
                     v = into[k]
                     for h in range(n):
-                        label_sum[h] += v * ET[a + h]
-                    a += n
+                        label_sum[h] += v * ET[e, a + h]
+                a += n
+                v = into[last]
                 for h in range(n):
-                    best[h] = max(best[h], label_sum[h])
-            for h in range(source_ptr[b + 1] - source_ptr[b]):
-                beta[t - 1, source[source_ptr[b] + h]] = best[h]
-                most = max(most, best[h])
-        if not most > 0:
+                    x = label_sum[h] + v * ET[e, a + h]
+                    best[h] = x if x > best[h] else best[h]
+            for h in range(n):
+                beta[t - 1, blocks.source[i0 + h]] = best[h]
+                top_beta = best[h] if best[h] > top_beta else top_beta
+        if not top_beta > 0:
             return False
         small = False
-        for h in range(Q):
-            beta[t - 1, h] /= most
-            small |= 0 < beta[t - 1, h] < LEAST
+        one = 1 / top_beta
+        for h in range(width):
+            v = beta[t - 1, h] * one
+            beta[t - 1, h] = v
+            small |= (v > 0) & (v < LEAST)
         if small:
             return False
-        log_beta[t - 1] = log_beta[t] + np.log(most) + top[t] + arcs.top[e]
+        log_beta[t - 1] = log_beta[t] + log(top_beta) + top[t] + arcs.top[e]
     return True
 
 
-@kernel
-def prepare_arcs(scores, blocks, arcs):
-    """Fill the exponentials of every token's arcs [T or 1, A]; returns the widest difference
-    between finite scores of one token.  With a row per token, the first is not used."""
-    T, A = scores.shape
-    source_ptr, target, arc_ptr = blocks.source_ptr, blocks.target, blocks.arc_ptr
-    widest = 0.0
-    for t in range(T):
-        high = -np.inf
-        low = np.inf
-        for a in range(A):
-            v = scores[t, a]
-            high = max(high, v)
-            low = min(low, v if v > -np.inf else np.inf)
-        used = T == 1 or t > 0
-        arcs.top[t] = high if used else 0.0
-        if used:
-            widest = max(widest, high - low)
-        for b in range(arc_ptr.shape[0] - 1):
-            n_sources, n_targets = source_ptr[b + 1] - source_ptr[b], target[b + 1] - target[b]
-            a = arc_ptr[b]
-            for s in range(n_targets):
-                arcs.least[t, target[b] + s], arcs.most[t, target[b] + s] = 1.0, 0.0
-            for r in range(n_sources):
-                for s in range(n_targets):
-                    v = np.exp(scores[t, a] - high) if used and high > -np.inf else 0.0
-                    arcs.E[t, a] = v
-                    arcs.ET[t, arc_ptr[b] + s * n_sources + r] = v
-                    arcs.least[t, target[b] + s] = min(arcs.least[t, target[b] + s], v)
-                    arcs.most[t, target[b] + s] = max(arcs.most[t, target[b] + s], v)
-                    a += 1
-    return widest
-
-
-@kernel
-def prepare(node, arcs, widest, blocks, cut, psi, top, beta, log_beta):
-    """psi, top and the bound of a lattice; False where scores differ too much."""
-    T, Q = node.shape
-    for t in range(T):
-        high = -np.inf
-        low = np.inf
-        for s in range(Q):
-            v = node[t, s]
-            if v > -np.inf:
-                high = max(high, v)
-                low = min(low, v)
-        if not high - low + 2 * widest < SAFE_RANGE:
-            return False
-        top[t] = high
-        for s in range(Q):
-            psi[t, s] = np.exp(node[t, s] - high)
-    return bounds(psi, top, arcs, blocks, cut, beta, log_beta)
-
-
-@literal_kernel
 def log_bounds(node, arc, blocks, cut, beta):
     """The bound in logarithms: beta [T, Q]."""
-    T, Q = node.shape
-    L = cut.shape[1] - 1
+    view = blocks_view(blocks)
+    terms = np.empty(node.shape[1])
+    with cython.nogil:
+        _log_bounds(node, arc, view, cut, beta, terms)
+
+
+def _log_bounds(node, arc, blocks, cut, beta, terms):
+    T = node.shape[0]
     by_token = arc.shape[0] > 1
-    source_ptr, source, target, arc_ptr = (
-        blocks.source_ptr,
-        blocks.source,
-        blocks.target,
-        blocks.arc_ptr,
-    )
-    terms = np.empty(Q)
-    beta[T - 1] = 0.0
+    for s in range(node.shape[1]):
+        beta[T - 1, s] = 0
     for t in range(T - 1, 0, -1):
         e = t if by_token else 0
-        for b in range(arc_ptr.shape[0] - 1):
-            s0, s1 = target[b], target[b + 1]
-            a = arc_ptr[b] - s0
-            for i in range(source_ptr[b], source_ptr[b + 1]):
-                best = -np.inf
-                for y in range(L):
+        for b in range(blocks.arc_ptr.shape[0] - 1):
+            s0 = blocks.target[b]
+            a = blocks.arc_ptr[b] - s0
+            for i in range(blocks.source_ptr[b], blocks.source_ptr[b + 1]):
+                best = -INFINITY
+                for y in range(cut.shape[1] - 1):
                     n = 0
                     for k in range(cut[b, y], cut[b, y + 1]):
                         terms[n] = arc[e, a + k] + node[t, k] + beta[t, k]
                         n += 1
-                    best = max(best, log_sum(terms, n))
-                beta[t - 1, source[i]] = best
-                a += s1 - s0
+                    v = log_sum(terms, n)
+                    best = v if v > best else best
+                beta[t - 1, blocks.source[i]] = best
+                a += blocks.target[b + 1] - s0
 
 
-@kernel
+# -- the search ------------------------------------------------------------------------------------
+
+
 def _extend(lattice, contexts, before, vector, i, t, into, bound):
     """The prefixes of one more label, of a prefix with context `before` and weights vector[i] (-1:
     the first labels): into [Q] = the weight of the paths to each node, bound [L] = that of all
     completions, 0 where no label may follow. False where the weights of one prefix differ too much
     for scaled numbers."""
-    psi, E, beta = lattice.psi, lattice.E, lattice.beta
-    ptr, nodes, cut = contexts.ptr, contexts.node, contexts.cut
-    L = contexts.opening.shape[0]
+    psi = lattice.psi
+    E = lattice.E
+    beta = lattice.beta
+    nodes = contexts.node
+    cut = contexts.cut
+    n_labels = contexts.opening.shape[0]
     e = t if E.shape[0] > 1 else 0
     if before >= 0:
-        for j in range(ptr[before], ptr[before + 1]):
-            b = contexts.block[nodes[j]]
-            for k in range(unsigned(cut[b, 0]), unsigned(cut[b, L])):
-                into[k] = 0.0
-        for j in range(ptr[before], ptr[before + 1]):
-            q = nodes[j]
-            b, a, v = contexts.block[q], unsigned(contexts.base[q]), vector[i, j - ptr[before]]
-            for k in range(unsigned(cut[b, 0]), unsigned(cut[b, L])):
-                into[k] += v * E[e, a + k]
-    for y in range(L):
-        bound[y] = 0.0
+        i0 = contexts.ptr[before]
+        n = contexts.ptr[before + 1] - i0
+        for j in range(n):
+            b = contexts.block[nodes[i0 + j]]
+            for k in range(cut[b, 0], cut[b, n_labels]):
+                into[k] = 0
+        for j in range(n):
+            q = nodes[i0 + j]
+            b = contexts.block[q]
+            first = cut[b, 0]
+            a = contexts.base[q] + first
+            v = vector[i, j]
+            for k in range(cut[b, n_labels] - first):
+                into[first + k] += v * E[e, a + k]
+    for y in range(n_labels):
+        bound[y] = 0
         c = contexts.following[before, y] if before >= 0 else contexts.opening[y]
         if c < 0:
             continue
         most = 0.0
-        least = np.inf
+        least = INFINITY
         total = 0.0
-        for j in range(ptr[c], ptr[c + 1]):
+        for j in range(contexts.ptr[c], contexts.ptr[c + 1]):
             k = nodes[j]
             v = into[k] * psi[t, k] if before >= 0 else psi[t, k]
             into[k] = v
-            most = max(most, v)
-            least = min(least, v) if v > 0 else least
+            most = v if v > most else most
+            least = v if 0 < v < least else least
             total += v * beta[t, k]
         if least < LEAST * most:
             return False
@@ -264,93 +334,106 @@ def _extend(lattice, contexts, before, vector, i, t, into, bound):
     return True
 
 
-@literal_kernel
-def _extend_logs(lattice, contexts, before, vector, i, t, into, bound):
+def _extend_logs(lattice, contexts, before, vector, i, t, into, bound, terms):
     """`_extend` in logarithms."""
-    ptr, nodes, places = contexts.ptr, contexts.node, contexts.slot
+    ptr = contexts.ptr
+    nodes = contexts.node
     e = t if lattice.E.shape[0] > 1 else 0
-    terms = np.empty(into.shape[0])
     for y in range(contexts.opening.shape[0]):
-        bound[y] = -np.inf
+        bound[y] = -INFINITY
         c = contexts.following[before, y] if before >= 0 else contexts.opening[y]
         if c < 0:
             continue
         for j in range(ptr[c], ptr[c + 1]):
-            k, n = nodes[j], 0
+            k = nodes[j]
+            into[k] = lattice.psi[t, k]
             if before >= 0:
+                n = 0
                 for m in range(ptr[before], ptr[before + 1]):
                     q = nodes[m]
                     b = contexts.block[q]
                     if contexts.cut[b, y] <= k < contexts.cut[b, y + 1]:
-                        terms[n] = vector[i, m - ptr[before]] + lattice.E[e, contexts.base[q] + k]
+                        v = vector[i, m - ptr[before]]
+                        terms[n] = v + lattice.E[e, contexts.base[q] + k]
                         n += 1
-            into[k] = lattice.psi[t, k] + (log_sum(terms, n) if before >= 0 else 0.0)
+                into[k] += log_sum(terms, n)
         for j in range(ptr[c], ptr[c + 1]):
-            terms[places[nodes[j]]] = into[nodes[j]] + lattice.beta[t, nodes[j]]
+            terms[contexts.slot[nodes[j]]] = into[nodes[j]] + lattice.beta[t, nodes[j]]
         bound[y] = log_sum(terms, ptr[c + 1] - ptr[c])
-    return True
 
 
-@kernel
-def _consider(lattice, contexts, pool, parent, n, bar, into, bound):
+def _consider(lattice, T, contexts, pool, parent, n, bar, into, bound, terms):
     """Push every label after `parent` (-1: every first label) that can still be among the n best;
     bar holds the n best whole weights so far.  False where the weights of one prefix differ too
     much for scaled numbers."""
-    T, t, before, scale = lattice.psi.shape[0], 0, np.int64(-1), 0.0
+    counts = pool.counts
+    t = 0
+    before = -1
+    scale = 0.0
     if parent >= 0:
-        t, before, scale = (
-            pool.depth[parent] + 1,
-            np.int64(pool.context[parent]),
-            pool.scale[parent],
-        )
+        t = pool.depth[parent] + 1
+        before = pool.context[parent]
+        scale = pool.scale[parent]
     if lattice.logs:
-        _extend_logs(lattice, contexts, before, pool.vector, parent, t, into, bound)
+        _extend_logs(lattice, contexts, before, pool.vector, parent, t, into, bound, terms)
     else:
         if not _extend(lattice, contexts, before, pool.vector, parent, t, into, bound):
             return False
-        scale += lattice.top[t] + (
-            lattice.arc_top[t if lattice.E.shape[0] > 1 else 0] if t > 0 else 0.0
-        )
+        scale += _scale_of(lattice, t)
     for y in range(bound.shape[0]):
         w = bound[y]
         if not lattice.logs:
-            w = np.log(w) + scale + lattice.log_beta[t] if w > 0 else -np.inf
-        if not w > -np.inf or w < bar[n - 1] - TIE:
+            w = log(w) + scale + lattice.log_beta[t] if w > 0 else -INFINITY
+        if not w > -INFINITY or w < bar[n - 1] - TIE:
             continue
-        new, c = (
-            pool.counts[MADE],
-            contexts.following[before, y] if parent >= 0 else contexts.opening[y],
-        )
-        first, size = contexts.ptr[c], contexts.ptr[c + 1] - contexts.ptr[c]
+        new = counts[MADE]
+        c = contexts.following[before, y] if parent >= 0 else contexts.opening[y]
+        first = contexts.ptr[c]
+        size = contexts.ptr[c + 1] - first
         most = 0.0
         for s in range(size):
             v = into[contexts.node[first + s]]
             pool.vector[new, s] = v
-            most = max(most, v)
+            most = v if v > most else most
         pool.scale[new] = scale
         # seldom: most prefixes need no second logarithm
         if not lattice.logs and (most < SMALL or most > 1 / SMALL):
             for s in range(size):
                 pool.vector[new, s] /= most
-            pool.scale[new] += np.log(most)
-        pool.priority[new], pool.parent[new], pool.depth[new], pool.context[new] = w, parent, t, c
-        pool.key[new] = w + max(TIE, DIGITS * abs(w)) * t
+            pool.scale[new] += log(most)
+        pool.priority[new] = w
+        pool.parent[new] = parent
+        pool.depth[new] = t
+        pool.context[new] = c
+        digits = DIGITS * fabs(w)
+        pool.key[new] = w + (digits if digits > TIE else TIE) * t
         if t == T - 1:  # whole: it may raise the bar
-            i = n - 1
-            if w > bar[i]:
-                while i > 0 and bar[i - 1] < w:
-                    bar[i] = bar[i - 1]
-                    i -= 1
-                bar[i] = w
-            if pool.counts[WHOLE] < 0 or w > pool.priority[pool.counts[WHOLE]]:
-                pool.counts[WHOLE] = new
-        pool.counts[MADE] = new + 1
-        push(pool.key, pool.depth, pool.heap, pool.counts[SIZE], new)
-        pool.counts[SIZE] += 1
+            _raise(bar, n, w)
+            if counts[WHOLE] < 0 or w > pool.priority[counts[WHOLE]]:
+                counts[WHOLE] = new
+        counts[MADE] = new + 1
+        push(pool.key, pool.depth, pool.heap, counts[SIZE], new)
+        counts[SIZE] += 1
     return True
 
 
-@kernel
+def _scale_of(lattice, t):
+    """log of what the scaled numbers of a token were divided by."""
+    if t == 0:
+        return lattice.top[t]
+    return lattice.top[t] + lattice.arc_top[t if lattice.E.shape[0] > 1 else 0]
+
+
+def _raise(bar, n, w):
+    """Put w among the n largest numbers, if it is one."""
+    i = n - 1
+    if w > bar[i]:
+        while i > 0 and bar[i - 1] < w:
+            bar[i] = bar[i - 1]
+            i -= 1
+        bar[i] = w
+
+
 def search(lattice, contexts, pool, places, n, budget, greedy, bar):
     """Search until the n best labellings have left the queue (DONE), `budget` prefixes were
     expanded (LIMIT), the pool is FULL and must grow, or weights are LOST without logarithms.
@@ -358,24 +441,41 @@ def search(lattice, contexts, pool, places, n, budget, greedy, bar):
 
     A `greedy` search forgets the rest of the queue with each expansion: it descends to one whole
     labelling."""
-    L = contexts.opening.shape[0]
-    T, Q = lattice.psi.shape
+    weights = WeightsView(*lattice)
+    view = PrefixPoolView(*pool)
+    followed = contexts_view(contexts)
+    scratch = SearchScratch(weights.psi.shape[1], followed.opening.shape[0])
+    with cython.nogil:
+        status = _search(
+            weights, weights.psi.shape[0], followed, view, view.heap.shape[0], places, n, budget,
+            greedy, bar, scratch,
+        )  # fmt: skip
+    return status
+
+
+def _search(lattice, T, contexts, pool, most, places, n, budget, greedy, bar, scratch):
+    """`search` of T tokens with up to `most` prefixes."""
+    n_labels = contexts.opening.shape[0]
     counts = pool.counts
-    into, bound = np.empty(Q), np.empty(L)
-    if counts[MADE] == 0 and not _consider(lattice, contexts, pool, -1, n, bar, into, bound):
+    into = scratch.nodes[0]
+    terms = scratch.nodes[1]
+    bound = scratch.labels
+    if counts[MADE] == 0 and not _consider(
+        lattice, T, contexts, pool, -1, n, bar, into, bound, terms
+    ):
         return LOST
     while counts[SIZE] > 0:
         i = pool.heap[0]
         if pool.depth[i] < T - 1:
             if counts[EXPANDED] >= budget:
                 return LIMIT
-            if counts[MADE] + L > pool.heap.shape[0]:
+            if counts[MADE] + n_labels > most:
                 return FULL
             counts[EXPANDED] += 1
         pop(pool.key, pool.depth, pool.heap, counts[SIZE])
         counts[SIZE] = 0 if greedy else counts[SIZE] - 1
         if pool.depth[i] < T - 1:
-            if not _consider(lattice, contexts, pool, i, n, bar, into, bound):
+            if not _consider(lattice, T, contexts, pool, i, n, bar, into, bound, terms):
                 return LOST
             continue
         places[counts[LABELLINGS]] = i
@@ -385,113 +485,169 @@ def search(lattice, contexts, pool, places, n, budget, greedy, bar):
     return DONE
 
 
-@kernel
 def trace(pool, contexts, place, labels):
     """Fill labels [T] with the labelling that ends in `place`."""
+    view = PrefixPoolView(*pool)
+    _trace(view, contexts_view(contexts), place, labels, 0, labels.shape[0])
+
+
+def _trace(pool, contexts, place, labels, first, T):
     at = place
-    for t in range(labels.shape[0] - 1, -1, -1):
-        labels[t] = contexts.label[pool.context[at]]
+    for t in range(T - 1, -1, -1):
+        labels[first + t] = contexts.label[pool.context[at]]
         at = pool.parent[at]
 
 
-@kernel
-def _descend(lattice, contexts, vector, labels):
+# -- the common case: no search, or a short one ----------------------------------------------------
+
+
+def _descend(lattice, contexts, vector, labels, first, T, scratch):
     """Take the label with the best bound at each token: labels [T], its weight, and the best bound
     of those left aside, as logarithms; NaN where scaled numbers are not enough."""
-    T, Q = lattice.psi.shape
-    into, bound = np.empty(Q), np.empty(contexts.opening.shape[0])
-    before, scale, aside, weight = np.int64(-1), 0.0, -np.inf, np.nan
+    into = scratch.nodes[0]
+    bound = scratch.labels
+    before = -1
+    scale = 0.0
+    aside = -INFINITY
+    weight = NAN
     for t in range(T):
         if not _extend(lattice, contexts, before, vector, 0, t, into, bound):
-            return np.nan, aside
-        best, second = 0, 0.0
+            return NAN, aside
+        best = 0
+        second = 0.0
         for y in range(1, bound.shape[0]):
             if bound[y] > bound[best]:
-                best, second = y, bound[best]
-            else:
-                second = max(second, bound[y])
+                second = bound[best]
+                best = y
+            elif bound[y] > second:
+                second = bound[y]
         if not bound[best] > 0:
-            return np.nan, aside
-        scale += lattice.top[t] + (
-            lattice.arc_top[t if lattice.E.shape[0] > 1 else 0] if t > 0 else 0.0
-        )
+            return NAN, aside
+        scale += _scale_of(lattice, t)
         if second > 0:
-            aside = max(aside, np.log(second) + scale + lattice.log_beta[t])
-        weight = np.log(bound[best]) + scale
-        labels[t] = best
+            v = log(second) + scale + lattice.log_beta[t]
+            aside = v if v > aside else aside
+        weight = log(bound[best]) + scale
+        labels[first + t] = best
         before = contexts.following[before, best] if before >= 0 else contexts.opening[best]
+        i0 = contexts.ptr[before]
+        n = contexts.ptr[before + 1] - i0
         most = 0.0
-        for j in range(contexts.ptr[before], contexts.ptr[before + 1]):
-            most = max(most, into[contexts.node[j]])
-        for j in range(contexts.ptr[before], contexts.ptr[before + 1]):
-            vector[0, j - contexts.ptr[before]] = into[contexts.node[j]] / most
-        scale += np.log(most)
+        for j in range(n):
+            v = into[contexts.node[i0 + j]]
+            most = v if v > most else most
+        one = 1 / most
+        for j in range(n):
+            vector[0, j] = into[contexts.node[i0 + j]] * one
+        scale += log(most)
     return weight, aside
 
 
-@kernel
-def _solve_one(node, arcs, widest, blocks, contexts, labels, out):
-    """The bound and a descent of one sentence, which most often is proven to be the best labelling,
-    or else a search; out[0] stays NaN where that needs logarithms or is long."""
-    T, Q = node.shape
-    psi = np.empty((T, Q))
-    top = np.empty(T)
-    beta = np.empty((T, Q))
-    log_beta = np.empty(T)
-    if not prepare(node, arcs, widest, blocks, contexts.cut, psi, top, beta, log_beta):
-        return
-    lattice = Weights(psi, top, arcs.E, arcs.top, beta, log_beta, False)
-    size, width = max(512, 4 * (T + 8) * contexts.opening.shape[0]), 0
-    for c in range(contexts.label.shape[0]):
-        width = max(width, contexts.ptr[c + 1] - contexts.ptr[c])
-    weight, aside = _descend(lattice, contexts, np.empty((1, width)), labels)
+def _solve_one(lattice, T, contexts, pool, places, bar, labels, first, scratch, out, n):
+    """A descent of one sentence, which most often is proven to be the best labelling, or else a
+    search; out[n, 0] stays NaN where that needs logarithms or is long."""
+    counts = pool.counts
+    weight, aside = _descend(lattice, contexts, pool.vector, labels, first, T, scratch)
     if aside <= weight + TIE:
-        out[0], out[1] = weight, T - 1
+        out[n, 0] = weight
+        out[n, 1] = T - 1
     if not aside > weight + TIE:  # proven, or lost
         return
-    pool = PrefixPool(
-        np.empty(size),
-        np.empty(size),
-        np.empty(size),
-        np.empty((size, width)),
-        np.empty(size, np.int32),
-        np.empty(size, np.int32),
-        np.empty(size, np.int32),
-        np.empty(size, np.int32),
-        np.array([0, 0, 0, 0, -1]),
-    )
-    places = np.empty(1, np.int64)
-    bar = np.full(1, weight - NEAR * max(1.0, abs(weight)))
-    if (
-        search(lattice, contexts, pool, places, 1, size, False, bar) != DONE
-        or pool.counts[LABELLINGS] == 0
-    ):
+    most = max(512, 4 * (T + 8) * contexts.opening.shape[0])
+    counts[:] = 0
+    counts[WHOLE] = -1
+    bar[0] = weight - NEAR * (fabs(weight) if fabs(weight) > 1 else 1)
+    status = _search(lattice, T, contexts, pool, most, places, 1, most, False, bar, scratch)
+    if status != DONE or counts[LABELLINGS] == 0:
         return
-    trace(pool, contexts, places[0], labels)
-    out[0], out[1] = pool.priority[places[0]], pool.counts[EXPANDED]
+    _trace(pool, contexts, places[0], labels, first, T)
+    out[n, 0] = pool.priority[places[0]]
+    out[n, 1] = counts[EXPANDED]
 
 
-@kernel
+def _longest(offsets):
+    """The length of the longest sentence."""
+    longest = 0
+    for n in range(offsets.shape[0] - 1):
+        if offsets[n + 1] - offsets[n] > longest:
+            longest = offsets[n + 1] - offsets[n]
+    return longest
+
+
+def _empty_pool(T, contexts):
+    """A pool for a short search of T tokens."""
+    width = 0
+    for c in range(contexts.label.shape[0]):
+        if contexts.ptr[c + 1] - contexts.ptr[c] > width:
+            width = contexts.ptr[c + 1] - contexts.ptr[c]
+    size = max(512, 4 * (T + 8) * contexts.opening.shape[0])
+    numbers = np.empty((3, size))
+    places = np.empty((4, size), np.int32)
+    vector = np.empty((size, width))
+    return PrefixPoolView(*numbers, vector, *places, np.empty(5, np.int64))
+
+
 def solve(node, arcs, widest, blocks, contexts, offsets, labels, out):
     """The most probable labellings of all sentences of a batch: labels [T] and out [N] = (log
     weight, expansions), NaN where a sentence needs logarithms, or a search that is longer than
     usual."""
-    for n in range(offsets.shape[0] - 1):
-        a, b = offsets[n], offsets[n + 1]
-        out[n] = np.nan
-        if b > a:
-            _solve_one(node[a:b], arcs, widest, blocks, contexts, labels[a:b], out[n])
+    view = blocks_view(blocks)
+    followed = contexts_view(contexts)
+    prepared = ArcsView(*arcs)
+    T = _longest(offsets)
+    tables = np.empty((2, T, node.shape[1]))
+    tokens = np.empty((2, T))
+    psi = tables[0]
+    beta = tables[1]
+    top = tokens[0]
+    log_beta = tokens[1]
+    lattice = WeightsView(psi, top, arcs.E, arcs.top, beta, log_beta, False)
+    scratch = SearchScratch(node.shape[1], followed.opening.shape[0])
+    pool = _empty_pool(T, followed)
+    places = np.empty(1, np.int64)
+    bar = np.empty(1)
+    with cython.nogil:
+        for n in range(offsets.shape[0] - 1):
+            a = offsets[n]
+            T = offsets[n + 1] - a
+            out[n, 0] = NAN
+            out[n, 1] = NAN
+            if T > 0 and _prepare(
+                node, a, T, prepared, widest, view, followed.cut, psi, top, beta, log_beta,
+                scratch,
+            ):  # fmt: skip
+                _solve_one(lattice, T, followed, pool, places, bar, labels, a, scratch, out, n)
 
 
-@kernel
 def solve_by_token(node, arc, blocks, contexts, offsets, labels, out):
     """`solve` for arcs with a row of scores for every token."""
-    for n in range(offsets.shape[0] - 1):
-        a, b = offsets[n], offsets[n + 1]
-        out[n] = np.nan
-        if b > a:
-            E, ET = np.empty((b - a, arc.shape[1])), np.empty((b - a, arc.shape[1]))
-            least, most = np.empty((b - a, node.shape[1])), np.empty((b - a, node.shape[1]))
-            arcs = Arcs(E, ET, np.empty(b - a), least, most)
-            widest = prepare_arcs(arc[a:b], blocks, arcs)
-            _solve_one(node[a:b], arcs, widest, blocks, contexts, labels[a:b], out[n])
+    view = blocks_view(blocks)
+    followed = contexts_view(contexts)
+    T = _longest(offsets)
+    tables = np.empty((4, T, node.shape[1]))
+    tokens = np.empty((3, T))
+    E, ET = np.empty((2, T, arc.shape[1]))
+    psi = tables[0]
+    beta = tables[1]
+    top = tokens[0]
+    log_beta = tokens[1]
+    prepared = ArcsView(E, ET, tokens[2], tables[2], tables[3])
+    lattice = WeightsView(psi, top, E, tokens[2], beta, log_beta, False)
+    scratch = SearchScratch(node.shape[1], followed.opening.shape[0])
+    pool = _empty_pool(T, followed)
+    places = np.empty(1, np.int64)
+    bar = np.empty(1)
+    with cython.nogil:
+        for n in range(offsets.shape[0] - 1):
+            a = offsets[n]
+            T = offsets[n + 1] - a
+            out[n, 0] = NAN
+            out[n, 1] = NAN
+            if T == 0:
+                continue
+            widest = _prepare_arcs(arc, a, T, view, prepared)
+            if _prepare(
+                node, a, T, prepared, widest, view, followed.cut, psi, top, beta, log_beta,
+                scratch,
+            ):  # fmt: skip
+                _solve_one(lattice, T, followed, pool, places, bar, labels, a, scratch, out, n)

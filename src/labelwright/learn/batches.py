@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labelwright.corpus.offsets import offsets_from, runs_of
-from labelwright.kernels import clamped, compiled
+from labelwright.kernels import clamped
 from labelwright.parallel import even_ranges, sentence_ranges
 from labelwright.structures import timeorder
 from labelwright.structures.lattice import label_marginals
@@ -257,8 +257,6 @@ class LabelledChains:
         self._right = np.zeros((len(allowed), graph.width), np.bool_)
         self._right[:, : graph.n_nodes] = allowed[:, graph.label_of_node]
         self._paths = NOTHING if self.latent else self._paths_of_labels()
-        # NumPy sums latent paths of labels as those of sets of labels
-        self.masked = self.latent and not compiled()
 
     def _paths_of_labels(self) -> Array:
         """The nodes [T] of the paths of labels, in sentences where all labels are known."""
@@ -318,9 +316,5 @@ class LabelledChains:
         weight = (
             None if of_sentences is None else of_sentences[sentences][plan.rank].astype(self.dtype)
         )
-        right = (
-            None
-            if kind == COMPLETE and cost is None and not self.masked
-            else self._right[self.gold[token]]
-        )
+        right = None if kind == COMPLETE and cost is None else self._right[self.gold[token]]
         return Said(right, cost, weight)

@@ -255,9 +255,7 @@ class Expectations:
         build.shut(node, np.arange(plan.n_first), plan.last)
         row = rows[build.arc_kind] if build.by_token else np.empty((len(node), 0), self.dtype)
         score = 0.0 if data.path is None else self._path_scores(node, row, data, data.path)
-        permitted = (
-            _permitted(node, data.said) if data.kind != COMPLETE or self.chains.masked else None
-        )
+        permitted = _permitted(node, data.said) if data.kind != COMPLETE else None
         plain = node.copy() if data.slots is not None and data.said.cost is not None else None
         data.said.add_costs(node)
         top, E, arc_top = self._exponentials(node, row, transitions)
@@ -323,11 +321,15 @@ class Expectations:
         made = np.empty if data.said.weight is None else np.zeros
         held = made((len(node), C), self.dtype), made((len(node), C, H), self.dtype)
         inputs = self.graph.contexts, data.gold, offsets, log_y, *held
-        clamped.clamped_posteriors(node, top, E, arc_top, data.row, *inputs)
+        tops = arc_top.astype(np.float64, copy=False)
+        clamped.clamped_posteriors(node, top, E, tops, data.row, *inputs)
         for n in np.flatnonzero(np.isnan(log_y)).tolist():
             scored, mine = lattice(n), slice(int(offsets[n]), int(offsets[n + 1]))
-            where = self.graph.contexts, data.gold[mine], held[0][mine], held[1][mine]
+            T = len(scored.node)
+            precise = made((T, C)), made((T, C, H))
+            where = self.graph.contexts, data.gold[mine], *precise
             log_y[n] = clamped.clamped_in_log_space(scored.node, scored.arc, *where)
+            held[0][mine], held[1][mine] = precise
         if data.said.weight is not None:
             often = data.said.weight[data.row]
             held[0][:] *= often[:, None]

@@ -10,15 +10,14 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from labelwright.engine.choice import require_compiled
 from labelwright.errors import OptionError
 from labelwright.features.incidence import Incidence
 from labelwright.kernels import perceptron as kernels
-from labelwright.kernels.perceptron import RunState, UpdateRule, largest_norm
+from labelwright.kernels.tile_paths import TilesView, transitions_of
 from labelwright.learn.monitor import Monitor
 from labelwright.parallel import Workers, computed_once
 from labelwright.scoring.parameters import Parameters
-from labelwright.scoring.tiles import TileLayout
+from labelwright.scoring.tiles import Features, TileLayout
 from labelwright.structures.lattice import Margins
 from labelwright.structures.states import StateSpace
 from labelwright.structures.supervision import Supervision
@@ -32,6 +31,32 @@ EARLY, LARGER = 10, 2.5  # passes before this one have a larger margin, if the m
 LARGEST = 1e15  # value of a feature that float32 can still add up
 NO_VARIANCES = np.empty(0, np.float32)
 NO_WEIGHTS = np.empty(0, np.float64)
+
+
+class TrainingData(NamedTuple):
+    """The training data of a run."""
+
+    offsets: Array  # [N+1]
+    gold: Array  # [T]  labels, or L + k: one of the labels of set k
+    features: Features
+    most_cells: int  # of a sentence
+    sets: Array  # [K, L]
+    of_sentences: Array  # [N]  their updates are multiplied by this; [0]: by 1
+    # [T]  and by the mean of this over the tokens with wrong labels; [0]: by 1
+    of_tokens: Array
+
+
+class UpdateRule(NamedTuple):
+    """The update at a mistake."""
+
+    margin: float  # by which the gold path must win: this times (number of wrong labels) ** power
+    passive: bool  # passive-aggressive or AROW: only as far as needed, and no further than
+    limit: float
+    damping: float = 0.0  # added to the squared norm of the difference: PA-II and AROW
+    power: float = 1.0
+    augmented: bool = True  # the best path is the one with the margin on top
+    variance: float = 0.0  # AROW: of every weight at first; 0: weights have none
+    share: float = 0.0  # of a step, which all latent states of a label take; not with AROW
 
 
 class Outcome(NamedTuple):
@@ -100,7 +125,6 @@ class Passes:
         batch_size: int = 1,
         workers: Workers | None = None,
     ):
-        require_compiled("training a perceptron")
         self.seed, self.batch_size, self.workers = seed, batch_size, workers or Workers(1)
         self.n = len(offsets) - 1
         self.layout = TileLayout(incidences, len(gold), space, parameters)
@@ -108,7 +132,7 @@ class Passes:
         self.rule = rule = rule._replace(share=rule.share if space.latent else 0.0)
         ptr = self.features.ptr
         of_sentences = np.diff(ptr[:, offsets], axis=1).sum(axis=0) + 3 * np.diff(offsets)
-        self.data = kernels.TrainingData(
+        self.data = TrainingData(
             offsets,
             gold.astype(np.int64),
             self.features,
@@ -117,6 +141,7 @@ class Passes:
             NO_WEIGHTS if said.of_sentences is None else said.of_sentences,
             NO_WEIGHTS if said.of_tokens is None else said.of_tokens,
         )
+        self.views = kernels.DataView(self.data), TilesView(self.tiles)
         if len(self.features.value) and float(np.abs(self.features.value).max()) > LARGEST:
             raise OptionError(
                 f"a feature has a value above {LARGEST:g}, too large for a perceptron: scale the "
@@ -145,19 +170,16 @@ class Passes:
     def one_pass(self, run: Averaged, number: int) -> Outcome:
         order = self.order(number)
         rule = self.rule._replace(margin=self.rule.margin * (self.early if number < EARLY else 1.0))
-        state = RunState(run.weights, run.sums, run.variances)
         mistakes, loss, errors = 0, 0.0, 0.0
         sequential = self.batch_size == 1
         size = self.piece if sequential else self.batch_size
-        transitions = (
-            None if sequential else kernels.transitions_of(self.data, self.tiles, run.weights)
-        )
+        transitions = None if sequential else transitions_of(self.views[1], run.weights)
         for begin in range(0, self.n, size):
             piece = order[begin : begin + size]
             if sequential:
-                seen = kernels.perceptron_pass(piece, self.data, self.tiles, rule, state, run.taken)
+                seen = kernels.perceptron_pass(piece, *self.views, rule, run, run.taken)
             else:
-                seen = self._mini_batch(piece, rule, state, transitions, run.taken)
+                seen = self._mini_batch(piece, rule, run, transitions)
             more, worse, wrong = seen
             run.taken += len(piece)
             mistakes, loss, errors = (
@@ -168,7 +190,7 @@ class Passes:
         return Outcome(mistakes, loss, errors)
 
     def _mini_batch(
-        self, order: Array, rule: UpdateRule, state: RunState, transitions: Any, taken: int
+        self, order: Array, rule: UpdateRule, run: Averaged, transitions: Any
     ) -> tuple[int, float, float]:
         """The best paths of some sentences by the same weights, on all threads; then their updates,
         in order."""
@@ -181,14 +203,13 @@ class Passes:
         )
 
         def part(a: int, b: int) -> None:
-            some, weights = order[a:b], state.weights
             kernels.find_paths(
-                some, self.data, self.tiles, rule, weights, transitions, best, target, wrong[a:b]
+                order[a:b], *self.views, rule, run.weights, transitions, best, target, wrong[a:b]
             )
 
         self.workers.run(part, pairwise(cuts))
         result: tuple[int, float, float] = kernels.apply_paths(
-            order, self.data, self.tiles, rule, state, transitions, taken, best, target, wrong
+            order, *self.views, rule, run, transitions, run.taken, best, target, wrong
         )
         return result
 
@@ -212,7 +233,7 @@ class Passes:
         are negative."""
         if len(self.features.value) and self.features.value.min() < 0:
             return None
-        return float(largest_norm(self.features, self.data.offsets, self.tiles.order))
+        return float(kernels.largest_norm(self.features, self.data.offsets, self.tiles.order))
 
 
 class Averaging(NamedTuple):

@@ -18,7 +18,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labelwright.corpus.offsets import offsets_from, runs_of
-from labelwright.engine.choice import require_compiled
 from labelwright.features.incidence import Incidence, invert
 from labelwright.kernels import candidates as kernels
 from labelwright.parallel import Workers, even_ranges, sentence_ranges
@@ -74,21 +73,20 @@ class _Run(NamedTuple):
         weights = np.zeros(len(self.cells.column), np.float32)
         frequency = np.bincount(self.gold[self.tokens(sentences)], minlength=self.n_labels)
         bias = np.log(frequency + 0.1).astype(np.float32)
-        squares, row = (
-            (np.full_like(weights, DAMPING), np.full_like(bias, DAMPING)),
-            np.empty_like(bias),
-        )
+        squares = np.full_like(weights, DAMPING)
+        bias_squares = np.full_like(bias, DAMPING)
+        row = np.empty((1, self.n_labels), np.float32)
         data = self.features, self.cells.ptr, self.cells.column, self.gold
         for done in range(PASSES):
             order = np.random.default_rng([self.seed, done]).permutation(len(sentences))
             steps = self.tokens(sentences[order]), RATE / (1 + done), LEAST, SMALLEST
-            kernels.zero_order_pass(*data, *steps, weights, squares[0], bias, squares[1], row)
+            kernels.zero_order_pass(*data, *steps, weights, squares, bias, bias_squares, row)
         return weights, bias
 
     def distances(self, model: tuple[Array, Array], tokens: Array) -> tuple[Array, Array, Array]:
         """How far the gold labels of tokens are below the best, how many labels are above them, and
         the histogram of the distances of all labels."""
-        row, distance = np.empty(self.n_labels, np.float32), np.empty(len(tokens))
+        row, distance = np.empty((1, self.n_labels), np.float32), np.empty(len(tokens))
         rank, counts = np.empty(len(tokens), np.int64), np.zeros(BINS, np.int64)
         data = self.features, self.cells.ptr, self.cells.column, *model, self.gold, tokens
         kernels.gold_distances(*data, row, distance, rank, WIDTH, counts)
@@ -107,7 +105,6 @@ def learn_pruning(
 ) -> Pruned:
     """Train the zero-order model, learn its cut-off for this share of gold labels, and prune the
     training data."""
-    require_compiled("training with pruned labels (prune_labels)")
     run = _Run(features, cells, gold, offsets, n_labels, seed)
     N = len(offsets) - 1
     every = np.arange(N)

@@ -172,7 +172,8 @@ class FeatureRows:
         self.keys_of_sparse = self._transposed(by_feature.transpose(*key_sparse))
         self.shards = []
         for a, b in shards:
-            keys = self._transposed(tokens_of_keys(incidence, by_key, a, b))
+            tokens = tokens_of_keys(incidence, by_key, a, b)
+            keys = self._transposed(tokens._replace(value=np.empty(0, dtype)))
             of_dense = self._transposed(by_dense.transpose(*_part(token_dense, a, b)))
             of_sparse = self._transposed(by_feature.transpose(*_part(token_sparse, a, b)))
             self.shards.append(_Shard(keys, of_dense, of_sparse))
@@ -210,17 +211,18 @@ class FeatureRows:
         ends = even_ranges(np.concatenate([[0], np.cumsum(np.diff(ptr)[self.dense])]), PIECES)
         spread = weights, ptr, column, self.dense, self.rows_of_dense
         workers.run(scoring.spread_cells, [(*spread, a, b) for a, b in ends])
-        lists = weights, self.key_cells, self.rows_of_dense, self.key_rows, self.table
-        workers.run(scoring.score_key_rows, [(*lists, a, b) for a, b in self.pieces])
+        cells, dense = self.key_cells, self.key_rows
+        lists = cells, cells.value, self.rows_of_dense, dense, dense.value
+        workers.run(
+            scoring.score_key_rows, [(weights, *lists, self.table, a, b) for a, b in self.pieces]
+        )
 
     def score(self, weights: Array, a: int, b: int, rows: Array, below: Array | None) -> None:
         """Fill rows [b - a, width] with the scores of the tokens a:b."""
         cells, dense = _part(self.token_cells, a, b), _part(self.token_rows, a, b)
-        cells = cells._replace(value=self._values(cells.value, below))
-        dense = dense._replace(value=self._values(dense.value, below))
-        scoring.score_rows(
-            weights, self.keys[a:b], self.table, cells, self.rows_of_dense, dense, rows
-        )
+        of_cells, of_dense = self._values(cells.value, below), self._values(dense.value, below)
+        lists = cells, of_cells, self.rows_of_dense, dense, of_dense
+        scoring.score_rows(weights, self.keys[a:b], self.table, *lists, rows)
 
     def _values(self, value: Array, below: Array | None) -> Array:
         """Values of features, where need be from what the layer below passes."""

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from labelwright.engine.choice import require_compiled
 from labelwright.errors import CorpusError
 from labelwright.features.incidence import Incidence, observed_cells
 from labelwright.features.segments import SegmentFeatures
@@ -172,7 +171,6 @@ class SegmentExpectations(GraphExpectations):
         offsets: Array,
         candidates: Candidates | None = None,
     ):
-        require_compiled("training a segment model")
         self.rows = row_offsets(offsets, assembly.space.max_length)
         super().__init__(assembly, {"state": offsets, "segment": self.rows}, candidates)
         self.gold = gold
@@ -243,7 +241,7 @@ class SegmentExpectations(GraphExpectations):
             gains,
             counts,
         )
-        return float(kernels.expectations(rows["state"], rows["segment"], scores, *through)), counts
+        return kernels.expectations(rows["state"], rows["segment"], scores, *through), counts
 
     def _slots(self, offsets: Array) -> tuple[Array, slice, Array]:
         """The token of each slot of these sentences (counted from the first), the slots, and their
@@ -313,7 +311,7 @@ class PartialSegmentExpectations(SegmentExpectations):
         scores = transitions.arc.reshape(space.n_types + 1, space.n_types + 1)
         counts, loss, row = np.zeros_like(scores), 0.0, 0
         inner = np.empty((int(np.diff(offsets).max()) + 1, space.n_long))
-        nothing, no_transition = np.zeros_like(rows["segment"]), np.zeros_like(scores)
+        nothing, no_transition = np.zeros(rows["segment"].shape), np.zeros_like(scores)
         for n, (a, b) in enumerate(pairwise((offsets - offsets[0]).tolist()), first):
             arcs = self._arcs.of(b - a)
             score, gain = np.empty((2, len(arcs.first)))

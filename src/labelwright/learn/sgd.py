@@ -1,12 +1,11 @@
 """Stochastic gradient descent, one sentence a step (Bottou's schedule), for quick models on large
 data."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from labelwright.engine.choice import require_compiled
 from labelwright.features.incidence import Incidence
 from labelwright.kernels import sgd as kernels
 from labelwright.learn.monitor import Monitor
@@ -19,6 +18,62 @@ from labelwright.structures.supervision import PLAIN, Supervision
 Array = NDArray[Any]
 TRIAL_SENTENCES = 1000  # sample for choosing the first learning rate
 TRIAL_RATES = (1.0, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.001)
+
+
+class Topology(NamedTuple):
+    """Nodes and arcs, and which of them are forbidden."""
+
+    blocks: Any
+    contexts: Any
+    state: Array  # [Q]     state of each node
+    # [3, Q]  0, or minus infinity: at the first token, at the others, and also at the last one
+    fence: Array
+    node: Array  # [Q]     at every token
+    arc: Array  # [A]
+    has_node: Array  # [Q]     1 where a plain transition has a weight, else 0
+    has_arc: Array  # [A]
+    n_states: int
+    most_in_context: int  # nodes of the largest context,
+    most_targets: int  # and the most targets of one label that a node has
+    states_share: Any  # Sharing
+    nodes_share: Any
+    arcs_share: Any
+
+
+class Said(NamedTuple):
+    """What is said of labels: codes from n_labels on are sets of labels; weights where there are
+    any."""
+
+    n_labels: int
+    right: Array  # [C, Q]  nodes that a label or set of labels allows
+    of_sentences: Array  # [N|0]  how often each sentence counts
+    cost: Array  # [T|0]  added to the scores of wrong nodes
+
+
+class Sharing(NamedTuple):
+    """Columns of states, nodes or arcs whose weights share u, w = u + c v: a step of u and v is one
+    of w along (the sum of the gradient over the group) + c^2 (the gradient)."""
+
+    group: Array  # [C]  empty where nothing is shared
+    deviation: Array  # [C]  c^2; 0 in a group of one
+    n_groups: int
+
+
+class FeaturePart(NamedTuple):
+    """The features of states, of nodes (order 2: pairs of states) or of arcs; without weights the
+    part is unused."""
+
+    weights: Array  # [W]
+    incidence: Any  # Incidence: the features of each token
+    cells: Any  # Cells: the columns of each feature
+
+
+class Schedule(NamedTuple):
+    """Step t has the learning rate eta / (1 + eta decay t)."""
+
+    eta: float
+    decay: float
+    taken: int  # steps before this pass
 
 
 class SGD:
@@ -36,7 +91,6 @@ class SGD:
         supervision: Supervision = PLAIN,
         l2_latent: float | None = None,
     ):
-        require_compiled("training by optimizer='sgd'")
         self.offsets, self.gold, self.parameters = offsets, gold, parameters
         self.n = len(offsets) - 1
         self.decay, self.seed = bounded(l2) / self.n, random_state
@@ -54,7 +108,7 @@ class SGD:
         )
         shared = _sharing(space, len(forbidden.node), l2, l2_latent)
         of_graph = graph.blocks, graph.contexts, graph.state, fence
-        self.topology = kernels.Topology(*of_graph, *forbidden, *has, *sizes, *shared)
+        self.topology = Topology(*of_graph, *forbidden, *has, *sizes, *shared)
         self.said = _said(supervision, space)
         # State features, features on nodes (pairs, of order 2) and on arcs (pairs or triples); one
         # column more than there are nodes or arcs takes what the space forbids.
@@ -79,10 +133,10 @@ class SGD:
         the new shrink."""
         slices, plain = self.build.parts, self.build.transition_weights(weights)
         parts = [
-            kernels.FeaturePart(weights[slices[name]] if name in slices else weights[:0], *features)
+            FeaturePart(weights[slices[name]] if name in slices else weights[:0], *features)
             for name, features in zip(self.names, self.features, strict=True)
         ]
-        schedule = kernels.Schedule(eta, self.decay, taken)
+        schedule = Schedule(eta, self.decay, taken)
         loss, shrink = kernels.sgd_pass(
             order, self.offsets, self.gold, self.said, self.topology, *parts,
             plain, schedule, shrink,
@@ -107,19 +161,17 @@ class SGD:
         )
 
 
-def _said(supervision: Supervision, space: StateSpace) -> kernels.Said:
+def _said(supervision: Supervision, space: StateSpace) -> Said:
     """What the data say beside labels, as kernels take it."""
     _, of_sentences, of_tokens = supervision
     right = supervision.allowed(space.n_labels)[:, space.graph.label_of_node]
     with np.errstate(divide="ignore"):
         cost = np.empty(0) if of_tokens is None else np.log(of_tokens)
     often = np.empty(0) if of_sentences is None else of_sentences
-    return kernels.Said(space.n_labels, np.ascontiguousarray(right), often, cost)
+    return Said(space.n_labels, np.ascontiguousarray(right), often, cost)
 
 
-def _sharing(
-    space: StateSpace, width: int, l2: float, l2_latent: float | None
-) -> list[kernels.Sharing]:
+def _sharing(space: StateSpace, width: int, l2: float, l2_latent: float | None) -> list[Sharing]:
     """What latent states, nodes (pairs, of order 2) and arcs share with others of the same
     labels."""
     graph, (source, target) = space.graph, space.graph.ends
@@ -140,9 +192,7 @@ def _sharing(
         if l2_latent is None or not several.any():
             group, several = group[:0], several[:0]
         ratio = 1.0 if not l2_latent else bounded(l2) / bounded(l2_latent)
-        shared.append(
-            kernels.Sharing(group, np.where(several, ratio, 0.0), int(group.max(initial=-1)) + 1)
-        )
+        shared.append(Sharing(group, np.where(several, ratio, 0.0), int(group.max(initial=-1)) + 1))
     return shared
 
 

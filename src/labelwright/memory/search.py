@@ -10,12 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labelwright.corpus.offsets import offsets_from
-from labelwright.kernels import compiled
 from labelwright.kernels import neighbours as kernels
-from labelwright.kernels.neighbours import SIGNED, Postings, Queries, SearchScratch, Voting
-from labelwright.kernels.values import NUMERIC, OVERLAP, Distances, Tables, store_tables
+from labelwright.kernels.values import DistancesView, TablesView, store_tables
 from labelwright.memory.store import Answers, Memory
-from labelwright.memory.weights import WEIGHTS, entries_of
+from labelwright.memory.weights import NUMERIC, OVERLAP, WEIGHTS, Distances, entries_of
 from labelwright.parallel import Workers, computed_once, even_ranges, renewed_lock
 
 Array = NDArray[Any]
@@ -29,7 +27,91 @@ FEW = 64  # queries that are not worth several threads, where postings find thei
 KEPT_ROWS, KEPT_REQUESTS = 1 << 23, 64  # that may come again with another k or other votes
 Rows = tuple[Array, Array, Array]  # near queries: ptr [Q+1], rows of the memory, their distances
 NO_ROWS: Rows = (np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0))
+SIGNED = 4  # columns of a signature, the heaviest ones, as in kernels.neighbours
+EPSILON = 2.0**-52  # distances that differ by less are equal, as in kernels.neighbours
 VOTES = {"none": 0, "inverse-distance": 1, "inverse-linear": 2, "exponential-decay": 3}
+
+
+# -- what kernels read -----------------------------------------------------------------------------
+
+
+class Postings(NamedTuple):
+    """Which rows have a code, and the codes of a row side by side; without any rows where values
+    are not compared by overlap alone."""
+
+    ptr: Any  # [K+1] int64  the rows of each code of all columns
+    row: Any  # [F*M] int32  in order
+    cell: Any  # [M, F] uint16 or int32
+    # [M] uint32  the last bytes of the first codes of each row: all of them fit into a cache
+    signature: Any
+
+
+class Tables(NamedTuple):
+    """Tables of the weighted distances from one value to all codes of its column, made once for
+    several queries."""
+
+    number: Any  # [K] int64  which table is that of a code; -1: it has none
+    base: Any  # [tables] int64  where it begins
+    best: Any  # [tables] int64  the code nearest to it,
+    least: Any  # [tables] float64  its distance,
+    second: Any  # [tables] float64  and that of the second nearest
+    table: Any  # float32  all of them, then space for one table of each column and thread
+
+
+class Queries(NamedTuple):
+    """Q queries for the k nearest distances."""
+
+    codes: Any  # [Q, F] int32  of their values; -1: unknown
+    numbers: Any  # [Q, F] float64  of numeric columns
+    k: Any
+    tiny: Any  # scaled distances that differ by less may be equal
+    tables: Any
+    before: Any  # int64  how many queries the scratch has served before
+    # [Q] float64  the weight of the columns whose values are known; 0: no row shares anything
+    known: Any
+    most: Any  # int64  how many rows may share something where the row M stands for all others
+    # [Q+1] int64, int32, float64  what `nearest` wrote for them before; [1]: they are searched for
+    near: Any
+
+
+class Voting(NamedTuple):
+    """The votes of neighbours."""
+
+    # 0 each instance one vote; 1 inverse distance; 2 inverse linear; 3 exponential decay exp(-a
+    # d^b)
+    scheme: Any
+    a: Any
+    b: Any
+
+
+class SearchScratch(NamedTuple):
+    """What one thread works with."""
+
+    tables_begin: Any  # int64  where the thread's tables begin in Tables.table
+    base: Any  # [F] int64  where the table of each column begins
+    best: Any  # [F] int64  the code nearest to the query's
+    # [F+1] float64  its distance, then the least that this column and all later ones add
+    least: Any
+    second: Any  # [F] float64  the distance of the second nearest code
+    wide: Any  # [largest column] float64
+    near: Any  # [k+1] float64  the nearest distances
+    order: Any  # [F] int64  columns in the order in which postings are looked at,
+    cost: Any  # [F] float64  and how many of them there are for their weight
+    node: Any  # [nodes + F] int32  branches still to be searched,
+    level: Any  # [nodes + F] int32  their depth: the number of columns above them,
+    so_far: Any  # [nodes + F] float64  and their distance
+    sum: Any  # [longest node without children] float32  the distances so far of the rows of a node
+    row: Any  # [M + 1024] int32  rows that are near enough
+    distance: Any  # [M + 1024] float64
+    stamp: Any  # [K] int64  the last query that needed the exact distance of a code,
+    exact: Any  # [K] float64  and that distance
+    votes: Any  # [C] float64
+    voted: Any  # [C] int32  classes that have votes
+    count: Any  # [C] float64  instances of each class at one distance
+    present: Any  # [C] int32  classes that occur at that distance
+
+
+# -- requests --------------------------------------------------------------------------------------
 
 
 class Neighbourhood(NamedTuple):
@@ -44,7 +126,7 @@ class _Workspace(NamedTuple):
     """What some threads search with: kept for the next request of the same kind."""
 
     k: int
-    scratch: list[SearchScratch]  # of each thread
+    scratch: list[Any]  # of each thread (kernels.neighbours.ScratchView)
     table: Array  # the tables of all columns, for each thread
     served: Array  # [1]  queries so far
 
@@ -84,41 +166,27 @@ class Searcher:
     ) -> Answers:
         """The classes of queries: codes [Q, F] of their values (-1: unknown), numbers [Q, F] of
         numeric columns."""
-        memory, voting = self.memory, Voting(VOTES[votes], float(decay[0]), float(decay[1]))
+        voting = Voting(VOTES[votes], float(decay[0]), float(decay[1]))
         best, distance = np.empty(len(codes), np.int32), np.empty(len(codes))
-        near = self._rows_near(codes, numbers, k, voting, workers) if compiled() else NO_ROWS
+        near = self._rows_near(codes, numbers, k, voting, workers)
 
-        def part(asked: Queries, begin: int, end: int, scratch: SearchScratch, *out: Array) -> int:
+        def part(asked: Any, begin: int, end: int, scratch: Any, *out: Array) -> int:
             return kernels.classify(  # type: ignore[no-any-return]
-                memory.trie,
-                memory.distances,
-                memory.groups,
-                asked,
-                voting,
-                begin,
-                end,
-                scratch,
-                best,
-                distance,
-                *out,
+                self._view, asked, voting, begin, end, scratch, best, distance, *out
             )
 
         return Answers(best, distance, *self._run(part, codes, numbers, k, workers, near))
 
     def nearest(self, codes: Array, numbers: Array, k: int, workers: Workers) -> Neighbourhood:
         """The instances at the k nearest distances of queries (as in `classify`)."""
-
-        def part(asked: Queries, *arguments: Any) -> int:
-            return self._nearest(asked._replace(most=-1), *arguments)  # all rows, each by itself
-
-        ptr, rows, distance = self._run(part, codes, numbers, k, workers)
+        ptr, rows, distance = self._run(self._nearest, codes, numbers, k, workers, each=True)
         ends, places = entries_of(self.memory.grouped.ptr, rows)
         return Neighbourhood(
             ends[ptr], self.memory.grouped.members[places], np.repeat(distance, np.diff(ends))
         )
 
     def _nearest(self, *arguments: Any) -> int:
-        return kernels.nearest(self.memory.trie, self.memory.distances, *arguments)  # type: ignore[no-any-return]
+        return kernels.nearest(self._view, *arguments)  # type: ignore[no-any-return]
 
     def _rows_near(
         self, codes: Array, numbers: Array, k: int, voting: Voting, workers: Workers
@@ -154,11 +222,13 @@ class Searcher:
         workers: Workers,
         near: Rows = NO_ROWS,
         most: int | None = None,
+        each: bool = False,
     ) -> Rows:
         """Answer all queries by `part`; what it writes, one after the other: ptr [Q+1], items,
         numbers; of fewer queries, where that is more than `most` items.
 
-        near : the rows near the queries, where they are known"""
+        near : the rows near the queries, where they are known
+        each : every row by itself: no row stands for others"""
         order, d, n = self.memory.order, self.memory.distances, len(codes)
         k = min(k, self.memory.trie.columns.shape[1])  # there are no more distances than rows
         table, begins = self._code_table
@@ -169,10 +239,10 @@ class Searcher:
             ((ordered >= 0) | (d.kind == NUMERIC)) @ d.weight,
         )
         served = int(space.served[0])
-        asked = Queries(
-            ordered, given, k, self._tiny, tables, self.postings, served, known, self._most, near
-        )
-        waiting: SimpleQueue[SearchScratch] = SimpleQueue()
+        fewest = -1 if each else self._most
+        queries = Queries(ordered, given, k, self._tiny, tables, served, known, fewest, near)
+        asked = kernels.QueriesView(queries)
+        waiting: SimpleQueue[Any] = SimpleQueue()
         for scratch in space.scratch:
             waiting.put(scratch)
 
@@ -186,9 +256,9 @@ class Searcher:
             finally:
                 waiting.put(scratch)
 
-        ranges = [(0, n)]  # in NumPy as many queries as possible are searched together
+        ranges = [(0, n)]
         if not n or (workers.n > 1 and (n > FEW or not len(self.postings.row))):
-            ranges = even_ranges(np.arange(n + 1), 8 * workers.n if compiled() else workers.n)
+            ranges = even_ranges(np.arange(n + 1), 8 * workers.n)
         written = [piece for pieces in workers.run(some, ranges) for piece in pieces]
         space.served[0] += n
         if len(space.table) == len(space.scratch) * int(d.first[-1]):
@@ -237,6 +307,12 @@ class Searcher:
         ptr = offsets_from(np.concatenate(counts))
         return Postings(ptr, np.concatenate(rows).astype(np.int32), cell, signature)
 
+    @computed_once
+    def _view(self) -> Any:
+        """The memory as kernels read it."""
+        memory = self.memory
+        return kernels.MemoryView(memory.trie, memory.distances, memory.groups, self.postings)
+
     @property
     def n_bytes(self) -> int:
         return int(self.memory.n_bytes + sum(array.nbytes for array in self.postings))
@@ -248,7 +324,7 @@ class Searcher:
         d = self.memory.distances
         heaviest = int(d.weight.argmax())
         scale = float(d.scaled[heaviest] / d.weight[heaviest]) if d.weight[heaviest] > 0 else 1.0
-        return max(1e-12 * float(d.scaled.sum()), min(kernels.EPSILON * scale, 1e30))
+        return max(1e-12 * float(d.scaled.sum()), min(EPSILON * scale, 1e30))
 
     @computed_once
     def _most(self) -> int:
@@ -288,13 +364,17 @@ class Searcher:
             # what threads share comes first
             table = np.empty(shared + threads * n_codes, np.float32)
             table[shared:] = np.tile(np.repeat(d.scaled, np.diff(d.first)), threads)
-            scratch = [self._scratch(k, shared + thread * n_codes) for thread in range(threads)]
+            scratch = [
+                kernels.ScratchView(self._scratch(k, shared + thread * n_codes))
+                for thread in range(threads)
+            ]
             space = _Workspace(k, scratch, table, np.zeros(1, np.int64))
         tables = Tables(number, bases, np.empty(n, np.int64), np.empty(n), np.empty(n), space.table)
         if n:
             codes = np.flatnonzero(number >= 0) - d.first[columns]
             ranges = even_ranges(np.arange(n + 1), 4 * workers.n)
-            workers.run(store_tables, [(d, columns, codes, tables, a, b) for a, b in ranges])
+            views = DistancesView(d), columns, codes, TablesView(tables)
+            workers.run(store_tables, [(*views, a, b) for a, b in ranges])
         return space, tables
 
     def _scratch(self, k: int, tables_begin: int) -> SearchScratch:

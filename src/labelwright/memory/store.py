@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 
 from labelwright.corpus.offsets import offsets_from
 from labelwright.kernels import neighbours as kernels
-from labelwright.kernels.neighbours import Groups, Trie
-from labelwright.kernels.values import NUMERIC, Distances
 from labelwright.memory.instances import Instances
 from labelwright.memory.weights import (
+    NUMERIC,
     WEIGHTS,
     ColumnCodes,
     Contingency,
+    Distances,
     binned,
     column_codes,
     counted_keys,
@@ -39,6 +39,27 @@ class Grouped(NamedTuple):
 
     ptr: Array  # [M+1] int64  the instances of each row ...
     members: Array  # [instances] int32  ... in their order in the data
+
+
+class Groups(NamedTuple):
+    """The classes of the instances that share a row."""
+
+    ptr: Any  # [M+1] int64
+    classes: Any  # [E] int32
+    count: Any  # [E] float64
+    frequency: Any  # [C] float64  of each class among all instances
+
+
+class Trie(NamedTuple):
+    """Rows in lexicographic order, and the nodes above them level by level: the children of a node
+    stand together."""
+
+    columns: Any  # [F, M] int32  the codes of each column, row by row
+    begin: Any  # [nodes] int32  its rows
+    end: Any  # [nodes] int32
+    code: Any  # [nodes] int32  what they have in the last column that they share
+    # [nodes+1] int32  its children are child[n]:child[n+1]; none: its rows are looked at one by one
+    child: Any
 
 
 class Memory(NamedTuple):

@@ -19,11 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labelwright.errors import ModelFileError
-from labelwright.kernels.neighbours import Groups, Trie
-from labelwright.kernels.values import FARTHEST, NUMERIC, Distances
 from labelwright.memory.instances import Instances
-from labelwright.memory.store import Grouped, IGTree, Memory
-from labelwright.memory.weights import LEAST_SHARE
+from labelwright.memory.store import Grouped, Groups, IGTree, Memory, Trie
+from labelwright.memory.weights import FARTHEST, LEAST_SHARE, NUMERIC, Distances
 from labelwright.modelfile import (
     TensorReader,
     check_distinct,

@@ -20,19 +20,11 @@ from numpy.typing import NDArray
 from labelwright.corpus.offsets import offsets_from, runs_of
 from labelwright.errors import CorpusError
 from labelwright.kernels import values as kernels
-from labelwright.kernels.values import (
-    JEFFREY,
-    MVDM,
-    NUMERIC,
-    OVERLAP,
-    SHANNON,
-    Distances,
-    fill_pairs,
-)
 
 Array = NDArray[Any]
 
-CELLS = 1 << 26  # of a table that are summed one by one
+CELLS = 1 << 26  # of a table that are summed one by one,
+STEP = 1 << 20  # and so many at once
 BINS = 20  # of equally many distinct numbers each, for counting numbers
 
 
@@ -116,7 +108,28 @@ def chi_squared(c: Contingency) -> float:
     if len(values) * len(classes) > CELLS:
         expected = values[c.value] * classes[c.cls] / values.sum()
         return max(0.0, _running(often**2 / expected) - float(values.sum()))
-    return float(kernels.chi_squared(c.value, c.cls, often, values, classes, values.sum()))
+    return cell_by_cell(c.value, c.cls, often, values, classes, values.sum())
+
+
+def cell_by_cell(
+    value: Array, cls: Array, often: Array, values: Array, classes: Array, n: float
+) -> float:
+    """The sum of (O - E)^2 / E over all cells, zeros too, value by value: one rounding after the
+    other as in TiMBL.
+
+    The cells that are not zero are value, cls, often [E], in the order of values [V] and then of
+    classes [C]."""
+    total = 0.0
+    step = max(1, STEP // max(1, len(classes)))
+    for first in range(0, len(values), step):
+        cells = classes * values[first : first + step, None] / n
+        a, b = np.searchsorted(value, [first, first + step])
+        place = value[a:b] - first, cls[a:b]
+        expected = cells[place]
+        apart = expected - often[a:b]
+        cells[place] = apart * apart / expected
+        total = float(np.cumsum(np.append(total, cells))[-1])
+    return total
 
 
 def shared_variance(c: Contingency) -> float:
@@ -136,6 +149,7 @@ WEIGHTS: dict[str, Callable[[Contingency], float]] = {
 
 # -- distances of values ---------------------------------------------------------------------------
 
+OVERLAP, MVDM, JEFFREY, SHANNON, NUMERIC = range(5)  # as in kernels.values
 METRICS = {
     "overlap": OVERLAP,
     "mvdm": MVDM,
@@ -144,9 +158,35 @@ METRICS = {
     "numeric": NUMERIC,
 }
 COMPARED = MVDM, JEFFREY, SHANNON  # these compare class distributions
+FARTHEST = 1e30  # the largest difference of numbers, in ranges: float32 holds it
 LEAST_SHARE = 1e-300  # of a class that a value has: quotients of two shares are finite
 NARROW = 256  # columns of up to so many codes have a table of all pairs,
 PAIRS = 4  # if it has at most so many pairs per row
+
+
+class Distances(NamedTuple):
+    """What the distances of values are computed from; model files name their tensors after these
+    fields."""
+
+    kind: Any  # [F] int64  OVERLAP, ...
+    weight: Any  # [F] float64
+    # [F] float64  the same by a power of two, so that the largest is between 1 and 2: float32 holds
+    # them
+    scaled: Any
+    first: Any  # [F+1] int64
+    fixed: Any  # [F] int64  the order in which columns are summed
+    ptr: Any  # [K+1] int64  P(class | code): the classes of a code ...
+    classes: Any  # [E] int32
+    share: Any  # [E] float64
+    # [F*C+1] int64  ... and transposed: the codes of column i that have class c, at i*C + c
+    turned_ptr: Any
+    turned_code: Any  # [E] int32
+    turned_share: Any  # [E] float64
+    rare: Any  # [K] bool  too rare for a distribution: differs by 1 from everything else
+    number: Any  # [K] float64  of numeric columns
+    width: Any  # [F] float64  their ranges
+    pairs: Any  # float64  the distances of all pairs of codes of narrow columns,
+    pair_base: Any  # [F] int64  and where those of column i begin; -1 for wide ones
 
 
 class ColumnCodes(NamedTuple):
@@ -256,7 +296,8 @@ def distances(
         pairs=pairs,
         pair_base=np.where(narrow, bases[:-1], -1),
     )
+    view = kernels.DistancesView(made)
     for i in np.flatnonzero(narrow):
         n = columns[i].n_codes
-        fill_pairs(made, i, pairs[bases[i] : bases[i + 1]].reshape(n, n))
+        kernels.fill_pairs(view, i, pairs[bases[i] : bases[i + 1]].reshape(n, n))
     return made

@@ -20,6 +20,7 @@ from labelwright.corpus.table import Column, Corpus, checked_sentences, compacte
 from labelwright.errors import CorpusError, OptionError, TemplateError
 from labelwright.features.builtin import BUILTIN
 from labelwright.features.builtin import template as find_template
+from labelwright.features.codes import intern_rows, shift_codes
 from labelwright.features.extract import (
     columns_of,
     corpus_with,
@@ -31,7 +32,6 @@ from labelwright.features.extract import (
 from labelwright.features.sources import NO_SOURCES, NOTHING, Given, Sources, with_usual_lines
 from labelwright.features.template import Cell, Pattern, Template, apply
 from labelwright.features.vocabulary import Columns
-from labelwright.kernels import tables
 from labelwright.memory.instances import Instances, instances
 from labelwright.modelfile import HeaderReader, TensorReader
 from labelwright.structures.passing import Layered, Passed
@@ -210,7 +210,7 @@ def _column(
     if len(cells) == 1:
         return cells[0]
     rows = np.stack([numbers for _, numbers in cells], axis=1).astype(np.int32)
-    numbers, firsts = tables.intern_rows(rows)
+    numbers, firsts = intern_rows(rows)
     texts = [
         "/".join(values[i] for (values, _), i in zip(cells, row, strict=True))
         for row in rows[firsts].tolist()
@@ -224,7 +224,7 @@ def _cell(cell: Cell, columns: Columns) -> tuple[list[str], Array]:
     column = cell.reader.column
     values, reach = columns.values[column], abs(cell.row) + 1
     codes = np.empty(int(columns.offsets[-1]), np.int32)
-    tables.shift_codes(
+    shift_codes(
         columns.codes[column], columns.offsets, cell.row, cell.absolute, len(values), reach, codes
     )
     texts = apply(cell.reader, values)

@@ -143,7 +143,7 @@ def masked(lattice: Lattice, local: Local) -> Lattice:
             node[t, inner[~permitted[labels]]] = -np.inf
     elif pairs:
         source, target = graph.ends
-        arc = np.array(np.broadcast_to(arc, (len(node), arc.shape[1])))
+        arc = np.broadcast_to(arc, (len(node), arc.shape[1])).copy()
         inside = np.flatnonzero((source < graph.n_nodes) & (target < graph.n_nodes))
         labels = of[source[inside]], of[target[inside]]
         for t, permitted in pairs.items():

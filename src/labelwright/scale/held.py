@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from labelwright.corpus.partial_labels import LabelCodes, label_codes
 from labelwright.corpus.schemes import pairs_of_codes
 from labelwright.corpus.table import Corpus
-from labelwright.engine.choice import expect_much
 from labelwright.errors import CorpusError
 from labelwright.features.extract import Extractor, learn
 from labelwright.features.incidence import Incidence
@@ -136,7 +135,6 @@ class Here:
         with _making:
             self._lock = _locks.setdefault((self.source.run, self.number), RLock())
         self._lock.acquire()
-        expect_much()
         return self
 
     def __exit__(self, *_: object) -> None:

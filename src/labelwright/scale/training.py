@@ -23,8 +23,7 @@ from labelwright.corpus.tokenizer import shown_by
 from labelwright.errors import CorpusError, OptionError
 from labelwright.features.extract import columns_within
 from labelwright.features.incidence import NO_VALUES, on_tokens
-from labelwright.kernels.perceptron import UpdateRule
-from labelwright.learn.perceptron import Averaged, Outcome
+from labelwright.learn.perceptron import Averaged, Outcome, UpdateRule
 from labelwright.parallel import computed_once
 from labelwright.scale import held
 from labelwright.scale.cluster import Cluster, Shared, Told

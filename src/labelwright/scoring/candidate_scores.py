@@ -11,7 +11,6 @@ from labelwright.corpus.offsets import offsets_from
 from labelwright.corpus.schemes import boundaries
 from labelwright.features.incidence import Encoded, Incidence
 from labelwright.kernels import candidates as kernels
-from labelwright.kernels import compiled
 from labelwright.parallel import Workers, computed_once, sentence_ranges
 from labelwright.scoring.parameters import Cells, Parameters, Pruning, Trained
 from labelwright.structures.candidates import (
@@ -58,7 +57,7 @@ def picked(
 
     def pick(begin: int, end: int) -> tuple[Array, Array, Array]:
         part = tokens[begin:end]
-        row, sizes = np.empty(n_labels, np.float32), np.empty(len(part), np.int64)
+        row, sizes = np.empty((1, n_labels), np.float32), np.empty(len(part), np.int64)
         labels, scores = (
             np.empty((len(part), most), np.int32),
             np.empty((len(part), most), np.float32),
@@ -91,6 +90,7 @@ def hits_of(
     features: Incidence, cells: Cells, lists: LabelLists, workers: Workers, first: int = 0
 ) -> Hits:
     """The cells of the slots of the tokens from `first` on."""
+    features = features._replace(token_value=features.token_value.astype(np.float32, copy=False))
     T = len(lists.ptr) - 1
     pieces = [(a, min(a + CHUNK, T)) for a in range(0, T, CHUNK)]
     if first:
@@ -206,28 +206,12 @@ class CandidateScores:
         offsets [n+1]."""
         rules = None if self.space.arc.all() else self.space.arc
         made = chart(lists, offsets, self.parameters.sparse, rules)
-        if compiled():
-            hits, slots = (
-                hits_of(self.features, self.cells, lists, self._one, first),
-                np.empty(len(lists.label)),
-            )
-            kernels.slot_scores(*hits, self.state, 0, len(slots), slots)
-            slots += self.bias[lists.label]
-        else:
-            slots = self._slots_of_rows(lists, first)
+        hits = hits_of(self.features, self.cells, lists, self._one, first)
+        slots = np.empty(len(lists.label))
+        kernels.slot_scores(*hits, self.state, 0, len(slots), slots)
+        slots += self.bias[lists.label]
         self._shut(made, slots)
         return ScoredChart(made, slots)
-
-    def _slots_of_rows(self, lists: LabelLists, first: int) -> Array:
-        """The scores of slots, from those of all labels."""
-        slots, T = np.empty(len(lists.label)), len(lists.ptr) - 1
-        step = max(1, MOST_NUMBERS // 16 // self.space.n_labels)
-        for a in range(0, T, step):
-            ptr = lists.ptr[a : a + step + 1]
-            token = np.repeat(np.arange(len(ptr) - 1), np.diff(ptr))
-            here = slice(int(ptr[0]), int(ptr[-1]))
-            slots[here] = self._rows(first + a, first + a + len(ptr) - 1)[token, lists.label[here]]
-        return slots
 
     def _shut(self, made: Chart, slots: Array) -> None:
         """Shut out the labels that may not begin or end a sentence."""

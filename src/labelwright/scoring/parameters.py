@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from labelwright.arrays import ranges
 from labelwright.corpus.offsets import offsets_from
 from labelwright.errors import OptionError
 from labelwright.features.extract import Extractor
 from labelwright.features.incidence import NO_VALUES, Incidence, observed_cells, on_tokens
-from labelwright.kernels.common import ranges
 from labelwright.structures.segments import SegmentSpace
 from labelwright.structures.states import StateSpace
 from labelwright.structures.supervision import NO_SETS, variants

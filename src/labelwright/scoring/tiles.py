@@ -32,6 +32,26 @@ DENSE = 8  # a feature with weights for a share of 1 / DENSE of all grams gets a
 PLAIN = {"transitions": 1, "triples": 2}
 
 
+class Features(NamedTuple):
+    """The features of each token, numbered by first appearance, and where the weights of each
+    feature lie: a tile for each of its grams, one after the other.
+
+    Where every label has one state, features of many grams have a weight for every gram (dense):
+    there `weights_of` has -1 - the place where the weights begin.  Dense features have the first
+    numbers and come first at each token, and their weights lie in the order of their numbers: those
+    of feature f begin at (f - first) * width + place."""
+
+    ptr: Array  # [3, T+1]
+    feature: Array  # features of token t on n labels before it: feature[ptr[n, t]:ptr[n, t+1]]
+    value: Array  # their values; empty when all are one
+    # [F, 4]  place of the first gram (a single gram itself), number of grams, first weight, 0
+    weights_of: Array
+    gram: Array  # [E]  grams of each feature, sorted
+    # [3, 3]  of n labels before: the first feature, the first that is not dense, the first place
+    dense: Array
+    learns: Array  # [W]  False where a dense feature has no such gram: its weight stays 0
+
+
 class Tiles(NamedTuple):
     """The layout of a row.  Of order 1 states are nodes and pairs are arcs; of order 2 pairs and
     triples.
@@ -141,7 +161,8 @@ class TileLayout:
             repeat=int(steps[0, 5]) if same else 0,
         )
         n_weights = max(part.stop for part in self.parts.values())
-        self.features = self.features._replace(learns=self.laid_out(np.ones(n_weights, np.bool_)))
+        learns = self.laid_out(np.ones(n_weights, np.uint8)).view(np.bool_)
+        self.features = self.features._replace(learns=learns)
 
     def _features(
         self,
@@ -152,7 +173,7 @@ class TileLayout:
         widths: list[int],
         gram_begin: Array,
         place: Array,
-    ) -> tuple[kernels.Features, int]:
+    ) -> tuple[Features, int]:
         """The features of all tokens, where the weights of each begin, and where the last of these
         end."""
         incidences = {name: incidences[name] for name in parameters.cells}
@@ -174,7 +195,7 @@ class TileLayout:
             x = incidences[name]._replace(
                 token_value=incidences[name].token_value.astype(np.float32)
             )
-            end = kernels.flatten(x, begin, ptr[n], feature, value)
+            end = kernels.flatten(*x, begin, ptr[n], feature, value)
             cell_ptr, column = parameters.cells[name]
             gram, opens = _grams_of_cells(column, n, cell_ptr, space)
             gram += np.int32(gram_begin[n])
@@ -198,7 +219,7 @@ class TileLayout:
             sorted_gram = np.empty(int(n_grams.sum()), np.int32)
             entry = gram[opens]
             where = (first - n_entries)[number - n_features]
-            kernels.lay_out(gram_ptr, entry, where, place, entry, sorted_gram, False)
+            kernels.lay_out(gram_ptr, entry, where, place, entry, sorted_gram)
             grams.append(sorted_gram)
             only = np.flatnonzero(n_grams == 1)
             first[only] = sorted_gram[first[only] - n_entries]
@@ -211,7 +232,7 @@ class TileLayout:
             n_features += len(number)
             n_entries += len(sorted_gram)
             at += int(sizes.sum())
-        features = kernels.Features(
+        features = Features(
             ptr,
             feature,
             value,
@@ -230,23 +251,22 @@ class TileLayout:
     def laid_out(self, weights: Array) -> Array:
         """The weights of a model in this layout."""
         laid = np.zeros(self.length, weights.dtype)
-        self._copy(weights, laid, False)
+        for name, copy in self.copies.items():
+            kernels.lay_out(*copy, weights[self.parts[name]], laid)
+        laid[self.plain_begin :] = weights[self._plain()]
         return laid
 
     def taken_back(self, laid: Array) -> Array:
         """The weights of the model."""
         weights = np.empty(max(part.stop for part in self.parts.values()), laid.dtype)
-        self._copy(weights, laid, True)
+        for name, copy in self.copies.items():
+            kernels.take_back(*copy, weights[self.parts[name]], laid)
+        weights[self._plain()] = laid[self.plain_begin :]
         return weights
 
-    def _copy(self, weights: Array, laid: Array, back: bool) -> None:
-        for name, copy in self.copies.items():
-            kernels.lay_out(*copy, weights[self.parts[name]], laid, back)
-        plain = np.s_[min(self.parts[name].start for name in PLAIN if name in self.parts) :]
-        if back:
-            weights[plain] = laid[self.plain_begin :]
-        else:
-            laid[self.plain_begin :] = weights[plain]
+    def _plain(self) -> slice:
+        """The weights of plain transitions, which come last."""
+        return slice(min(self.parts[name].start for name in PLAIN if name in self.parts), None)
 
 
 def _fence(permitted: Array) -> Array:

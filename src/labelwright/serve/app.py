@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 
 from labelwright import __version__
 from labelwright.corpus.token_records import dumped
-from labelwright.engine.choice import start_loading
 from labelwright.errors import LabelwrightError, OptionError, reason_of
 from labelwright.serve import bodies, label_studio
 from labelwright.serve.batching import Limits, Worker
@@ -237,7 +236,6 @@ def make_app(
         watcher = Thread(
             target=models.watch, args=(stopped, look_again), name="labelwright-watch", daemon=True
         )
-        start_loading()
         watcher.start()
         for worker in workers.values():
             worker.start()

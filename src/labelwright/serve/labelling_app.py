@@ -5,7 +5,6 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 from labelwright import __version__
-from labelwright.engine.choice import start_loading
 from labelwright.serve.app import HOSTS, finished, json_tools, require_extra
 from labelwright.serve.batching import Limits
 from labelwright.serve.bodies import BOOLEAN, TEXT, RequestError, Schema, checked
@@ -34,7 +33,6 @@ def make_labelling_app(labelling: Labelling) -> "FastAPI":
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        start_loading()  # of machine code, in the background
         labelling.start()
         yield
         await run_in_threadpool(labelling.stop)

@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from labelwright.arrays import ranges
 from labelwright.corpus.offsets import offsets_from
 from labelwright.errors import OptionError
-from labelwright.kernels.common import ranges
 from labelwright.structures.dag import Dag
 from labelwright.structures.states import MAX_ARCS, Blocks, Contexts, Graph, StateSpace
 

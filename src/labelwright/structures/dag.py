@@ -26,9 +26,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from labelwright.arrays import ranges
 from labelwright.errors import OptionError
 from labelwright.kernels import dag as kernels
-from labelwright.kernels.common import ranges
 from labelwright.structures.lattice import Lattice
 
 Array = NDArray[Any]
@@ -52,6 +52,11 @@ class Sums(NamedTuple):
 
     log_z: float  #: log of the sum over all paths of exp(score)
     arcs: Array  #: [A]  P(arc)
+
+
+# A probability below this counts as 0 where others are divided by it.
+TINY = 1e-290
+TAKEN = 2  # where the counts of a pool have the number of whole paths
 
 
 class ArcPool(NamedTuple):
@@ -305,9 +310,9 @@ def best_paths(graph: Dag, scores: Any, n: int) -> tuple[list[Array], Array]:
         np.empty(n),
     )
     through = graph.source, scores, is_source, phi, ptr, entering
-    while kernels.best_paths(*through, pool, paths, best_scores, bounds) == kernels.FULL:
+    while kernels.best_paths(*through, pool, paths, best_scores, bounds):
         pool, paths = doubled(pool), np.concatenate([paths, paths])
-    taken = int(pool.counts[kernels.TAKEN])
+    taken = int(pool.counts[TAKEN])
     return np.split(paths[: bounds[taken]], bounds[1:taken]) if taken else [], best_scores[:taken]
 
 
@@ -334,7 +339,14 @@ def entropy(graph: Dag, scores: Any) -> float:
     scores : of the arcs [A], in log space
     """
     arcs = _possible(graph, scores)
-    return kernels.entropy(graph.source, graph.sources, arcs)
+    out = np.bincount(graph.source, arcs)
+    first = out[graph.sources[graph.sources < len(out)]]
+    first = first[first > 0]
+    likely = arcs > TINY
+    p = arcs[likely]
+    of_first = float((first * np.log(first)).sum())
+    of_arcs = float((p * np.log(p / out[graph.source[likely]])).sum())
+    return max(0.0, -of_first - of_arcs)
 
 
 def sample(graph: Dag, scores: Any, n: int, random_state: Any = None) -> list[Array]:

@@ -32,12 +32,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from labelwright.arrays import ranges
 from labelwright.corpus.compressed import Source, first_line_of, name_of, read_bytes
 from labelwright.corpus.offsets import offsets_from
 from labelwright.corpus.spans import Span, labels_of, spans_of
 from labelwright.corpus.token_records import JsonLines, parse_json_lines
 from labelwright.errors import CorpusError
-from labelwright.kernels.common import ranges
 from labelwright.parallel import computed_once
 from labelwright.structures.dag import MOST_NODES, Dag
 from labelwright.wording import shown

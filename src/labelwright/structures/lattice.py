@@ -5,9 +5,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from labelwright.arrays import row_maxima, softmax_of
 from labelwright.errors import OptionError
 from labelwright.kernels import clamped, inference
-from labelwright.kernels.common import row_maxima, softmax_of
 from labelwright.structures.states import Graph
 
 Array = NDArray[Any]
@@ -34,7 +34,7 @@ def posterior(lattice: Lattice) -> Posterior:
     """Probabilities of the nodes, backward messages and log Z."""
     nodes, ahead = np.empty_like(lattice.node), np.empty_like(lattice.node)
     log_z = inference.messages(lattice.node, lattice.arc, lattice.graph.blocks, nodes, ahead)
-    return Posterior(nodes, ahead, float(log_z))
+    return Posterior(nodes, ahead, log_z)
 
 
 def posterior_arcs(lattice: Lattice, sums: Posterior, by_token: bool = True) -> Array:
@@ -73,7 +73,7 @@ def entropy_of(probabilities: Array) -> float:
 def best_path(lattice: Lattice) -> tuple[Array, float]:
     """The best nodes [T] and their score."""
     path = np.empty(len(lattice.node), np.int32)
-    return path, float(inference.viterbi(lattice.node, lattice.arc, lattice.graph.blocks, path))
+    return path, inference.viterbi(lattice.node, lattice.arc, lattice.graph.blocks, path)
 
 
 class Best(NamedTuple):
@@ -101,9 +101,8 @@ class Margins(NamedTuple):
 def margins(lattice: Lattice, labels: Array) -> Margins:
     """Scores of paths with these labels (codes [T]) and with others."""
     node, arc, graph = lattice
-    return Margins(
-        *map(float, inference.margins(node, arc, graph.blocks, graph.label_of_node, labels))
-    )
+    gold = np.asarray(labels, np.int32)
+    return Margins(*inference.margins(node, arc, graph.blocks, graph.label_of_node, gold))
 
 
 def labelling_score(lattice: Lattice, labels: Array) -> float:
@@ -116,9 +115,11 @@ def labelling_score(lattice: Lattice, labels: Array) -> float:
 
 def labelling_weight(lattice: Lattice, labels: Array) -> float:
     """log of the summed weight of all paths whose labels are these codes [T]."""
-    return float(
-        clamped.labelling_weight(lattice.node, lattice.arc, lattice.graph.contexts, labels)
+    node, arc, graph = lattice
+    weight: float = clamped.labelling_weight(
+        node, arc, graph.contexts, np.asarray(labels, np.int32)
     )
+    return weight
 
 
 def state_marginals(nodes: Array, graph: Graph) -> Array:

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from labelwright.corpus.offsets import offsets_from
 from labelwright.errors import OptionError
-from labelwright.kernels import csi as kernels
 
 Array = NDArray[Any]
 CERTAIN = 0.999  # confidences are cut here where their distance to one counts
@@ -270,8 +269,57 @@ def propose(
         sizes=np.empty(T, np.int32),
         offsets=np.asarray(offsets, np.int64),
     )
-    kernels.propose(table, *distributions, proposals.offsets, *proposals[1:6])
+    _fill(proposals, distributions, table)
     return proposals._replace(weights=_weighed(proposals, weighting, lengths))
+
+
+class Bounds(NamedTuple):
+    """Where the sentence of each token begins and ends [T]."""
+
+    begin: Array
+    end: Array
+
+
+def bounds_of(offsets: Array) -> Bounds:
+    lengths = np.diff(offsets)
+    return Bounds(np.repeat(offsets[:-1], lengths), np.repeat(offsets[1:], lengths))
+
+
+def proposed_by(grams: Array, inside: Bounds, t: Array, o: int) -> Array:
+    """The label that token t + o predicts for t; -1: none, or that token is not in the sentence."""
+    p = t + o
+    there = (inside.begin[t] <= p) & (p < inside.end[t])
+    return np.where(there, grams[np.where(there, p, t), grams.shape[1] // 2 - o], -1)
+
+
+def _fill(proposals: Proposals, distributions: Distributions, table: Array) -> None:
+    """Write what predicted classes (rows of table [C, n]) and distributions over classes propose:
+    all parts of the proposals but the first and the last."""
+    best, ptr, classes, w = distributions
+    _, grams, confidence, weights, domains, sizes, offsets = proposals
+    T, n = grams.shape
+    inside, t, h = bounds_of(offsets), np.arange(T), n // 2
+    for k in range(n):
+        at = t + k - h
+        grams[:, k] = np.where((inside.begin <= at) & (at < inside.end), table[best, k], -1)
+    token = np.repeat(t, np.diff(ptr))
+    total = np.bincount(token, w, T)
+    share = np.divide(w, total[token], out=np.zeros(len(w)), where=total[token] > 0)
+    confidence[:] = np.bincount(token, share * (classes == best[token]), T)
+    predicted = grams[token]
+    agrees = (predicted >= 0) & (predicted == table[classes])  # [E, n]
+    weights[:] = 0.0
+    for i in range(n):
+        held = share
+        for j in range(i, n):
+            held = held * agrees[:, j]
+            weights[:, i, j] = np.bincount(token, held, T)
+    domains[:], sizes[:] = -1, 0
+    for k in range(n):  # 0, -1, 1, -2, 2, ...
+        label = proposed_by(grams, inside, t, (k + 1) // 2 * (-1 if k % 2 == 1 else 1))
+        new = np.flatnonzero((label >= 0) & ~(domains == label[:, None]).any(axis=1))
+        domains[new, sizes[new]] = label[new]
+        sizes[new] += 1
 
 
 def _weighed(
@@ -295,7 +343,7 @@ def _weighed(
         raise OptionError(
             f"weighting {weighting!r}: expected one finite number of 0 or more for each confidence"
         )
-    return np.where(counts, weights, 0.0)
+    return np.ascontiguousarray(np.where(counts, weights, 0.0))
 
 
 def _inside(grams: Array) -> Array:

@@ -346,7 +346,7 @@ def check_sentences(offsets: Array, max_length: int) -> None:
 
 def check_arcs(space: SegmentSpace, T: int) -> None:
     """Refuse a sentence of T tokens whose graph has more arcs than there is memory for."""
-    n_arcs = int(kernels.before_transitions(*space.shape, T))
+    n_arcs = kernels.before_transitions(*space.shape, T)
     if n_arcs > MAX_SENTENCE_ARCS:
         raise CorpusError(
             f"X: a sentence of {T:,} tokens has a graph of {n_arcs:,} arcs (max_length "
@@ -415,9 +415,56 @@ class SpanArcs(NamedTuple):
     kind: Array  # [n]  which of the types of spans
 
 
+class Places(NamedTuple):
+    """Where the arcs and rows of T tokens are."""
+
+    segments: Array  # [T]  the first arc of the segments that end with each token,
+    rows: Array  # [T]  the first row of them,
+    transitions: Array  # [T-1]  and the first arc of the transitions after it
+    n_arcs: int
+
+
+def places_of(L: int, n: int, longest: int, T: int) -> Places:
+    sizes = np.minimum(np.arange(1, T + 1), longest)  # of segments that end with each token
+    arcs = L + (sizes - 1) * n
+    ends = L + np.cumsum(arcs + L * L)  # after the transitions
+    return Places(
+        ends - arcs - L * L, np.cumsum(sizes) - sizes, ends[:-1] - L * L, int(ends[-1]) - L * L
+    )
+
+
+def of_length(places: Places, d: int, L: int, n: int) -> tuple[Array, int]:
+    """The arcs of all segments of d tokens [T - d + 1, types], and how many types there are."""
+    width = L if d == 1 else n
+    skipped = 0 if d == 1 else L + (d - 2) * n
+    return (places.segments[d - 1 :] + skipped)[:, None] + np.arange(width), width
+
+
+def write_graph(
+    n_types: int, n_long: int, longest: int, T: int, source: Array, target: Array, first: Array,
+    length: Array, kind: Array, before: Array,
+) -> None:  # fmt: skip
+    """Fill the arcs [A] of T tokens: their nodes, first token, number of tokens (0: a transition),
+    type and, of a transition, the type before it (L: the beginning; of a segment -1)."""
+    L, x = n_types, np.arange(n_types)
+    source[:L], target[:L], first[:L], length[:L], kind[:L], before[:L] = 0, 1 + x, 0, 0, x, L
+    if T == 0:
+        return
+    places = places_of(L, n_long, longest, T)
+    for d in range(1, min(T, longest) + 1):
+        at, width = of_length(places, d, L, n_long)
+        i, types = np.arange(T - d + 1)[:, None], x[:width]
+        source[at], target[at] = 1 + 2 * i * L + types, 1 + (2 * (i + d) - 1) * L + types
+        first[at], length[at], kind[at], before[at] = i, d, types, -1
+    at = places.transitions[:, None, None] + (x * L)[:, None] + x
+    p = np.arange(1, T)[:, None, None]
+    source[at], target[at] = 1 + (2 * p - 1) * L + x[:, None], 1 + 2 * p * L + x
+    first[at], length[at], kind[at], before[at] = p, 0, x, x[:, None]
+
+
 class Arcs:
     """The graph of the segmentations of T tokens, and the meaning of its arcs
-    (kernels.segments.write_graph)."""
+    (write_graph)."""
 
     def __init__(
         self, space: SegmentSpace, T: int, arrays: Sequence[Array], longer: "Arcs | None" = None
@@ -497,7 +544,7 @@ def _last_labels(arcs: Arcs) -> Reading:
 def arcs_of(space: SegmentSpace, T: int) -> Arcs:
     """The arcs of T tokens."""
     arrays = np.empty((6, kernels.before_transitions(*space.shape, T)), np.int32)
-    kernels.write_graph(*space.shape, T, *arrays)
+    write_graph(*space.shape, T, *arrays)
     return Arcs(space, T, list(arrays))
 
 

@@ -27,10 +27,10 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from labelwright.arrays import ranges
 from labelwright.corpus.offsets import offsets_from
 from labelwright.corpus.schemes import allowed
 from labelwright.errors import OptionError
-from labelwright.kernels.common import ranges
 
 MAX_ARCS = 1 << 27  # a gigabyte for one number on each
 Array = NDArray[Any]

@@ -41,11 +41,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from labelwright.kernels import chain, compiled, inference
-from labelwright.kernels.common import Plan as Plan
-from labelwright.kernels.common import plan as plan
-from labelwright.kernels.common import row_maxima, runs_of, trusted_range
+from labelwright.arrays import row_maxima
+from labelwright.kernels import chain, common, inference
 from labelwright.structures.states import Graph
+from labelwright.structures.steps import Plan as Plan
+from labelwright.structures.steps import plan as plan
+from labelwright.structures.steps import runs_of
 
 Array = NDArray[Any]
 STEP_ARCS = 1 << 17  # calling BLAS for a step takes as long as it saves on so many arcs
@@ -54,8 +55,8 @@ STEP_ARCS = 1 << 17  # calling BLAS for a step takes as long as it saves on so m
 class Products:
     """The products of rows over nodes with the arcs of a graph, block by block.
 
-    Where every row has its own arcs, compiled loops take half the time of batched products in NumPy
-    (15 to 44 states, ARM); these remain for a Python without Numba."""
+    Where every row has its own arcs, kernels take half the time of batched products in NumPy (15 to
+    44 states, ARM)."""
 
     def __init__(self, graph: Graph):
         self.n_arcs, self.blocks, self.runs = graph.n_arcs, graph.blocks, runs_of(graph.blocks)
@@ -71,44 +72,35 @@ class Products:
 
     def by_source(self, x: Array) -> Array:
         """x [n, Q] in the order of sources."""
-        return x if self.dense else x.take(self.source, axis=1, mode="clip")
+        return x.take(self.source, axis=1, mode="clip")
 
     def onwards(self, x: Array, E: Array, out: Array) -> None:
         """out[n, s] = sum_r x[n, r] E[n, arc from r to s], with E [1|n, A]."""
-        if self.dense and len(E) == 1:
-            np.matmul(x, E.reshape(self.dense, self.dense), out=out)
-            return
-        if len(E) > 1 and compiled():
+        if len(E) > 1:
             chain.onwards(x, E, self.blocks, out)
+            return
+        if self.dense:
+            np.matmul(x, E.reshape(self.dense, self.dense), out=out)
             return
         x = self.by_source(x)
         for run in self.runs:
-            e, left, right = run.matrices(E), run.at_sources(x), run.at_targets(out)
-            if len(E) == 1:
-                np.matmul(left.transpose(1, 0, 2), e[0], out=right.transpose(1, 0, 2))
-            else:
-                np.matmul(left[:, :, None], e, out=right[:, :, None])
+            left, right = run.at_sources(x), run.at_targets(out)
+            np.matmul(left.transpose(1, 0, 2), run.matrices(E)[0], out=right.transpose(1, 0, 2))
 
     def backwards(self, x: Array, E: Array, out: Array) -> None:
         """out[n, r] = sum_s E[n, arc from r to s] x[n, s], with E [1|n, A]."""
-        if self.dense and len(E) == 1:
-            np.matmul(x, E.reshape(self.dense, self.dense).T, out=out)
-            return
-        if len(E) > 1 and compiled():
+        if len(E) > 1:
             chain.backwards(x, E, self.blocks, out)
+            return
+        if self.dense:
+            np.matmul(x, E.reshape(self.dense, self.dense).T, out=out)
             return
         sums = np.empty_like(out)  # in the order of sources
         for run in self.runs:
-            e, left, right = (
-                run.matrices(E).transpose(0, 1, 3, 2),
-                run.at_sources(sums),
-                run.at_targets(x),
-            )
-            if len(E) == 1:
-                np.matmul(right.transpose(1, 0, 2), e[0], out=left.transpose(1, 0, 2))
-            else:
-                np.matmul(right[:, :, None], e, out=left[:, :, None])
-        out[:] = sums if self.dense else sums.take(self.place, axis=1, mode="clip")
+            back = run.matrices(E)[0].transpose(0, 2, 1)
+            left, right = run.at_sources(sums), run.at_targets(x)
+            np.matmul(right.transpose(1, 0, 2), back, out=left.transpose(1, 0, 2))
+        out[:] = sums.take(self.place, axis=1, mode="clip")
 
     def add_counts(self, x: Array, y: Array, counts: Array) -> None:
         """counts [A] += the sum over n of x[n, r] y[n, s] for the arc from r to s."""
@@ -122,13 +114,7 @@ class Products:
 
     def multiply_outer(self, x: Array, y: Array, E: Array) -> None:
         """E[n, arc from r to s] *= x[n, r] y[n, s], with E [n, A]."""
-        if compiled():
-            chain.multiply_outer(x, y, E, self.blocks)
-            return
-        x = self.by_source(x)
-        for run in self.runs:
-            left, right = run.at_sources(x)[..., None], run.at_targets(y)[:, :, None]
-            run.matrices(E)[:] *= left * right
+        chain.multiply_outer(x, y, E, self.blocks)
 
 
 class Messages(NamedTuple):
@@ -162,19 +148,21 @@ def messages(
     With `count`, rows of E that serve one token become the probabilities of its arcs (0 at first
     tokens)."""
     alpha, beta, into = np.empty((3, *psi.shape), psi.dtype) if scratch is None else scratch
-    scale, sums = np.empty((2, len(psi)), psi.dtype)
-    outputs = alpha, beta, into, scale, sums
+    scale, sums, inverse = np.empty((3, len(psi)), psi.dtype)
     count = count and len(E) > 1
+    if len(E) > 1 or plan.narrow:
+        lay_out = products.blocks, plan.steps, plan.lengths
+        chain.messages_by_sentence(psi, E, *lay_out, alpha, beta, into, scale, sums, count)
+    elif products.by_step(plan):
+        onwards = E.reshape(products.dense, products.dense)
+        backwards = np.ascontiguousarray(onwards.T)
+        outputs = alpha, beta, into, scale, inverse, sums
+        chain.messages_by_step(psi, onwards, backwards, plan.steps, *outputs)
+    else:
+        with np.errstate(all="ignore"):
+            _fill(psi, E, products, plan, (alpha, beta, into, scale, inverse, sums))
+    small, large = common.smallest_scale(psi.itemsize), common.largest_message(psi.itemsize)
     with np.errstate(all="ignore"):
-        if (len(E) > 1 or plan.narrow) and compiled():
-            chain.messages_by_sentence(
-                psi, E, products.blocks, plan.steps, plan.lengths, *outputs, count
-            )
-        elif products.by_step(plan) and compiled():
-            chain.messages_by_step(psi, E, plan.steps, *outputs)
-        else:
-            _fill(psi, E, products, plan, outputs)
-        small, large = trusted_range(psi.itemsize)
         bad = ~((scale > small) & (sums / scale < large))
     failed = np.zeros(len(plan.order), np.bool_)
     failed[plan.order[plan.rank[bad]]] = True
@@ -182,36 +170,38 @@ def messages(
         rows = failed[plan.order[plan.rank]]
         alpha[rows] = beta[rows] = into[rows] = 0
         scale[rows] = 1
-    made = Messages(alpha, beta, into, scale, failed)
-    if count and not compiled():
-        multiply_arcs(made, E, products, plan)
-    elif count:
+    if count:
         E[: plan.n_first] = 0
         if failed.any():
             E[rows] = 0
-    return made
+    return Messages(alpha, beta, into, scale, failed)
 
 
 def _fill(psi: Array, E: Array, products: Products, plan: Plan, outputs: tuple[Array, ...]) -> None:
-    """Fill alpha, beta, into [T, Q], the scales and the sums of beta [T].
+    """Fill alpha, beta, into [T, Q], the scales, their inverses and the sums of beta [T], where all
+    tokens share their arcs.
 
     Every step is done with before the next: its rows stay in the processor's cache."""
-    alpha, beta, into, scale, sums = outputs
-    steps, inverse = plan.steps.tolist(), np.empty_like(scale)
+    alpha, beta, into, scale, inverse, sums = outputs
+    steps = plan.steps.tolist()
+    # Chosen by type once: at every step that would take as long as the work.
+    kind = "float" if psi.itemsize == 4 else "double"
+    scale_forward = chain.scale_forward[kind]
+    scale_backward = chain.scale_backward[kind]
     for t, (a, b) in enumerate(pairwise(steps)):
         if t == 0:
             alpha[a:b] = 1
         else:
             before = steps[t - 1]
-            products.onwards(alpha[before : before + b - a], at_step(E, a, b), alpha[a:b])
-        chain.scale_forward(alpha, psi, a, b, scale, inverse)
+            products.onwards(alpha[before : before + b - a], E, alpha[a:b])
+        scale_forward(alpha, psi, a, b, scale, inverse)
     for t in range(len(steps) - 2, -1, -1):
         a, b, end = steps[t], steps[t + 1], steps[min(t + 2, len(steps) - 1)]
         going = end - b
         if going:
-            products.backwards(into[b:end], at_step(E, b, end), beta[a : a + going])
+            products.backwards(into[b:end], E, beta[a : a + going])
         beta[a + going : b] = 1
-        chain.scale_backward(beta, psi, a, b, inverse, into, sums)
+        scale_backward(beta, psi, a, b, inverse, into, sums)
 
 
 def multiply_arcs(sums: Messages, E: Array, products: Products, plan: Plan) -> None:

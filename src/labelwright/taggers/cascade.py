@@ -14,7 +14,6 @@ from labelwright import __version__
 from labelwright.answers.batch import Batch
 from labelwright.corpus.table import Corpus
 from labelwright.corpus.token_records import listed
-from labelwright.engine.choice import expect_much
 from labelwright.errors import CorpusError, ModelFileError, OptionError, TemplateError
 from labelwright.evaluate import evaluate
 from labelwright.features.extract import few_tokens, kind_of
@@ -255,7 +254,6 @@ class Cascade(Confidences, Tagger):
                     spread, dev=dev, progress=progress, layer_progress=layer_progress, **how
                 )
         places = Checkpoints.given(checkpoint, checkpoint_every, resume)
-        expect_much()
         names = [name for name, _ in self.layers]
         spread = hasattr(X, "layered")  # over the workers of a cluster, which know the labels
         X, gold = (X.layered(self), {}) if spread else labelled_layers(X, y, names, partial=True)

@@ -13,9 +13,8 @@ from labelwright.answers.chains import Chains
 from labelwright.answers.pruned_sentences import PrunedChains
 from labelwright.corpus.schemes import detect_scheme, pairs_of_codes, validate
 from labelwright.errors import CorpusError, OptionError
-from labelwright.features.extract import ColumnFeatures, Encoded, Extractor, learn
+from labelwright.features.extract import ColumnFeatures, Extractor, learn
 from labelwright.features.sources import Given
-from labelwright.kernels import compiled
 from labelwright.learn.objective import LogLikelihood
 from labelwright.learn.pruned import PrunedLikelihood, learn_pruning
 from labelwright.modelfile import HeaderReader, TensorReader
@@ -56,7 +55,6 @@ SHARE = 0.999  # of gold labels that are kept, by default
 MANY = 200  # labels from which "auto" prunes
 ARCS_PER_SECOND = 1e9  # of an unpruned model: about what one core sums in training
 PATIENCE = 10.0  # seconds of one iteration of an unpruned model that are worth a warning
-LATENT_COST, PRUNED_COST = 10, 40  # times the work of a CRF, without compiled code
 Blocks = tuple[list[tuple[int, int]], Callable[[int, int], Sequence[Any]]]
 
 
@@ -213,18 +211,6 @@ class ChainStructure:
 
     # -- scoring -----------------------------------------------------------------------------------
 
-    def work(self, trained: Trained, data: Encoded) -> int:
-        """How much work sentences are without compiled code: a token of a CRF without latent states
-        is 1."""
-        cost = (
-            PRUNED_COST
-            if trained.pruning is not None
-            else LATENT_COST
-            if trained.space.latent
-            else 1
-        )
-        return int(data.offsets[-1]) * cost
-
     def under(self, trained: Trained, scheme: str | None) -> Constrained:
         """The states with only the transitions that a label scheme allows."""
         space = trained.space if scheme is None else trained.space.constrained(scheme)
@@ -375,7 +361,7 @@ def _share(model: Any, n_labels: int, extractor: Extractor, said: Supervision) -
     elif model.device != "cpu":
         why_not = f"candidates are trained on the CPU, got device={model.device!r}"
     if model.prune_labels == "auto":
-        return SHARE if n_labels >= MANY and why_not is None and compiled() else None
+        return SHARE if n_labels >= MANY and why_not is None else None
     if why_not is not None:
         raise OptionError(f"prune_labels: {why_not}; use prune_labels='off'")
     return float(model.prune_labels)

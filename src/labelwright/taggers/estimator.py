@@ -15,9 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeVar
 import numpy as np
 
 from labelwright import __version__, modelfile
-from labelwright.corpus.table import taken
 from labelwright.corpus.token_records import listed
-from labelwright.engine.choice import load_wanted
 from labelwright.errors import ModelFileError, NotFittedError, OptionError
 from labelwright.evaluate.scorers import Scoring, scorer_of
 from labelwright.features.builtin import BUILTIN
@@ -291,35 +289,6 @@ class Estimator:
         self._check_fitted()
         tensors, header = self.pack()
         modelfile.write(path, tensors, header, self._weight_names() if self._compression else None)
-        return self
-
-    def warm_up(self, X: Any = None) -> Self:
-        """Load the machine code for labels, spans and marginals before a service takes requests.
-        Otherwise NumPy answers them until it pays to load machine code in the background.
-
-        X : sentences like those of requests, or a Corpus; needed where these are neither words nor
-            columns nor dicts
-        """
-        self._check_fitted()
-        schema = self.reads()
-        tokens = {"columns": ("a",) * (len(schema.columns) or 1), "dicts": {"a": 1.0}}
-        if X is None and schema.kind not in tokens:
-            raise OptionError(
-                f"X: the model reads {schema.kind}; give warm_up some like those of requests"
-            )
-        some = [[tokens[schema.kind]] * 9] if X is None else listed(X)
-        numbers = [*range(len(some))]
-        questions = [
-            "predict",
-            "predict_spans",
-            *["predict_marginals"] * ("probability" in self.can),
-        ]
-        load_wanted()  # Numba itself,
-        # one is not asked as several
-        for question, which in itertools.product(questions, (numbers[:1], numbers * 8)):
-            if hasattr(self, question):
-                getattr(self, question)(taken(some, which))
-        load_wanted()  # then what kernels lacked
         return self
 
     def compressed(self, prune: float = 0.0, bits: int = 32) -> Self:

@@ -16,7 +16,6 @@ from labelwright.answers.graphs import LatticePath, ScoredLattice, checked_path,
 from labelwright.corpus.offsets import offsets_from
 from labelwright.corpus.spans import Span, labels_of
 from labelwright.decode.record import MOST, check_whole
-from labelwright.engine.choice import expect, expect_much
 from labelwright.errors import CorpusError
 from labelwright.evaluate import Report, evaluate
 from labelwright.features.attributes import Collected, DictFeatures
@@ -397,7 +396,6 @@ class LatticeCRF(Weighted, Estimator):
         progress : called with the record of each iteration and the number of iterations at most
         """
         self._check_parameters()
-        expect_much()
         data, gold, trained = prepared(self, X, y)
         held_out = None if dev is None else self._development(trained, *dev)
         workers = Workers(self.n_jobs)
@@ -438,7 +436,6 @@ class LatticeCRF(Weighted, Estimator):
         """
         self._check_fitted()
         data = encoded(self._trained, X)
-        expect(len(data.arcs.label))
         return scored_lattices(self._trained, data)
 
     def decode(self, X: Iterable[FeatureLattice]) -> list[LatticePath]:

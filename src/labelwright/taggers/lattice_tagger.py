@@ -291,11 +291,6 @@ class LatticeStructure:
         lattices, left_out = data.more
         return {"arcs": len(lattices.arcs.label), "left_out": left_out}
 
-    def work(self, trained: Trained, data: EncodedSentences) -> int:
-        """How much work sentences are without compiled code: an arc is as much as a token of a
-        CRF."""
-        return len(data.lattices.arcs.label)
-
     def under(self, trained: Trained, scheme: str | None) -> Constrained:
         """Everything: every path keeps the scheme of the labels."""
         return Constrained(trained.space, None)

@@ -15,7 +15,6 @@ from labelwright.answers.batch import Batch, check_lengths, passed_by
 from labelwright.answers.chains import CHAIN_DECODERS, decoder_options
 from labelwright.corpus.table import Corpus
 from labelwright.corpus.token_records import listed
-from labelwright.engine.choice import expect, expect_much
 from labelwright.errors import OptionError
 from labelwright.evaluate import evaluate
 from labelwright.features.extract import Encoded, Extractor, collected, columns_within
@@ -358,7 +357,6 @@ class LinearTagger(Weighted, Tagger):
         places = Checkpoints.given(checkpoint, checkpoint_every, resume)
         X, y = collected(X), listed(y)
         tokenizer = self._tokenizer_of(X)
-        expect_much()
         learner = self._learner(self)
         before, unfinished = None, None
         try:
@@ -408,7 +406,6 @@ class LinearTagger(Weighted, Tagger):
         sample_weight : as in `fit`
         """
         self._check_parameters()
-        expect_much()
         self._learner(self).learn_further(X, listed(y), sample_weight)
         return self
 
@@ -786,7 +783,6 @@ class LinearTagger(Weighted, Tagger):
     ) -> list[R]:
         """As `_ask`, with what was learnt given as a value: development data are scored so, too."""
         data, structure = self._encoded_by(trained, X), self._structure
-        expect(structure.work(trained, data))
         permitted = permitted_labels(forced, data.offsets, self._labels(trained))
         constrained = self._constrained(trained, constraints)
         probabilistic, calibration = self._probabilistic, self._calibration

@@ -19,7 +19,6 @@ from labelwright.corpus.table import Corpus
 from labelwright.corpus.tabular import frame_names
 from labelwright.corpus.token_records import listed
 from labelwright.decode.record import check_whole
-from labelwright.engine.choice import expect
 from labelwright.errors import CorpusError, ModelFileError, OptionError
 from labelwright.features.sources import Given
 from labelwright.inspection import facts
@@ -81,9 +80,6 @@ from labelwright.taggers.training_record import REMEMBERED, TrainingRecord, read
 from labelwright.wording import counted, shown
 
 Array = NDArray[Any]
-# Without compiled code a query takes as long as so many tokens of a CRF, and one more for so many
-# instances.
-QUERY_COST, INSTANCES_OF_TOKEN = 8, 5000
 
 
 class NameByColumn(Choice):
@@ -317,7 +313,6 @@ class MemoryBased(Estimator):
                 targets[often > 0],
                 often[often > 0],
             )
-        expect(len(data.codes))
         F, C = len(data.values), len(seen)
         metrics = (self.metric,) * F if isinstance(self.metric, str) else tuple(self.metric)
         if len(metrics) != F:
@@ -410,7 +405,6 @@ class MemoryBased(Estimator):
 
     def _answers(self, codes: Array, numbers: Array) -> Answers:
         """The answers to queries, given as `_queries` makes them."""
-        self._expect(len(codes))
         if self._search is None:
             assert isinstance(self.index_, IGTree)
             return store.ask(self.index_, codes)
@@ -434,7 +428,6 @@ class MemoryBased(Estimator):
         if k is not None:
             check_whole("k", k, 1)
         codes, numbers = self._queries(X)
-        self._expect(len(codes))
         nearest = self._search.nearest(codes, numbers, int(k or self.k), Workers(self.n_jobs))
         neighbours = []
         for n, distance in zip(nearest.instances.tolist(), nearest.distance.tolist(), strict=True):
@@ -444,11 +437,6 @@ class MemoryBased(Estimator):
             )
             neighbours.append(Neighbour(n, distance, self.seen_[self.targets_[n]], values))
         return [neighbours[a:b] for a, b in pairwise(nearest.ptr.tolist())]
-
-    def _expect(self, queries: int) -> None:
-        """Say how much work queries will be: each is compared with the instances, but by a tree."""
-        cost = 1 if self._search is None else QUERY_COST + len(self.targets_) / INSTANCES_OF_TOKEN
-        expect(queries * cost)
 
     def _rows(self, X: Any) -> Instances:
         """Rows with as many columns as those that were learnt from; refused as scikit-learn words

@@ -15,13 +15,13 @@ from labelwright.answers.batch import Batch
 from labelwright.answers.chains import PATH_DECODERS
 from labelwright.errors import OptionError
 from labelwright.features.extract import Encoded
-from labelwright.kernels.perceptron import UpdateRule
 from labelwright.learn.monitor import Checkpoints, Monitor
 from labelwright.learn.perceptron import (
     EARLY,
     Averaged,
     Averaging,
     Passes,
+    UpdateRule,
     convergence,
     latent_separability,
     perceptron,

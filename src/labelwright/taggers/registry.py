@@ -1,6 +1,6 @@
 """The taggers by name.  Nothing is imported until it is asked for.
 
-The registry serves `labelwright.load`, `--model`, recipes, `warmup` and the contract test.  A third
+The registry serves `labelwright.load`, `--model`, recipes and the contract test.  A third
 party's tagger joins by an entry point of the group `labelwright.taggers` (its name, and
 "module:Class"), or by `register`.
 """

@@ -15,7 +15,7 @@ from labelwright.corpus.offsets import offsets_from
 from labelwright.corpus.schemes import detect_scheme, pairs_of_codes
 from labelwright.corpus.table import Corpus, taken
 from labelwright.errors import ModelFileError, OptionError
-from labelwright.features.extract import ColumnFeatures, Encoded, Extractor, learn
+from labelwright.features.extract import ColumnFeatures, Extractor, learn
 from labelwright.features.layered import LayeredFeatures
 from labelwright.features.segments import SegmentFeatures
 from labelwright.features.sources import Given
@@ -77,7 +77,6 @@ from labelwright.wording import counted
 
 Array = NDArray[Any]
 ROWS_PER_TOKEN = 64  # candidates that take as much room in a block as a token
-SEGMENT_COST = 3  # times the work of a CRF, without compiled code
 
 # fmt: off
 OWN = declared(
@@ -225,10 +224,6 @@ class SegmentStructure:
         return {}
 
     # -- scoring -----------------------------------------------------------------------------------
-
-    def work(self, trained: Trained, data: Encoded) -> int:
-        """How much work sentences are without compiled code: a token of a CRF is 1."""
-        return int(data.offsets[-1]) * SEGMENT_COST
 
     def under(self, trained: Trained, scheme: str | None) -> Constrained:
         """Everything: a segmentation keeps the scheme of the labels."""

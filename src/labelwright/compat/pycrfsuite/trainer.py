@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from labelwright.compat.pycrfsuite.log import TrainingLog, TrainLogParser
 from labelwright.compat.pycrfsuite.tagger import ItemError, ItemSequence, items_of, text_of
-from labelwright.engine.choice import expect_much
 from labelwright.errors import CorpusError, LabelwrightError, ModelFileError, OptionError
 from labelwright.features.attributes import Collected, Numbers
 from labelwright.interchange import crfsuite
@@ -182,7 +181,6 @@ def _trained(
     would count."""
     model = _untrained(algorithm, settings).set_params(n_jobs=n_jobs)
     model._check_parameters()
-    expect_much()
     data, start = model._prepare(X, y)
     parameters = _chosen(data, start.parameters, settings)
     assert parameters.has_weight is not None

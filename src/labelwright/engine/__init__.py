@@ -1,1 +1,0 @@
-"""How kernels run: which engine, machine code by Numba, and where it is kept."""
