@@ -54,6 +54,15 @@ def test_a_disk_that_fails_is_told_of_once_and_tried_again(tmp_path):
     assert [file.name for file in checkpoint_files(tmp_path / "c")] == ["c.layer1"]
 
 
+def test_a_checkpoint_of_a_version_with_other_last_digits_is_refused(tmp_path, monkeypatch):
+    place = Checkpoints(tmp_path / "c").of("f")
+    place.write({"x": WEIGHTS}, {})
+    assert place.read() is not None
+    monkeypatch.setattr(checkpoints, "DIGITS", checkpoints.DIGITS + 1)
+    with pytest.raises(ModelFileError, match="written by another version, whose sums have other"):
+        place.read()
+
+
 def test_the_files_of_a_run_are_known_by_their_names(tmp_path):
     own = ["c", "c.2", "c.first12", "c.layer1", "c.layer1.part2", "c.layer2.2"]
     for name in [*own, "c.bak", "c.layer", "c.2.txt", "d", "cc", "c2"]:

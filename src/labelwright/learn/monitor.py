@@ -93,9 +93,8 @@ class Checkpoints:
         """Save; a full disk must not end the training, and is tried again."""
         self._last, self._wait, whole = time.monotonic(), self.every, self.whole
         try:
-            modelfile.write(
-                self.path, state, {"kind": "checkpoint", "fingerprint": self.fingerprint, **header}
-            )
+            known = {"kind": "checkpoint", "digits": DIGITS, "fingerprint": self.fingerprint}
+            modelfile.write(self.path, state, known | header)
             self.is_written = True
             if not whole._begun:
                 whole._begun = True
@@ -113,6 +112,11 @@ class Checkpoints:
         state, header = modelfile.read(self.path)
         if header.get("kind") != "checkpoint":
             raise ModelFileError(f"{self.path}: not a checkpoint of a training run")
+        if header.get("digits") != DIGITS:
+            raise ModelFileError(
+                f"{self.path}: written by another version, whose sums have other last digits; "
+                "finish the run with that version, or delete it to start again"
+            )
         if header.get("fingerprint") != self.fingerprint:
             raise ModelFileError(
                 f"{self.path}: made with other data or other settings; use the same ones, or "
@@ -141,6 +145,8 @@ PERIOD = 10  # iterations over which the loss must still fall
 SECONDS_PER_LINE = 2.0  # of progress where there is no terminal
 MOST = 1 << 40  # passes, or sentences seen in them
 # the one reason to stop that may change when a run is resumed
+# Raised when kernels sum in another order: a resumed run would not end in the same model.
+DIGITS = 2
 LIMIT = "reached the limit of iterations"
 State = dict[str, Array]
 
