@@ -56,6 +56,8 @@ REORDERED_FLAGS = [
     "-fassociative-math",
     "-freciprocal-math",
     "-fno-signed-zeros",
+    "-funroll-loops",
+    "-fvariable-expansion-in-unroller",
 ]
 
 

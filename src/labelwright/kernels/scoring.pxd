@@ -166,11 +166,20 @@ cdef inline void _add_three_dots(
     Py_ssize_t b, double[:, ::1] out,
 ) noexcept nogil
 
-@cython.locals(a=Py_ssize_t, b=Py_ssize_t, c=Py_ssize_t, j=Py_ssize_t, x=floating)
+@cython.locals(used="const int64_t[::1]", a=Py_ssize_t, b=Py_ssize_t, c=Py_ssize_t)
 cpdef void combine(
     const floating[:, ::1] basis, const double[::1] coefficients, Py_ssize_t begin, Py_ssize_t end,
     floating[::1] out,
 )
+
+@cython.locals(
+    c=Py_ssize_t, i=Py_ssize_t, p=Py_ssize_t, q=Py_ssize_t, r=Py_ssize_t, s=Py_ssize_t, w=floating,
+    x=floating, y=floating, z=floating,
+)
+cdef inline void _add_multiples(
+    const floating[:, ::1] basis, const double[::1] coefficients, const int64_t[::1] used,
+    Py_ssize_t a, Py_ssize_t b, floating[::1] out,
+) noexcept nogil
 
 @cython.locals(c=Py_ssize_t, s=floating)
 cpdef void advance(

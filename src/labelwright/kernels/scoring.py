@@ -355,18 +355,38 @@ def _add_three_dots(basis, rows, j, a, b, out):
 
 def combine(basis, coefficients, begin, end, out):
     """out = sum_j coefficients[j] basis[j] over begin..end, in one pass over memory."""
+    used = np.flatnonzero(coefficients)
     with cython.nogil:
         a = begin
         while a < end:
             b = min(a + BLOCK, end)
             for c in range(a, b):
                 out[c] = 0
-            for j in range(basis.shape[0]):
-                x = coefficients[j]
-                if x != 0:
-                    for c in range(a, b):
-                        out[c] += x * basis[j, c]
+            _add_multiples(basis, coefficients, used, a, b, out)
             a = b
+
+
+def _add_multiples(basis, coefficients, used, a, b, out):
+    """out += the sum of coefficients[j] basis[j] over a..b, of the rows in use, four at a time."""
+    i = 0
+    while i + 3 < used.shape[0]:
+        p = used[i]
+        q = used[i + 1]
+        r = used[i + 2]
+        s = used[i + 3]
+        w = coefficients[p]
+        x = coefficients[q]
+        y = coefficients[r]
+        z = coefficients[s]
+        for c in range(a, b):
+            out[c] += (w * basis[p, c] + x * basis[q, c]) + (y * basis[r, c] + z * basis[s, c])
+        i += 4
+    while i < used.shape[0]:
+        p = used[i]
+        w = coefficients[p]
+        for c in range(a, b):
+            out[c] += w * basis[p, c]
+        i += 1
 
 
 def advance(x, direction, step, begin, end, out):
