@@ -13,23 +13,23 @@ cdef Py_ssize_t PIECE
 cpdef void exponentiate32(float[:, ::1] x, float[::1] top, Py_ssize_t width)
 
 @cython.locals(s=Py_ssize_t, p=float, q=float, u=float, v=float)
-cdef float _largest_of_row(const float[:, ::1] x, Py_ssize_t t, Py_ssize_t width) noexcept nogil
+cdef inline float _largest_of_row(const float[:, ::1] x, Py_ssize_t t, Py_ssize_t width) noexcept nogil
 
 @cython.locals(v=float)
-cdef void _subtract(float[:, ::1] x, Py_ssize_t t, float m) noexcept nogil
+cdef inline void _subtract(float[:, ::1] x, Py_ssize_t t, float m) noexcept nogil
 
 @cython.locals(
     log2_e=float, log_2_high=float, log_2_low=float, p0=float, p1=float, p2=float, p3=float, p4=float,
     p5=float, half=float, exponent=float, v=float, k=float, r=float, p=float,
 )
-cdef void _exponentials(
+cdef inline void _exponentials(
     float[::1] flat, Py_ssize_t begin, Py_ssize_t size, int32_t[::1] bits, float[::1] scale
 ) noexcept nogil
 
 cpdef void exponentiate64(double[:, ::1] x, double[::1] top, Py_ssize_t width)
 
 @cython.locals(m=double)
-cdef void _exponentiate64(double[:, ::1] x, double[::1] top, Py_ssize_t width) noexcept nogil
+cdef inline void _exponentiate64(double[:, ::1] x, double[::1] top, Py_ssize_t width) noexcept nogil
 
 @cython.locals(first=Py_ssize_t)
 cdef void exponentiate_arcs(const double[:, ::1] arc, double[:, ::1] E, double[::1] top) noexcept nogil
@@ -37,13 +37,13 @@ cdef void exponentiate_arcs(const double[:, ::1] arc, double[:, ::1] E, double[:
 # -- messages, sentence by sentence
 
 @cython.locals(p=floating, q=floating, u=floating, v=floating, total=floating)
-cdef void _onwards(
+cdef inline void _onwards(
     const floating[:, ::1] x, Py_ssize_t i, const floating[:, ::1] E, Py_ssize_t e, BlocksView blocks,
     floating[:, ::1] out, Py_ssize_t j,
 ) noexcept nogil
 
 @cython.locals(t=Py_ssize_t, four=bint, w=floating, x=floating, y=floating, z=floating)
-cdef void _count_arcs(
+cdef inline void _count_arcs(
     const floating[:, ::1] alpha, const floating[:, ::1] into, Py_ssize_t T, BlocksView blocks,
     floating[::1] arcs,
 ) noexcept nogil
@@ -56,7 +56,7 @@ cdef void sentence_messages(
 ) noexcept nogil
 
 @cython.locals(total=floating, v=floating, w=floating)
-cdef void _step_back(
+cdef inline void _step_back(
     floating[:, ::1] E, Py_ssize_t e, BlocksView blocks, const floating[:, ::1] alpha, Py_ssize_t j,
     const floating[:, ::1] into, Py_ssize_t i, floating[:, ::1] beta, bint count,
 ) noexcept nogil
@@ -83,7 +83,7 @@ cpdef void scale_forward(
 )
 
 @cython.locals(total=floating, one=floating)
-cdef void _scale_forward(
+cdef inline void _scale_forward(
     floating[:, ::1] alpha, const floating[:, ::1] psi, Py_ssize_t a, Py_ssize_t b,
     floating[::1] scale, floating[::1] inverse,
 ) noexcept nogil
@@ -94,7 +94,7 @@ cpdef void scale_backward(
 )
 
 @cython.locals(total=floating, one=floating)
-cdef void _scale_backward(
+cdef inline void _scale_backward(
     const floating[:, ::1] beta, const floating[:, ::1] psi, Py_ssize_t a, Py_ssize_t b,
     const floating[::1] inverse, floating[:, ::1] into, floating[::1] sums,
 ) noexcept nogil
@@ -105,7 +105,7 @@ cdef void _scale_backward(
     c0=floating, c1=floating, c2=floating, c3=floating, d0=floating, d1=floating, d2=floating, d3=floating,
     p=floating, q=floating, u=floating, v=floating,
 )
-cdef void _products(
+cdef inline void _products(
     const floating[:, ::1] x, Py_ssize_t i, const floating[:, ::1] E, floating[:, ::1] out,
     Py_ssize_t j, Py_ssize_t n,
 ) noexcept nogil
