@@ -22,7 +22,7 @@ cpdef void slot_cells(
     bint count, int64_t[::1] hit_ptr, int32_t[::1] hit_cell, float[::1] hit_value,
 )
 
-cdef void _add_hits(
+cdef inline void _add_hits(
     const int64_t[::1] cell_ptr, const int32_t[::1] cell_column, Py_ssize_t f, double x,
     const int32_t[::1] slot_label, Py_ssize_t a, Py_ssize_t b, bint count, int64_t[::1] hit_ptr,
     int32_t[::1] hit_cell, float[::1] hit_value,
@@ -51,20 +51,20 @@ cpdef void posteriors(
 )
 
 @cython.locals(top=double)
-cdef double _forward(
+cdef inline double _forward(
     const int64_t[::1] slot_ptr, const int64_t[::1] pair_ptr, const double[::1] node,
     const int32_t[::1] place, const double[::1] E, Py_ssize_t a, Py_ssize_t b, double[::1] alpha,
     double[::1] beta, double[::1] scale,
 ) noexcept nogil
 
 @cython.locals(too_large=bint, x=double)
-cdef bint _backward(
+cdef inline bint _backward(
     const int64_t[::1] slot_ptr, const int64_t[::1] pair_ptr, const int32_t[::1] place,
     const double[::1] E, Py_ssize_t a, Py_ssize_t b, double[::1] beta, double[::1] message,
     const double[::1] scale,
 ) noexcept nogil
 
-cdef void _count_pairs(
+cdef inline void _count_pairs(
     const int64_t[::1] slot_ptr, const int64_t[::1] pair_ptr, const int32_t[::1] place,
     const double[::1] E, Py_ssize_t a, Py_ssize_t b, double[::1] alpha, const double[::1] beta,
     const double[::1] message, double[::1] counts,
@@ -73,7 +73,7 @@ cdef void _count_pairs(
 # -- scores of labels
 
 @cython.locals(x=double)
-cdef void _score_labels(
+cdef inline void _score_labels(
     IncidenceView features, const int64_t[::1] cell_ptr, const int32_t[::1] cell_column,
     const floating[::1] weights, const floating[::1] bias, Py_ssize_t t, floating[:, ::1] rows,
     Py_ssize_t at,
@@ -87,7 +87,7 @@ cpdef void label_rows(
 )
 
 @cython.locals(top=float)
-cdef float _largest(const float[:, ::1] rows) noexcept nogil
+cdef inline float _largest(const float[:, ::1] rows) noexcept nogil
 
 # -- the zero-order model
 
@@ -100,18 +100,18 @@ cpdef double zero_order_pass(
 )
 
 @cython.locals(total=double)
-cdef double _exponentiate(float[:, ::1] row, float top) noexcept nogil
+cdef inline double _exponentiate(float[:, ::1] row, float top) noexcept nogil
 
-cdef void _make_gradient(
+cdef inline void _make_gradient(
     float[:, ::1] row, double total, double smallest, Py_ssize_t gold
 ) noexcept nogil
 
-cdef void _step_bias(
+cdef inline void _step_bias(
     const float[:, ::1] row, float[::1] bias, float[::1] squares, double rate
 ) noexcept nogil
 
 @cython.locals(g=double)
-cdef void _step(
+cdef inline void _step(
     float[::1] weights, float[::1] squares, const int64_t[::1] cell_ptr,
     const int32_t[::1] cell_column, Py_ssize_t f, double x, const float[:, ::1] gradient,
     double rate,
@@ -134,13 +134,13 @@ cpdef void pick_labels(
 )
 
 @cython.locals(least=double, n=Py_ssize_t, at=Py_ssize_t, y=Py_ssize_t)
-cdef Py_ssize_t _pick_nearest(
+cdef inline Py_ssize_t _pick_nearest(
     const float[:, ::1] row, double cutoff, Py_ssize_t most, int32_t[:, ::1] labels, Py_ssize_t i
 ) noexcept nogil
 
 # -- bounds
 
-cdef void _spread(
+cdef inline void _spread(
     double x, Py_ssize_t r, double largest, double best, TransitionsView table, double[::1] bound
 ) noexcept nogil
 
@@ -154,7 +154,7 @@ cpdef void add_bounds(
     const double[:, ::1] reach, const double[::1] known, bint forward, double[:, ::1] bound,
 )
 
-cdef double _larger(double x, double y) noexcept nogil
+cdef inline double _larger(double x, double y) noexcept nogil
 
 @cython.locals(
     widest=Py_ssize_t, old=double[::1], new=double[::1], came=double[::1], top=double, other=double,
@@ -166,7 +166,7 @@ cpdef double mass_bound(
     const int64_t[::1] all_ptr, const int32_t[::1] all_label, const double[::1] reach,
 )
 
-cdef void _add_mass(
+cdef inline void _add_mass(
     const double[::1] old, const int32_t[::1] slot_label, Py_ssize_t before, Py_ssize_t a,
     const double[::1] pairs, const int64_t[::1] all_ptr, const int32_t[::1] all_label,
     const double[::1] reach, double[::1] came,

@@ -17,7 +17,7 @@ cdef class ClampedScratch:
     cdef int64_t[:, ::1] slot, targets, arc  # [T, C]
 
 @cython.locals(c=Py_ssize_t)
-cdef bint _follow(
+cdef inline bint _follow(
     const int32_t[::1] label, Py_ssize_t first, Py_ssize_t T, ContextsView contexts,
     int64_t[::1] at,
 ) noexcept nogil
@@ -26,7 +26,7 @@ cdef bint _follow(
     at=int64_t[::1], size=int64_t[::1], slot=int64_t[:, ::1], targets=int64_t[:, ::1],
     arc=int64_t[:, ::1], y=Py_ssize_t, q=Py_ssize_t, b=Py_ssize_t, k=Py_ssize_t,
 )
-cdef void _places(
+cdef inline void _places(
     const int32_t[::1] label, Py_ssize_t first, Py_ssize_t T, ContextsView contexts,
     ClampedScratch scratch,
 ) noexcept nogil
@@ -38,7 +38,7 @@ cdef void _places(
     at=int64_t[::1], size=int64_t[::1], slot=int64_t[:, ::1], targets=int64_t[:, ::1],
     first_arc=int64_t[:, ::1],
 )
-cdef double _clamp(
+cdef inline double _clamp(
     const floating[:, ::1] psi, const floating[:, ::1] E, const int64_t[::1] row, Py_ssize_t a,
     Py_ssize_t T, ContextsView contexts, ClampedScratch scratch, floating[:, ::1] states,
     floating[:, :, ::1] pairs,
@@ -62,7 +62,7 @@ cdef double _clamped_in_log_space(
 ) noexcept nogil
 
 @cython.locals(b=Py_ssize_t, k0=Py_ssize_t, first=Py_ssize_t, k=Py_ssize_t)
-cdef void _weigh(
+cdef inline void _weigh(
     const double[:, ::1] node, const double[:, ::1] arc, Py_ssize_t e, ContextsView contexts,
     Py_ssize_t t, Py_ssize_t q, Py_ssize_t y, Py_ssize_t slot, const double[:, ::1] beta,
     double[::1] p,

@@ -16,7 +16,7 @@ cpdef void best_scores(
     const int32_t[::1] sources, double[::1] phi,
 )
 
-cdef void _best_scores(
+cdef inline void _best_scores(
     const int32_t[::1] source, const int32_t[::1] target, const double[::1] score,
     const int32_t[::1] sources, double[::1] phi,
 ) noexcept nogil
@@ -41,9 +41,9 @@ cdef double sum_paths(
 ) noexcept nogil
 
 @cython.locals(best=double)
-cdef double _best_of(const double[::1] phi, const int32_t[::1] sinks) noexcept nogil
+cdef inline double _best_of(const double[::1] phi, const int32_t[::1] sinks) noexcept nogil
 
-cdef double _log_add(double x, double y) noexcept nogil
+cdef inline double _log_add(double x, double y) noexcept nogil
 
 cpdef double posteriors_in_log_space(
     const int32_t[::1] source, const int32_t[::1] target, const double[::1] score,
@@ -51,7 +51,7 @@ cpdef double posteriors_in_log_space(
     double[::1] beta, double[::1] arcs,
 )
 
-cdef double _sum_in_log_space(
+cdef inline double _sum_in_log_space(
     const int32_t[::1] source, const int32_t[::1] target, const double[::1] score,
     const int32_t[::1] sources, const int32_t[::1] sinks, double[::1] phi, double[::1] alpha,
     double[::1] beta, double[::1] arcs,
@@ -78,7 +78,7 @@ cpdef void draw(
 )
 
 @cython.locals(chosen=Py_ssize_t)
-cdef Py_ssize_t _draw_arc(
+cdef inline Py_ssize_t _draw_arc(
     const double[::1] arcs, const int32_t[::1] leaving, Py_ssize_t first, Py_ssize_t last,
     double uniform,
 ) noexcept nogil
@@ -91,14 +91,14 @@ cpdef bint best_paths(
 )
 
 @cython.locals(begin=bint, i=Py_ssize_t, at=Py_ssize_t)
-cdef bint _best_paths(
+cdef inline bint _best_paths(
     const int32_t[::1] source, const double[::1] score, const uint8_t[::1] is_source,
     const double[::1] phi, const int64_t[::1] ptr, const int32_t[::1] entering, ArcPoolView pool,
     int32_t[::1] paths, double[::1] scores, int64_t[::1] bounds,
 ) noexcept nogil
 
 @cython.locals(group=Py_ssize_t, best=double, chosen=Py_ssize_t, new=Py_ssize_t)
-cdef void _put_best(
+cdef inline void _put_best(
     const int32_t[::1] source, const double[::1] score, const double[::1] phi,
     const int64_t[::1] ptr, const int32_t[::1] entering, ArcPoolView pool, Py_ssize_t parent,
     double worse, Py_ssize_t after, double priority,

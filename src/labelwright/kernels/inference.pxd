@@ -34,7 +34,7 @@ cpdef void prefix_scores(
 )
 
 @cython.locals(by_token=bint, at=Py_ssize_t, s=Py_ssize_t, t=Py_ssize_t, score=double)
-cdef double _viterbi(
+cdef inline double _viterbi(
     const double[:, ::1] node, const double[:, ::1] arc, Py_ssize_t first, Py_ssize_t T,
     BlocksView blocks, double[:, ::1] delta, int32_t[::1] path,
 ) noexcept nogil
@@ -43,7 +43,7 @@ cdef double _viterbi(
     block=Py_ssize_t, width=Py_ssize_t, a=Py_ssize_t, chosen=Py_ssize_t, k=Py_ssize_t, r=Py_ssize_t,
     best=double, v=double,
 )
-cdef Py_ssize_t _best_source(
+cdef inline Py_ssize_t _best_source(
     const double[:, ::1] delta, Py_ssize_t t, const double[:, ::1] arc, Py_ssize_t e,
     BlocksView blocks, Py_ssize_t s,
 ) noexcept nogil
@@ -53,7 +53,7 @@ cdef Py_ssize_t _best_source(
     a=Py_ssize_t, b=Py_ssize_t, c=Py_ssize_t, d=Py_ssize_t, s=Py_ssize_t,
     p=double, q=double, u=double, v=double, x=double, y=double, z=double,
 )
-cdef void _prefix_scores(
+cdef inline void _prefix_scores(
     const double[:, ::1] node, const double[:, ::1] arc, Py_ssize_t first, Py_ssize_t T,
     BlocksView blocks, double[:, ::1] delta,
 ) noexcept nogil
@@ -71,7 +71,7 @@ cpdef tuple margins(
     by_token=bint, r=Py_ssize_t, s0=Py_ssize_t, a=Py_ssize_t, s=Py_ssize_t, e=Py_ssize_t,
     now=Py_ssize_t, before=Py_ssize_t, v=double, x=double,
 )
-cdef Py_ssize_t _margins(
+cdef inline Py_ssize_t _margins(
     const double[:, ::1] node, const double[:, ::1] arc, BlocksView blocks,
     const int32_t[::1] label_of_node, const int32_t[::1] gold, double[:, ::1] best,
     double[:, ::1] worst, double[:, ::1] other,
@@ -92,7 +92,7 @@ cdef double _messages(
 ) noexcept nogil
 
 @cython.locals(total=double, one=double)
-cdef void _multiply(
+cdef inline void _multiply(
     const double[:, ::1] alpha, const double[:, ::1] beta, Py_ssize_t t, double[:, ::1] nodes
 ) noexcept nogil
 
@@ -101,13 +101,13 @@ cdef void _multiply(
     into=double[:, ::1], E=double[:, ::1], top=double[::1], scale=double[::1], sums=double[::1],
     arc_top=double[::1],
 )
-cdef double _scaled_messages(
+cdef inline double _scaled_messages(
     const double[:, ::1] node, const double[:, ::1] arc, BlocksView blocks, double[:, ::1] nodes,
     double[:, ::1] ahead, LatticeScratch scratch,
 ) noexcept nogil
 
 @cython.locals(top=double, i=Py_ssize_t)
-cdef (double, double) _onward(
+cdef inline (double, double) _onward(
     const double[:, ::1] arc, Py_ssize_t e, Py_ssize_t a, const double[:, ::1] ahead, Py_ssize_t t,
     Py_ssize_t first, Py_ssize_t n, double[::1] p,
 ) noexcept nogil
@@ -116,13 +116,13 @@ cdef (double, double) _onward(
     by_token=bint, t=Py_ssize_t, e=Py_ssize_t, r=Py_ssize_t, p=double[::1], log_beta=double[::1],
     tops=double[::1], row=double[::1],
 )
-cdef double _log_messages(
+cdef inline double _log_messages(
     const double[:, ::1] node, const double[:, ::1] arc, BlocksView blocks, double[:, ::1] ahead,
     LatticeScratch scratch,
 ) noexcept nogil
 
 @cython.locals(by_token=bint, e=Py_ssize_t, s0=Py_ssize_t, n=Py_ssize_t, p=double[::1], w=double)
-cdef double _forward(
+cdef inline double _forward(
     const double[:, ::1] arc, BlocksView blocks, double[:, ::1] nodes, const double[:, ::1] ahead,
     LatticeScratch scratch,
 ) noexcept nogil
@@ -144,7 +144,7 @@ cdef void _posterior_arcs(
 ) noexcept nogil
 
 @cython.locals(top=double)
-cdef void _exponentials(
+cdef inline void _exponentials(
     const double[:, ::1] x, Py_ssize_t t, Py_ssize_t n, double[::1] out
 ) noexcept nogil
 
@@ -162,13 +162,13 @@ cpdef void span_probabilities(
 )
 
 @cython.locals(best=Py_ssize_t, i=Py_ssize_t, r=Py_ssize_t, s0=Py_ssize_t, top=double, log_total=double)
-cdef double _log_ratio(
+cdef inline double _log_ratio(
     const double[:, ::1] arc, Py_ssize_t e, BlocksView blocks, const double[:, ::1] ahead,
     Py_ssize_t t, const double[:, ::1] node, const double[:, ::1] nodes, double[::1] p,
 ) noexcept nogil
 
 @cython.locals(by_token=bint, t=Py_ssize_t, e=Py_ssize_t, s=Py_ssize_t, ratio=double, total=double)
-cdef double _span_probability(
+cdef inline double _span_probability(
     const double[:, ::1] node, const double[:, ::1] arc, BlocksView blocks,
     const int64_t[::1] state, const double[:, ::1] nodes, const double[:, ::1] ahead,
     Py_ssize_t begin, Py_ssize_t end, const uint8_t[:, ::1] opening, const uint8_t[:, ::1] inside,
@@ -176,7 +176,7 @@ cdef double _span_probability(
 ) noexcept nogil
 
 @cython.locals(r=Py_ssize_t, s0=Py_ssize_t, n=Py_ssize_t, a=Py_ssize_t, weight=double, log_beta=double)
-cdef void _spread(
+cdef inline void _spread(
     const double[:, ::1] node, const double[:, ::1] arc, Py_ssize_t e, BlocksView blocks,
     const int64_t[::1] state, const double[:, ::1] ahead, Py_ssize_t t, double ratio,
     const uint8_t[:, ::1] allowed, const double[::1] v, double[::1] w, double[::1] p,

@@ -33,7 +33,7 @@ cdef (double, Py_ssize_t) _next_before(
 ) noexcept nogil
 
 @cython.locals(new=Py_ssize_t)
-cdef void _put(
+cdef inline void _put(
     SuffixPoolView pool, Py_ssize_t t, Py_ssize_t parent, double value, Py_ssize_t node,
     double priority,
 ) noexcept nogil

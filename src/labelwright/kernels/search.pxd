@@ -48,7 +48,7 @@ cpdef double prepare_arcs(const double[:, ::1] scores, blocks, arcs)
     n_sources=Py_ssize_t, s0=Py_ssize_t, n_targets=Py_ssize_t, a=Py_ssize_t, s=Py_ssize_t,
     E=double[:, ::1], ET=double[:, ::1], least=double[:, ::1], most=double[:, ::1],
 )
-cdef double _prepare_arcs(
+cdef inline double _prepare_arcs(
     const double[:, ::1] scores, Py_ssize_t first, Py_ssize_t n, BlocksView blocks, ArcsView arcs
 ) noexcept nogil
 
@@ -59,7 +59,7 @@ cpdef bint prepare(
 )
 
 @cython.locals(high=double, low=double, v=double, t=Py_ssize_t, s=Py_ssize_t)
-cdef bint _prepare(
+cdef inline bint _prepare(
     const double[:, ::1] node, Py_ssize_t first, Py_ssize_t T, ArcsView arcs, double widest,
     BlocksView blocks, const int64_t[:, ::1] cut, double[:, ::1] psi, double[::1] top,
     double[:, ::1] beta, double[::1] log_beta, SearchScratch scratch,
@@ -72,7 +72,7 @@ cdef bint _prepare(
     n=Py_ssize_t, a=Py_ssize_t, h=Py_ssize_t, k=Py_ssize_t, y=Py_ssize_t, b=Py_ssize_t, t=Py_ssize_t,
     first=Py_ssize_t, last=Py_ssize_t, x=double, v=double, top_beta=double, floor=double, lows=double, highs=double, one=double, small=bint,
 )
-cdef bint _bounds(
+cdef inline bint _bounds(
     const double[:, ::1] psi, Py_ssize_t T, const double[::1] top, ArcsView arcs,
     BlocksView blocks, const int64_t[:, ::1] cut, double[:, ::1] beta, double[::1] log_beta,
     SearchScratch scratch,
@@ -88,7 +88,7 @@ cpdef void log_bounds(
     by_token=bint, e=Py_ssize_t, s0=Py_ssize_t, a=Py_ssize_t, n=Py_ssize_t, k=Py_ssize_t, best=double,
     v=double,
 )
-cdef void _log_bounds(
+cdef inline void _log_bounds(
     const double[:, ::1] node, const double[:, ::1] arc, BlocksView blocks,
     const int64_t[:, ::1] cut, double[:, ::1] beta, double[::1] terms,
 ) noexcept nogil
@@ -100,7 +100,7 @@ cdef void _log_bounds(
     n=Py_ssize_t, b=Py_ssize_t, q=Py_ssize_t, first=Py_ssize_t, a=Py_ssize_t, c=Py_ssize_t, k=Py_ssize_t,
     j=Py_ssize_t, y=Py_ssize_t, v=double, most=double, least=double, total=double,
 )
-cdef bint _extend(
+cdef inline bint _extend(
     WeightsView lattice, ContextsView contexts, Py_ssize_t before, const double[:, ::1] vector,
     Py_ssize_t i, Py_ssize_t t, double[::1] into, double[::1] bound,
 ) noexcept nogil
@@ -109,7 +109,7 @@ cdef bint _extend(
     e=Py_ssize_t, c=Py_ssize_t, k=Py_ssize_t, j=Py_ssize_t, m=Py_ssize_t, n=Py_ssize_t, q=Py_ssize_t,
     b=Py_ssize_t, y=Py_ssize_t, v=double,
 )
-cdef void _extend_logs(
+cdef inline void _extend_logs(
     WeightsView lattice, ContextsView contexts, Py_ssize_t before, const double[:, ::1] vector,
     Py_ssize_t i, Py_ssize_t t, double[::1] into, double[::1] bound, double[::1] terms,
 ) noexcept nogil
@@ -119,16 +119,16 @@ cdef void _extend_logs(
     c=Py_ssize_t, first=Py_ssize_t, size=Py_ssize_t, s=Py_ssize_t, y=Py_ssize_t, most=double, v=double,
     digits=double,
 )
-cdef bint _consider(
+cdef inline bint _consider(
     WeightsView lattice, Py_ssize_t T, ContextsView contexts, PrefixPoolView pool,
     Py_ssize_t parent, Py_ssize_t n, double[::1] bar, double[::1] into, double[::1] bound,
     double[::1] terms,
 ) noexcept nogil
 
-cdef double _scale_of(WeightsView lattice, Py_ssize_t t) noexcept nogil
+cdef inline double _scale_of(WeightsView lattice, Py_ssize_t t) noexcept nogil
 
 @cython.locals(i=Py_ssize_t)
-cdef void _raise(double[::1] bar, Py_ssize_t n, double w) noexcept nogil
+cdef inline void _raise(double[::1] bar, Py_ssize_t n, double w) noexcept nogil
 
 @cython.locals(
     weights=WeightsView, view=PrefixPoolView, followed=ContextsView, scratch=SearchScratch, status=int
@@ -152,7 +152,7 @@ cdef int _search(
 cpdef void trace(pool, contexts, Py_ssize_t place, int32_t[::1] labels)
 
 @cython.locals(at=Py_ssize_t, t=Py_ssize_t)
-cdef void _trace(
+cdef inline void _trace(
     PrefixPoolView pool, ContextsView contexts, Py_ssize_t place, int32_t[::1] labels,
     Py_ssize_t first, Py_ssize_t T,
 ) noexcept nogil
@@ -164,20 +164,20 @@ cdef void _trace(
     best=Py_ssize_t, second=double, v=double, i0=Py_ssize_t, n=Py_ssize_t, most=double, one=double,
     t=Py_ssize_t, y=Py_ssize_t, j=Py_ssize_t,
 )
-cdef (double, double) _descend(
+cdef inline (double, double) _descend(
     WeightsView lattice, ContextsView contexts, double[:, ::1] vector, int32_t[::1] labels,
     Py_ssize_t first, Py_ssize_t T, SearchScratch scratch,
 ) noexcept nogil
 
 @cython.locals(counts=int64_t[::1], weight=double, aside=double, most=Py_ssize_t, status=int)
-cdef void _solve_one(
+cdef inline void _solve_one(
     WeightsView lattice, Py_ssize_t T, ContextsView contexts, PrefixPoolView pool,
     int64_t[::1] places, double[::1] bar, int32_t[::1] labels, Py_ssize_t first,
     SearchScratch scratch, double[:, ::1] out, Py_ssize_t n,
 ) noexcept nogil
 
 @cython.locals(longest=Py_ssize_t, n=Py_ssize_t)
-cdef Py_ssize_t _longest(const int64_t[::1] offsets) noexcept nogil
+cdef inline Py_ssize_t _longest(const int64_t[::1] offsets) noexcept nogil
 
 @cython.locals(width=Py_ssize_t, c=Py_ssize_t, size=Py_ssize_t)
 cdef PrefixPoolView _empty_pool(Py_ssize_t T, ContextsView contexts)

@@ -16,7 +16,7 @@ cpdef Py_ssize_t arc_scores(
 )
 
 @cython.locals(e=Py_ssize_t, row=Py_ssize_t)
-cdef Py_ssize_t _arc_scores(
+cdef inline Py_ssize_t _arc_scores(
     const floating[:, ::1] state, Py_ssize_t t0, const floating[:, ::1] segment, Py_ssize_t r0,
     const double[:, ::1] transition, Py_ssize_t n_types, Py_ssize_t n_long, Py_ssize_t longest,
     Py_ssize_t T, double[:, ::1] inner, double[::1] score,
@@ -29,14 +29,14 @@ cpdef void arc_counts(
 )
 
 @cython.locals(e=Py_ssize_t, row=Py_ssize_t, total=double)
-cdef void _arc_counts(
+cdef inline void _arc_counts(
     const double[::1] arcs, Py_ssize_t n_types, Py_ssize_t n_long, Py_ssize_t longest,
     Py_ssize_t T, double[:, ::1] inner, floating[:, ::1] state, Py_ssize_t t0,
     floating[:, ::1] segment, Py_ssize_t r0, double[:, ::1] transitions,
 ) noexcept nogil
 
 @cython.locals(e=Py_ssize_t, row=Py_ssize_t, before=Py_ssize_t, into=Py_ssize_t, begin=Py_ssize_t, at=Py_ssize_t)
-cdef double _subtract_gold(
+cdef inline double _subtract_gold(
     const int32_t[::1] gold, Py_ssize_t r0, Py_ssize_t n_types, Py_ssize_t n_long,
     Py_ssize_t longest, Py_ssize_t T, const double[::1] score, double[::1] arcs,
 ) noexcept nogil

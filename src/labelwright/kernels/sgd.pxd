@@ -45,28 +45,28 @@ cdef class SentenceScratch:
     cdef LatticeScratch lattice
 
 @cython.locals(v=double)
-cdef void _score(
+cdef inline void _score(
     FeaturePartView part, Py_ssize_t t, double[:, ::1] rows, Py_ssize_t at
 ) noexcept nogil
 
 @cython.locals(v=double)
-cdef void _update(
+cdef inline void _update(
     FeaturePartView part, Py_ssize_t t, const double[:, ::1] rows, Py_ssize_t at, double step
 ) noexcept nogil
 
 @cython.locals(top=double[::1], row=int64_t[::1], held=double[:, ::1], pairs=double[:, :, ::1], log_y=double, log_z=double)
-cdef double _difference(
+cdef inline double _difference(
     const double[:, ::1] node, const double[:, ::1] arc, TopologyView topology,
     const int32_t[::1] label, double[:, ::1] nodes, double[:, ::1] arcs, SentenceScratch scratch,
 ) noexcept nogil
 
-cdef void _exponentiate(
+cdef inline void _exponentiate(
     const double[:, ::1] node, const double[:, ::1] arc, double[:, ::1] nodes,
     double[:, ::1] arcs, SentenceScratch scratch,
 ) noexcept nogil
 
 @cython.locals(log_z=double, ahead=double[:, ::1])
-cdef double _expected(
+cdef inline double _expected(
     const double[:, ::1] node, const double[:, ::1] arc, BlocksView blocks,
     double[:, ::1] nodes, double[:, ::1] arcs, SentenceScratch scratch,
 ) noexcept nogil
@@ -74,38 +74,38 @@ cdef double _expected(
 @cython.locals(
     own=double[:, ::1], own_nodes=double[:, ::1], own_arcs=double[:, ::1], log_y=double, log_z=double
 )
-cdef double _difference_of_sets(
+cdef inline double _difference_of_sets(
     const double[:, ::1] node, const double[:, ::1] arc, TopologyView topology,
     const int32_t[::1] label, const uint8_t[:, ::1] right, double[:, ::1] nodes,
     double[:, ::1] arcs, SentenceScratch scratch,
 ) noexcept nogil
 
-cdef void _add_costs(
+cdef inline void _add_costs(
     double[:, ::1] node, const int32_t[::1] label, const uint8_t[:, ::1] right,
     const double[::1] cost,
 ) noexcept nogil
 
-cdef void _add_features(
+cdef inline void _add_features(
     FeaturePartView states, FeaturePartView nodes, FeaturePartView arcs, Py_ssize_t begin,
     Py_ssize_t T, SentenceScratch scratch,
 ) noexcept nogil
 
 @cython.locals(v=double)
-cdef void _fill_lattice(
+cdef inline void _fill_lattice(
     TopologyView topology, const double[::1] plain_node, const double[::1] plain_arc,
     SentenceScratch scratch, double shrink, double[:, ::1] node, double[:, ::1] arc,
 ) noexcept nogil
 
-cdef void _share(double[:, ::1] rows, SharingView sharing) noexcept nogil
+cdef inline void _share(double[:, ::1] rows, SharingView sharing) noexcept nogil
 
 @cython.locals(on_nodes=bint, on_arcs=bint, rows=double[:, ::1])
-cdef void _descend(
+cdef inline void _descend(
     TopologyView topology, FeaturePartView states, FeaturePartView nodes, FeaturePartView arcs,
     double[::1] plain_node, double[::1] plain_arc, Py_ssize_t begin, SentenceScratch scratch,
     double[:, ::1] d_node, double[:, ::1] d_arc, double step,
 ) noexcept nogil
 
-cdef void _copy_row(const double[:, ::1] counts, Py_ssize_t t, double[:, ::1] rows) noexcept nogil
+cdef inline void _copy_row(const double[:, ::1] counts, Py_ssize_t t, double[:, ::1] rows) noexcept nogil
 
 @cython.locals(
     eta=double, decay=double, taken=Py_ssize_t, what=SaidView, plain_node=double[::1],
@@ -121,4 +121,4 @@ cpdef (double, double) sgd_pass(
     states, nodes, arcs, plain, schedule, double shrink,
 )
 
-cdef bint _has_set(const int32_t[::1] label, Py_ssize_t n_labels) noexcept nogil
+cdef inline bint _has_set(const int32_t[::1] label, Py_ssize_t n_labels) noexcept nogil
