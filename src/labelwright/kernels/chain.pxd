@@ -29,7 +29,7 @@ cdef inline void _exponentials(
 cpdef void exponentiate64(double[:, ::1] x, double[::1] top, Py_ssize_t width)
 
 @cython.locals(m=double)
-cdef inline void _exponentiate64(double[:, ::1] x, double[::1] top, Py_ssize_t width) noexcept nogil
+cdef void _exponentiate64(double[:, ::1] x, double[::1] top, Py_ssize_t width) noexcept nogil
 
 @cython.locals(first=Py_ssize_t)
 cdef void exponentiate_arcs(const double[:, ::1] arc, double[:, ::1] E, double[::1] top) noexcept nogil
