@@ -58,7 +58,7 @@ def test_sums_are_reordered_only_where_a_kernel_says_so(build):
 
 
 @pytest.mark.skipif(not processor.is_checked(), reason="kernels check no bounds: make boundscheck")
-def test_an_index_out_of_bounds_ends_the_process():
+def test_an_index_out_of_bounds_is_an_error():
     done = subprocess.run([sys.executable, "-c", OVERRUN], capture_output=True, text=True)
-    assert done.returncode < 0
-    assert "IndexError: Out of bounds" in done.stderr
+    assert done.returncode != 0
+    assert "Out of bounds on buffer access" in done.stderr
