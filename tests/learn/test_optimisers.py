@@ -280,7 +280,7 @@ class Quadratic:
 def test_owlqn_learns_curvature_under_a_weak_penalty(seed):
     """The loss can fall on neither side of any weight: that is the optimum."""
     problem, l1 = Quadratic(40, seed), 1e-4
-    weights = minimised(problem, np.zeros(40), plain(40, l1, 0.0), Monitor(400, 0.0), Workers(1))
+    weights = minimised(problem, np.zeros(40), plain(40, l1, 0.0), Monitor(450, 0.0), Workers(1))
     gradient = np.empty(40)
     problem(weights, gradient)
     assert np.abs(pseudo_gradient(weights, gradient, l1)).max() < 1e-6
@@ -291,7 +291,7 @@ def test_owlqn_learns_curvature_under_a_weak_penalty(seed):
 @pytest.mark.parametrize("kind", KINDS)
 def test_one_job_uses_one_core(kind):
     """No thread of BLAS works, or waits busily, beside the one that trains."""
-    X, y = words(300, seed=1, longest=12)
+    X, y = words(900, seed=1, longest=12)
     before = time.process_time(), time.thread_time()
     CRF(template=ARCS, n_jobs=1, **KINDS[kind]).fit(X, y, dev=(X, y))
     process, thread = time.process_time() - before[0], time.thread_time() - before[1]

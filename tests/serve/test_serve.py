@@ -27,7 +27,7 @@ from labelwright.corpus import Corpus, builtin_corpus
 from labelwright.errors import LabelwrightError, OptionError
 from labelwright.inspection.explanation import sentence_facts
 from labelwright.serve import app as application
-from labelwright.serve import batching
+from labelwright.serve import batching, replies
 from labelwright.serve.app import make_app
 from labelwright.serve.batching import Limits, Worker
 from labelwright.serve.bodies import Asked, Options
@@ -365,7 +365,7 @@ def test_a_job_whose_time_is_over_is_stopped(folder, monkeypatch):
         return ask(question, sentences, seconds)
 
     monkeypatch.setattr(Question, "ask", slow)
-    monkeypatch.setattr(batching, "AT_ONCE", 4)
+    monkeypatch.setattr(replies, "AT_ONCE", 4)
     questions = [(Asked(None, [["a", "b"], []] * 100), Options())]
     worker = Worker(served, Limits(timeout=0.35), Counts())
     (late,) = answered(worker, questions)
@@ -379,11 +379,19 @@ def test_sentences_that_are_asked_about_in_pieces(folder, monkeypatch):
     served, words = Served("names", str(folder / "names.crf"), 1), ["The", "man", "saw", "Mary"]
     questions = [(Asked(None, [words[:n] for n in (1, 4, 0, 2)]), Options())] * 2
     whole = answered(Worker(served, Limits(), Counts()), questions)
-    monkeypatch.setattr(batching, "AT_ONCE", 3)
+    monkeypatch.setattr(replies, "AT_ONCE", 3)
+    pieces, ask = [], Question.ask
+
+    def noted(question, sentences, seconds):
+        pieces.append(len(sentences))
+        return ask(question, sentences, seconds)
+
+    monkeypatch.setattr(Question, "ask", noted)
     counts = Counts()
     assert answered(Worker(served, Limits(), counts), questions) == whole
-    assert counts.values["batches"] > 2
-    monkeypatch.setattr(batching, "AT_ONCE_SLOWLY", 1)
+    assert len(pieces) > 2
+    assert counts.values["batches"] == 1  # counted once, when all is answered
+    monkeypatch.setattr(replies, "AT_ONCE_SLOWLY", 1)
     impossible = [(Asked(None, [words, words[3:]]), Options(rules=('at_least(2, "NP")',)))]
     (error,) = answered(Worker(served, Limits(), Counts()), impossible)
     assert str(error).startswith("sentence 1: no labelling satisfies")

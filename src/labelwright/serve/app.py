@@ -75,6 +75,8 @@ class Gate:
         begun, status, path = time.perf_counter(), 500, scope["path"]
         headers = dict(scope["headers"])
         connection = scope.get("state", {}).get(KEY)  # None under another server than ours
+        if connection is not None:
+            connection.started()
         first_byte = asyncio.get_running_loop().time() if connection is None else connection.begun
         deadline = scope[DEADLINE] = first_byte + self.limits.timeout
         is_whole = False
@@ -131,7 +133,7 @@ class Gate:
         host = headers.get(b"host", b"").decode("latin-1")
         if self.hosts is not None and not self._knows_host(host):
             wrong = f"the header Host is {host!r:.60}, expected {', '.join(self.hosts)}"
-            return 400, f"{wrong}; ask at one of these; serve with a token takes any"
+            return 400, f"{wrong}; ask at one of these"
         is_free = path in ("/", "/health") or path.startswith("/static/")
         if (
             self.token is not None

@@ -32,8 +32,6 @@ LOG = logging.getLogger("labelwright.serve")
 MOST_WAITING = 1024  # requests; further ones are refused
 MOST_TOGETHER = 64  # requests of a batch: the first answers do not wait for many others
 ENOUGH = 100_000  # characters of a batch
-AT_ONCE = 2048  # tokens that the model is asked about at once; then it is seen who still waits
-AT_ONCE_SLOWLY = 256  # with options that take long
 Place = tuple[int, int]  # the number of a request, and of one of its sentences
 
 
@@ -157,10 +155,15 @@ class Worker:
             return [explained(model, sources[0], about)]
         question = Question(model, about)
         listed: list[list[Any]] = [[] for _ in jobs]
-        for piece in _pieces(sources, AT_ONCE_SLOWLY if question.is_slow else AT_ONCE):
+        asked: list[list[Any]] = []
+        sure: list[Any] = []
+        for piece in _pieces(sources, question.at_once):
             waiting = [place for place in piece if not jobs[place[0]].is_over]
             if waiting:
-                self._ask(question, jobs, sources, waiting, listed)
+                records = self._ask(question, jobs, sources, waiting, listed)
+                asked += [sources[j].words[n] for j, n in waiting]
+                sure += [sureness(record) for record in records]
+        self.counts.add(asked, sure, unseen_tokens(model, asked))
         return listed
 
     def _ask(
@@ -170,8 +173,9 @@ class Worker:
         sources: Sequence[Source],
         places: Sequence[Place],
         listed: list[list[Any]],
-    ) -> None:
-        """Ask about the sentences at these places, and list what the answers become."""
+    ) -> list[Any]:
+        """Ask about the sentences at these places, and list what the answers become; returns the
+        records of the labellings."""
         sentences = [sources[j].words[n] for j, n in places]
         seconds = max(jobs[j].seconds_left for j, _ in places)
         try:
@@ -182,8 +186,7 @@ class Worker:
             fact = sentence_fact(question, sources[j], n, answers, row)
             shape = jobs[j].shape
             listed[j].append(fact if shape is None else shape(fact))
-        sure = [sureness(answer.decoding) for answer in answers[question.output]]
-        self.counts.add(sentences, sure, unseen_tokens(question.model, sentences))
+        return [answer.decoding for answer in answers[question.output]]
 
 
 def _pieces(sources: Sequence[Source], most: int) -> Iterator[list[Place]]:

@@ -12,19 +12,20 @@ from typing import Any, ClassVar
 
 KEY = "labelwright.connection"  # of a connection, in the state that its requests have
 MOST = 1024  # connections
+UNLIMITED = 1 << 30
 SPARE = 32  # descriptors for model files, pipes and libraries
 GRACE = 1.0  # seconds that the application has to refuse a late request itself
 UNREAD = 120.0  # seconds in which a client reads some of a large answer
 
 
-def most_descriptors() -> float:
+def most_descriptors() -> int:
     """How many descriptors the process may have."""
     try:
         import resource
     except ImportError:  # Windows
-        return math.inf
+        return UNLIMITED
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    return math.inf if most == resource.RLIM_INFINITY else most
+    return UNLIMITED if most == resource.RLIM_INFINITY else most
 
 
 class Listener(socket.socket):
@@ -62,7 +63,8 @@ class Connection(asyncio.Protocol):
     transport: asyncio.Transport
     begun: float  # when the first byte of the request came, a time of the loop
     is_between: bool  # no byte of the next request has come
-    is_whole: bool
+    is_whole: bool = True
+    has_rest: bool = False  # of a request that was answered before it was whole
     unread: float  # bytes of answers at the last look
 
     def __init__(self, *args: Any, app_state: dict[str, Any], **options: Any):
@@ -89,6 +91,12 @@ class Connection(asyncio.Protocol):
         self.alarm.cancel()
         super().connection_lost(exc)
 
+    def started(self) -> None:
+        """The head of a request is here; bytes before may have been the rest of the last one."""
+        if self.has_rest:
+            self.begun = self.loop.time()
+            self.has_rest = False
+
     def taken(self) -> None:
         """The application has the whole request, and takes the time that it needs."""
         self.is_whole = True
@@ -96,6 +104,7 @@ class Connection(asyncio.Protocol):
     def answered(self) -> None:
         """The next request may come; its time begins with its first byte."""
         self.begun = self.loop.time()
+        self.has_rest = not self.is_whole
         self.is_between, self.is_whole = True, False
         if self in self.opened:  # to its end
             del self.opened[self]

@@ -21,6 +21,9 @@ Facts = dict[str, Any]
 ORACLE = "oracle"  # a decoder that needs the true labels
 DIGITS = 6  # of probabilities, as `tag --json` writes them
 
+AT_ONCE = 2048  # tokens that a model is asked about at once
+AT_ONCE_SLOWLY = 256  # with options that take long
+
 
 class Source(NamedTuple):
     """The sentences of one request."""
@@ -110,9 +113,13 @@ class Question:
         self.states = state_names(top) if options.states else []
 
     @property
-    def is_slow(self) -> bool:
-        """Whether a token may take much longer than usual."""
-        return bool(self.rules or self.options.nbest or self.options.decoder)
+    def at_once(self) -> int:
+        """The tokens that are asked about before it is seen who still waits."""
+        if self.rules:
+            return 1  # each sentence may take all the time that is left
+        if self.options.nbest or self.options.decoder:
+            return AT_ONCE_SLOWLY
+        return AT_ONCE
 
     def ask(self, sentences: list[list[Any]], seconds: float) -> dict[str, list[Answer]]:
         """The answers about all sentences, which are scored once, by output.
