@@ -52,6 +52,7 @@ _BOM = b"\xef\xbb\xbf"
 SENTENCE_END = re.compile(rb"\n(?:[ \t]*\r?\n)+")
 _CONTENT = re.compile(rb"[^ \t\r\n]|\r(?!\n|\Z)")  # in a line that is not blank
 _MARK = "-DOCSTART-"
+_MARKED = tuple(f"{_MARK}{space}".encode() for space in " \t")
 
 Labels = Sequence[Sequence[str]]  # [N][T]
 
@@ -216,7 +217,8 @@ class Waiting:
     def take(self, all: bool = False) -> bytes:
         """The whole sentences, or all that is there; nothing where no sentence ends."""
         cut = len(self._text) if all else self._cut
-        block = bytes(self._text[:cut])
+        with memoryview(self._text) as text:
+            block = bytes(text[:cut])
         del self._text[:cut]
         self._cut, self._newline = 0, max(0, self._newline - cut)
         self._first_line += block.count(NEWLINE)
@@ -303,6 +305,8 @@ def lay_out(
     if first is None:
         return None
     check_line_ends(first, f"{source}:{number}")
+    if len(first) > LONGEST_LINE:  # before it is split
+        raise line_too_long(f"{source}:{number}")
     tabs = b"\t" in first
     n_columns = sum(1 for field in first.split(b"\t" if tabs else b" ") if field)
     if n_columns > MOST_COLUMNS:
@@ -328,7 +332,7 @@ def first_token_line(text: bytes) -> tuple[bytes | None, int]:
         begin = max(start, text.rfind(b"\n", 0, found.start()) + 1)
         start = text.find(b"\n", begin) + 1 or len(text)
         line = text[begin:start].removesuffix(b"\n").removesuffix(b"\r").rstrip(b" \t")
-        if line.replace(b"\t", b" ").split(b" ", 1)[0] != _MARK.encode():
+        if line != _MARK.encode() and not line.startswith(_MARKED):
             return line, 1 + text.count(b"\n", 0, begin)
     return None, text.count(b"\n") + (not text.endswith(b"\n"))
 

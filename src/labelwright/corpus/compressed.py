@@ -11,7 +11,7 @@ import sys
 import zlib
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -201,6 +201,7 @@ class ByteStream:
     def __init__(self, source: Source, name: str | None = None, suffix: str = ""):
         self.name = name or name_of(source)
         self._owned: BinaryIO | None = None
+        self._mode = 0  # that of the file, as the system has it
         self._codec: Codec | None = None
         self._n_read = 0
         with self._explained():
@@ -210,6 +211,8 @@ class ByteStream:
                 file = self._owned = open(source, "rb")  # noqa: SIM115
             else:
                 file = source
+            with suppress(OSError, ValueError, TypeError, AttributeError):  # not all have one
+                self._mode = os.fstat(file.fileno()).st_mode
             head = file.read(16)
         if not isinstance(head, bytes):
             raise CorpusError(
@@ -238,13 +241,17 @@ class ByteStream:
 
     def read_all(self) -> bytes:
         with self._explained():
-            kind = 0 if self._owned is None else os.fstat(self._owned.fileno()).st_mode
             is_plain = self._codec is None and limit_of(held=False) is None
-            if self._owned is not None and stat.S_ISREG(kind) and is_plain and not self._n_read:
+            if (
+                self._owned is not None
+                and stat.S_ISREG(self._mode)
+                and is_plain
+                and not self._n_read
+            ):
                 self._owned.seek(0)
                 return self._owned.read()  # at once, without a copy
             # devices such as /dev/zero have no end
-            held = self._codec is not None or stat.S_ISCHR(kind)
+            held = self._codec is not None or stat.S_ISCHR(self._mode)
             parts = list[bytes]()
             while part := self._file.read(PIECE):  # more than the limit is never in memory
                 parts.append(part)

@@ -30,7 +30,7 @@ from labelwright.corpus.columns import (
     read_conllu,
 )
 from labelwright.corpus.compressed import CODECS, ByteStream, decoded, name_of, read_bytes
-from labelwright.corpus.limits import LONGEST_LINE, check_size, limit_of, line_too_long
+from labelwright.corpus.limits import LONGEST_LINE, PIECE, check_size, limit_of, line_too_long
 from labelwright.corpus.offsets import offsets_from
 from labelwright.corpus.table import Column, Corpus
 from labelwright.corpus.token_records import BOM, first_object, parse_json_lines, parsed
@@ -42,6 +42,7 @@ LONG = 1000  # tokens that are rarely one sentence
 PREDICTED = "predicted"  # the field that `labelwright tag` adds
 SIZE = 1 << 21  # bytes of a piece: about 150,000 tokens of columns
 LINE_END = re.compile(rb"\n")
+_JSON = re.compile(rb"(?:\xef\xbb\xbf)?\s*+[{\[]")
 _TWO_LINES = re.compile(rb"\s*+[^\n]++\n\s*+[^\n]++\n")  # that are not blank
 # neither a range nor an empty node
 _CONLLU_TOKEN = re.compile(rb"^[^#\s.-][^\t\n.-]*(?:\t|$)", re.MULTILINE)
@@ -338,9 +339,9 @@ def pieces_of(
         format = format or format_of(stream.name, head, named)
         first: OpenFile | None = None
         line = 1
-        for text, more in _with_tokens(
-            _blocks(head, stream, format, size), FORMATS[format].has_tokens, stream.name
-        ):
+        blocks = _blocks(head, stream, format, size)
+        del head
+        for text, more in _with_tokens(blocks, FORMATS[format].has_tokens, stream.name):
             piece = OpenFile(text, stream.name, format, line, first, more)
             first = first or piece
             line += text.count(b"\n")
@@ -350,25 +351,31 @@ def pieces_of(
 def _head(stream: ByteStream, size: int, format: str | None, named: bool) -> bytes:
     """How a file begins: with two whole lines at least, since the first may only say what labels
     are called."""
-    most = limit_of(held=True)
-    assert most is not None
-    text = fresh = stream.read(size)
-    while fresh and _TWO_LINES.match(text) is None:
-        check_size(
-            len(text), stream.name, held=True, what="fewer than two whole lines of text within"
-        )
+    text = bytearray(stream.read(size))
+    is_growing = bool(text)
+    while is_growing and _TWO_LINES.match(text) is None:
         if len(text) - text.rfind(NEWLINE) - 1 > LONGEST_LINE:
             # of a long text
-            is_json = format is None and text.removeprefix(BOM).lstrip().startswith((b"{", b"["))
+            is_json = format is None and _JSON.match(text) is not None
             if (
                 not is_json
-                and FORMATS[format or format_of(stream.name, text, named)].lines is not None
+                and FORMATS[format or format_of(stream.name, bytes(text), named)].lines is not None
             ):
                 raise line_too_long(f"{stream.name}:{text.count(NEWLINE) + 1}")
-        # as much again, but hardly more than may be held
-        fresh = stream.read(min(len(text), most + 1 - len(text)))
+        is_growing = _doubled(text, stream)
+    return bytes(text)
+
+
+def _doubled(text: bytearray, stream: ByteStream) -> bool:
+    """Append as much again, but hardly more than may be held, piece by piece; whether there was
+    more."""
+    before, most = len(text), limit_of(held=True)
+    assert most is not None
+    wanted = min(2 * before, most + 1)
+    while len(text) < wanted and (fresh := stream.read(min(PIECE, wanted - len(text)))):
         text += fresh
-    return text
+    check_size(len(text), stream.name, held=True, what="fewer than two whole lines of text within")
+    return len(text) > before
 
 
 def _blocks(head: bytes, stream: ByteStream, format: str, size: int) -> Iterator[bytes]:
@@ -378,12 +385,17 @@ def _blocks(head: bytes, stream: ByteStream, format: str, size: int) -> Iterator
     if ends is None:
         yield head + stream.read_all()
         return
-    waiting, fresh = Waiting(ends, token_lines=FORMATS[format].lines is not None), head
-    while fresh:
-        waiting.add(fresh, stream.name)
+    waiting = Waiting(ends, token_lines=FORMATS[format].lines is not None)
+    if head:
+        waiting.add(head, stream.name)
+        del head  # which may be large
+    while True:
         if block := waiting.take():
             yield block
-        fresh = stream.read(max(size, len(waiting)))
+        fresh = stream.read(size)
+        if not fresh:
+            break
+        waiting.add(fresh, stream.name)
     yield waiting.take(all=True)
 
 
